@@ -1,0 +1,85 @@
+// Shared by all binding files: array types, the polling loop, registration functions.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "control.h"
+
+namespace dhilgt {
+
+namespace nb = nanobind;
+
+// Arrays are taken exactly as declared: every argument of these types must be bound with
+// nb::arg("name").noconvert(), or nanobind would narrow int64 to int32 without a word.
+template <class T>
+using ArrayIn = nb::ndarray<const T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using ArrayOut = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig>;
+
+// Hands a vector's memory to NumPy without a copy.
+template <class T>
+ArrayOut<T> to_numpy(std::vector<T>&& values) {
+  auto owner = std::make_unique<std::vector<T>>(std::move(values));
+  std::vector<T>* kept = owner.get();
+  nb::capsule capsule(kept, [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
+  owner.release();
+  return ArrayOut<T>(kept->data(), {kept->size()}, capsule);
+}
+
+// Runs work(control) on a thread of its own without the GIL. Meanwhile the calling thread wakes
+// every 50 ms, lets Python run its signal handlers and calls progress(done, total, entries, bytes).
+// An exception from either (KeyboardInterrupt first of all) stops the work, waits for it and is raised.
+template <class Work>
+void run_polled(Control& control, nb::object progress, Work&& work) {
+  std::exception_ptr error;
+  std::atomic<bool> finished{false};
+  std::thread thread([&]() noexcept {
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    finished.store(true, std::memory_order_release);
+    finished.notify_all();
+  });
+  std::exception_ptr interrupted;
+  {
+    nb::gil_scoped_release unlocked;
+    auto wait = std::chrono::milliseconds(1);
+    while (!finished.load(std::memory_order_acquire)) {
+      std::this_thread::sleep_for(wait);
+      if (wait < std::chrono::milliseconds(50)) {  // short calls return at once, long ones cost nothing
+        wait *= 2;
+        if (wait < std::chrono::milliseconds(50)) continue;
+      }
+      nb::gil_scoped_acquire locked;
+      try {
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        if (!progress.is_none()) {
+          progress(control.done.load(), control.total.load(), control.entries.load(),
+                   control.used_bytes());
+        }
+      } catch (...) {
+        interrupted = std::current_exception();
+        control.stop.store(true);
+        break;
+      }
+    }
+    thread.join();
+  }
+  if (interrupted) std::rethrow_exception(interrupted);
+  if (error) std::rethrow_exception(error);
+}
+
+void bind_errors(nb::module_& module);
+
+}  // namespace dhilgt

@@ -1,0 +1,27 @@
+// Native exceptions become Python ones that carry their figures.
+#include "bindings.h"
+
+namespace dhilgt {
+
+void bind_errors(nb::module_& module) {
+  // Lives as long as the process: the translator may run at any time.
+  static PyObject* out_of_budget =
+      PyErr_NewExceptionWithDoc("dhilgt._native.OutOfBudget",
+                                "Work outgrew its memory budget; args are (wanted, limit) in bytes.",
+                                PyExc_MemoryError, nullptr);
+  if (out_of_budget == nullptr) throw nb::python_error();
+  module.attr("OutOfBudget") = nb::handle(out_of_budget);
+  nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const OutOfBudget& failure) {
+      PyObject* figures =
+          Py_BuildValue("(KK)", static_cast<unsigned long long>(failure.wanted_bytes),
+                        static_cast<unsigned long long>(failure.limit_bytes));
+      PyErr_SetObject(out_of_budget, figures);
+      Py_XDECREF(figures);
+    }
+  });
+}
+
+}  // namespace dhilgt

@@ -1,0 +1,9 @@
+// The Python module `dhilgt._native`. Each topic registers its own functions.
+#include <nanobind/nanobind.h>
+
+#include "bindings.h"
+
+NB_MODULE(_native, module) {
+  module.doc() = "Native core of dhilgt.";
+  dhilgt::bind_errors(module);
+}
