@@ -1,0 +1,183 @@
+"""How much memory there is to use, and sizes as people write them."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([KMGTP]?)(I?)B?\s*", re.IGNORECASE)
+
+
+def available_bytes(
+    proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")
+) -> int | None:
+    """Bytes this process can still take before it is refused or killed.
+
+    The smallest of: what the machine has free, what each control group around the process
+    (container, job) has left, and what is left of the address space limit (``ulimit -v``).
+
+    Args:
+        proc: Where the ``proc`` file system is mounted.
+        cgroup: Where the control groups are mounted.
+
+    Returns:
+        The number of bytes, or None where the system does not tell.
+
+    Example:
+        >>> free = available_bytes()
+        >>> free is None or free >= 0
+        True
+    """
+    machine = _machine_available(proc)
+    limits = [*_cgroup_headrooms(proc, cgroup), *_address_space_headroom(proc)]
+    if machine is not None:
+        limits.append(machine)
+    return max(0, min(limits)) if limits else None
+
+
+def parse_size(size: str | int) -> int:
+    """Bytes meant by ``size``: ``"4GB"`` is 4 * 10^9, ``"512MiB"`` is 512 * 2^20, ``7`` is 7.
+
+    A letter alone is decimal (``"4G"`` is ``"4GB"``): for a limit, the smaller reading is the
+    safe one.
+
+    Raises:
+        ValueError: If the text is not a size, or the size is not positive.
+
+    Example:
+        >>> parse_size("1.5GB")
+        1500000000
+    """
+    found = size
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size)
+        # "4iB" is a typing slip, not a size: the "i" belongs to a letter.
+        if match is None or (match[3] and not match[2]):
+            raise ValueError(f'{size!r} is not a size; write for example "4GB", "512MiB" or 4096')
+        scale = (_BINARY if match[3] else _DECIMAL)[match[2].upper()]
+        number = float(match[1]) if "." in match[1] else int(match[1])
+        size = math.floor(number * scale)
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise ValueError(f'{found!r} is not a size; write for example "4GB", "512MiB" or 4096')
+    if size <= 0:
+        raise ValueError(f"a size of {found!r} leaves no room; give a positive number of bytes")
+    return size
+
+
+def format_bytes(num_bytes: int) -> str:
+    """``num_bytes`` as people read it, in decimal units.
+
+    Example:
+        >>> format_bytes(1_500_000_000), format_bytes(640)
+        ('1.5 GB', '640 B')
+    """
+    sign, size = ("-", -num_bytes) if num_bytes < 0 else ("", num_bytes)
+    if size < 1000:
+        return f"{sign}{size} B"
+    value = float(size)
+    for unit in ("kB", "MB", "GB", "TB", "PB"):
+        value /= 1000
+        if value < 999.5 or unit == "PB":
+            break
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    text = f"{value:.{digits}f}"
+    return f"{sign}{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
+
+
+def _machine_available(proc: Path) -> int | None:
+    available = _fields(proc / "meminfo").get("MemAvailable:")
+    if available is not None:
+        return available * 1024
+    try:
+        import psutil  # type: ignore[import-untyped, unused-ignore]
+
+        return int(psutil.virtual_memory().available)
+    except Exception:
+        # Not installed, or not able to tell on this system: the C library is the next to ask.
+        return _sysconf_available()
+
+
+def _sysconf_available() -> int | None:
+    for pages in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):
+        try:
+            available = os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, OSError, ValueError):
+            continue
+        if available > 0:
+            return available
+    return None
+
+
+def _cgroup_headrooms(proc: Path, root: Path) -> Iterator[int]:
+    """What each control group from the process's own up to the root has left."""
+    for line in _text(proc / "self" / "cgroup").splitlines():
+        hierarchy, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        if hierarchy == "0" and not controllers:
+            # Version 2; a mixed system mounts it one level down.
+            for mount in (root, root / "unified"):
+                yield from _walk_up(mount, group, "memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            yield from _walk_up(
+                root / "memory",
+                group,
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+                "total_inactive_file",
+            )
+
+
+def _walk_up(mount: Path, group: str, limit: str, usage: str, reclaimable: str) -> Iterator[int]:
+    # Inside a container the group may be named as the host sees it ("/docker/4f..", "/../x").
+    # Such folders are absent here; the walk ends at the mount, which is the container's own.
+    parts = [part for part in group.split("/") if part not in ("", ".", "..")]
+    for depth in range(len(parts), -1, -1):
+        folder = mount.joinpath(*parts[:depth])
+        limit_bytes = _number(_text(folder / limit))
+        used_bytes = _number(_text(folder / usage))
+        if limit_bytes is None or used_bytes is None:
+            continue  # "max", or no such file: no limit here.
+        # Cold page cache counts as used but is given back on demand.
+        cache = _fields(folder / "memory.stat").get(reclaimable, 0)
+        yield max(0, limit_bytes - max(0, used_bytes - cache))
+
+
+def _address_space_headroom(proc: Path) -> Iterator[int]:
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        return
+    pages = _number(_text(proc / "self" / "statm").partition(" ")[0])
+    used = 0 if pages is None else pages * resource.getpagesize()
+    yield max(0, soft - used)
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """The first number of each line of a ``name number ...`` file, by name."""
+    fields = {}
+    for line in _text(path).splitlines():
+        name, _, rest = line.partition(" ")
+        number = _number(rest.split()[0]) if rest.split() else None
+        if number is not None:
+            fields[name] = number
+    return fields
+
+
+def _number(text: str) -> int | None:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
