@@ -57,6 +57,19 @@ class FileOps:
         """Create one folder."""
         path.mkdir()
 
+    def unlink(self, path: Path) -> None:
+        """Remove one file; one that is not there is no error."""
+        path.unlink(missing_ok=True)
+
+    def rmdir(self, path: Path) -> None:
+        """Remove one empty folder."""
+        path.rmdir()
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        """Cut a file to ``length`` bytes and stand at its end."""
+        os.ftruncate(descriptor, length)
+        os.lseek(descriptor, length, os.SEEK_SET)
+
     def free_bytes(self, folder: Path) -> int | None:
         """Free space of the disk that holds ``folder``, or None where it cannot be told."""
         try:
@@ -144,6 +157,15 @@ def is_plain_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that is not plain, saying what is."""
+    if not is_plain_name(name):
+        raise ArtifactError(
+            f"array name {shown(name)}: use letters, digits, '_', '-' and '.', "
+            "not starting with '.' or '-', at most 200"
+        )
+
+
 def shown(value: Any) -> str:
     """``value`` for a message, cut to a readable length."""
     text = repr(value) if not isinstance(value, int) or abs(value) < 2**64 else "a huge number"
@@ -167,11 +189,7 @@ def plain_array(name: str, array: npt.ArrayLike) -> npt.NDArray[Any]:
     Raises:
         ArtifactError: If the name is not plain or the dtype cannot be stored without pickle.
     """
-    if not is_plain_name(name):
-        raise ArtifactError(
-            f"array name {shown(name)}: use letters, digits, '_', '-' and '.', "
-            "not starting with '.' or '-', at most 200"
-        )
+    check_name(name)
     found = np.asarray(array)
     dtype = found.dtype.newbyteorder("<")
     if not _DTYPE.fullmatch(dtype.str):
@@ -247,7 +265,7 @@ def write_file(path: Path, chunks: Iterator[memoryview]) -> str:
         sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            ops.unlink(temporary)
         raise
     return digest.hexdigest()
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from dhilgt import store_files
 from dhilgt.errors import ArtifactError
 from dhilgt.memory import format_bytes
-from dhilgt.store import JOURNAL, MANIFEST, aside_path
 from dhilgt.store_files import SUFFIX, canonical_json, explained, sync_folder, write_all
+from dhilgt.store_manifest import JOURNAL, MANIFEST, aside_path
 
 try:
     import fcntl
@@ -36,7 +36,7 @@ class BuildLock:
             self._descriptor = self._try(target)
         try:
             holder = {"pid": os.getpid(), "host": socket.gethostname(), "started": _now()}
-            os.ftruncate(self._descriptor, 0)
+            store_files.ops.truncate(self._descriptor, 0)
             write_all(self._descriptor, canonical_json(holder) + b"\n")
         except BaseException:
             self.release()
@@ -72,7 +72,7 @@ class BuildLock:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             with contextlib.suppress(OSError):
-                self.path.unlink()
+                store_files.ops.unlink(self.path)
             if fcntl is not None:
                 # Said aloud: a worker forked meanwhile would keep the lock alive.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -198,7 +198,7 @@ class Target:
         self.release()
         for folder in reversed(self._made):
             with contextlib.suppress(OSError):
-                folder.rmdir()
+                store_files.ops.rmdir(folder)
 
 
 def exists_message(path: Path) -> str:
@@ -222,8 +222,9 @@ def foreign_names(folder: Path) -> Iterator[str]:
 
 def remove_folder(folder: Path) -> None:
     """Remove an artifact's folder as far as possible; it stops being an artifact first."""
+    ops = store_files.ops
     with contextlib.suppress(OSError):
-        (folder / MANIFEST).unlink(missing_ok=True)
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
+        ops.unlink(folder / MANIFEST)
+        for path in list(folder.iterdir()):
+            ops.unlink(path)
+        ops.rmdir(folder)

@@ -1,0 +1,655 @@
+"""Disks that fail, processes that die, builders that meet: the artifact is whole or absent."""
+
+import errno
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from dhilgt import store_files, store_target
+from dhilgt.errors import ArtifactError
+from dhilgt.store import Artifact, inspect_kind
+from dhilgt.store_files import FileOps
+from dhilgt.store_shards import ShardWriter
+from dhilgt.store_write import ArtifactWriter
+
+SHARDS = [f"rows-{i:03}" for i in range(4)]
+PLAN = {
+    "kind": "tokens",
+    "format_version": 1,
+    "params": {"size": 8, "seed": 3},
+    "fingerprint": "f1",
+}
+fork = multiprocessing.get_context("fork")
+
+
+def write(path, scale=1, **options):
+    with ArtifactWriter(path, kind="labels", format_version=1, **options) as writer:
+        writer.write_array("hubs", np.arange(50) * scale)
+        writer.write_array("dist", np.arange(30, dtype=np.uint8) * scale)
+
+
+def build(path, *, shards=SHARDS, plan=PLAN, **options):
+    """A long build as its callers write it."""
+    with ShardWriter(path, **plan, shard_names=shards, **options) as writer:
+        writer.write_array("shared", np.arange(7))
+        for name in shards:
+            if name not in writer.done:
+                writer.write_shard(name, shard(name))
+        writer.commit()
+
+
+def shard(name):
+    return np.arange(500, dtype=np.int32).reshape(-1, 5) * int(name[-3:])
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What an uninterrupted build makes."""
+    folder = tmp_path_factory.mktemp("whole")
+    build(folder / "tokens")
+    assert names(folder) == ["tokens"]
+    assert names(folder / "tokens") == sorted(
+        ["manifest.json", "shared.npy", *(f"{name}.npy" for name in SHARDS)]
+    )
+    return contents(folder / "tokens")
+
+
+# ---- calls that fail ---------------------------------------------------------------------------
+
+
+class Failing(FileOps):
+    """Fails the n-th call of one sort, once."""
+
+    def __init__(self, method, nth, code):
+        self.left = nth
+        original = getattr(super(), method)
+
+        def call(*arguments):
+            self.left -= 1
+            if self.left == 0:
+                if method == "write" and len(arguments[1]) > 1:
+                    # A full disk takes what still fits.
+                    original(arguments[0], arguments[1][: len(arguments[1]) // 2])
+                raise OSError(code, os.strerror(code))
+            return original(*arguments)
+
+        setattr(self, method, call)
+
+
+def fail_each(monkeypatch, method, code, attempt):
+    """Run ``attempt`` with the first, second, ... call failing, until none is left to fail."""
+    for nth in range(1, 200):
+        ops = Failing(method, nth, code)
+        with monkeypatch.context() as patch:
+            patch.setattr(store_files, "ops", ops)
+            error = attempt(nth)
+        if ops.left > 0:
+            assert error is None
+            return nth - 1
+        assert error is not None, f"{method} {nth} failed and nobody was told"
+        message = str(error)
+        assert os.strerror(code) in message
+        assert "free some space" in message or code != errno.ENOSPC
+        assert "choose another folder" in message or code != errno.EACCES
+    raise AssertionError("the work never ends")
+
+
+def error_of(work, *arguments, **options):
+    try:
+        work(*arguments, **options)
+    except ArtifactError as error:
+        return error
+    return None
+
+
+FAULTS = [
+    (method, code)
+    for method in ("open", "write", "fsync", "rename", "mkdir")
+    for code in (errno.ENOSPC, errno.EACCES, errno.EIO)
+]
+
+
+@pytest.mark.parametrize(("method", "code"), FAULTS)
+def test_a_failed_first_write_leaves_nothing(tmp_path, monkeypatch, method, code):
+    def attempt(nth):
+        error = error_of(write, tmp_path / f"new{nth}" / "labels")
+        if error is not None:
+            assert names(tmp_path) == []
+        return error
+
+    assert fail_each(monkeypatch, method, code, attempt) >= 2
+
+
+@pytest.mark.parametrize(("method", "code"), FAULTS)
+def test_a_failed_replacement_leaves_the_older_artifact(tmp_path, monkeypatch, method, code):
+    path = tmp_path / "labels"
+    write(path)
+    before = contents(path)
+
+    def attempt(nth):
+        error = error_of(write, path, 2, overwrite=True)
+        assert names(tmp_path) == ["labels"]
+        if error is not None:
+            assert contents(path) == before
+        return error
+
+    assert fail_each(monkeypatch, method, code, attempt) >= 1
+    assert contents(path) != before
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["new", "replacing"])
+@pytest.mark.parametrize(("method", "code"), FAULTS)
+def test_a_failed_long_build_can_be_resumed(tmp_path, monkeypatch, whole, method, code, older):
+    def attempt(nth):
+        path = tmp_path / str(nth) / "tokens"
+        path.parent.mkdir()
+        if older:
+            write(path)
+            before = contents(path)
+        error = error_of(build, path, overwrite=older)
+        if error is not None:
+            assert set(names(path.parent)) <= {"tokens", "tokens.partial"}
+            assert not list(path.parent.rglob("*.tmp"))
+            if older:
+                assert contents(path) == before
+            else:
+                assert not path.exists()
+            # The fault is over: it fails one call.
+            build(path, resume=True, overwrite=older)
+        assert contents(path) == whole
+        assert names(path.parent) == ["tokens"]
+        return error
+
+    assert fail_each(monkeypatch, method, code, attempt) >= 1
+
+
+@pytest.mark.parametrize(("method", "code"), FAULTS)
+def test_a_failed_resume_can_be_resumed(tmp_path, monkeypatch, whole, method, code):
+    def attempt(nth):
+        path = tmp_path / str(nth) / "tokens"
+        with ShardWriter(path, **PLAN, shard_names=SHARDS, resume=True) as writer:
+            writer.write_shard(SHARDS[1], shard(SHARDS[1]))
+        return path
+
+    def resume(nth):
+        with monkeypatch.context() as patch:
+            patch.setattr(store_files, "ops", FileOps())
+            path = attempt(nth)
+        error = error_of(build, path, resume=True)
+        if error is not None:
+            with ShardWriter(path, **PLAN, shard_names=SHARDS, resume=True) as writer:
+                assert SHARDS[1] in writer.done
+            build(path, resume=True)
+        assert contents(path) == whole
+        return error
+
+    least = 0 if method == "mkdir" else 1
+    assert fail_each(monkeypatch, method, code, resume) >= least
+
+
+def test_a_shard_that_failed_can_be_written_again_at_once(tmp_path, monkeypatch, whole):
+    def attempt(nth):
+        path = tmp_path / str(nth)
+        error = None
+        with ShardWriter(path, **PLAN, shard_names=SHARDS) as writer:
+            for name, array in [("shared", np.arange(7)), *((n, shard(n)) for n in SHARDS)]:
+                found = error_of(writer.write_array, name, array)
+                if found is not None:
+                    error = found
+                    writer.write_array(name, array)
+            error = error_of(writer.commit) or error
+            writer.commit()
+        assert contents(path) == whole
+        return error
+
+    # The first two writes are the lock and the journal's header, before any shard.
+    for nth in range(3, 20):
+        ops = Failing("write", nth, errno.ENOSPC)
+        with monkeypatch.context() as patch:
+            patch.setattr(store_files, "ops", ops)
+            error = attempt(nth)
+        assert (error is None) == (ops.left > 0)
+
+
+def test_a_full_disk_says_how_much_is_needed_and_free(tmp_path, monkeypatch):
+    ops = Failing("write", 2, errno.ENOSPC)
+    ops.free_bytes = lambda folder: 1_234_000
+    monkeypatch.setattr(store_files, "ops", ops)
+    with pytest.raises(ArtifactError, match=r"hubs.npy.*400 B needed, 1.23 MB free"):
+        write(tmp_path / "labels")
+
+
+def test_writes_may_come_in_pieces(tmp_path, monkeypatch, whole):
+    class Dribbling(FileOps):
+        def write(self, descriptor, data):
+            return super().write(descriptor, data[:100])
+
+    monkeypatch.setattr(store_files, "ops", Dribbling())
+    build(tmp_path / "tokens")
+    assert contents(tmp_path / "tokens") == whole
+
+
+# ---- processes that die ------------------------------------------------------------------------
+
+METHODS = ("open", "write", "fsync", "rename", "mkdir", "unlink", "rmdir", "truncate")
+
+
+class Dying(FileOps):
+    """Kills its own process before, in the middle of or after the n-th call."""
+
+    def __init__(self, nth, moment):
+        self.left = nth
+        for method in METHODS:
+            setattr(self, method, self.deadly(method, getattr(super(), method), moment))
+
+    def deadly(self, method, original, moment):
+        def call(*arguments):
+            self.left -= 1
+            last = self.left == 0
+            if last and moment == "middle" and method == "write":
+                original(arguments[0], arguments[1][: len(arguments[1]) // 2])
+            if last and moment != "after":
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = original(*arguments)
+            if last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return call
+
+
+def run_and_die(work, nth, moment):
+    """Whether ``work`` came to its end in a child that dies at its n-th call."""
+
+    def child():
+        store_files.ops = Dying(nth, moment)
+        work()
+        os._exit(0)
+
+    process = fork.Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode == 0
+
+
+@pytest.mark.parametrize("moment", ["middle", "after"])
+def test_a_replacement_killed_anywhere_leaves_one_whole_artifact(tmp_path, moment):
+    for nth in range(1, 200):
+        path = tmp_path / str(nth) / "labels"
+        write(path)
+        ended = run_and_die(lambda path=path: write(path, 2, overwrite=True), nth, moment)
+        artifact = Artifact.open(path, kind="labels")
+        artifact.verify()
+        assert artifact.array("hubs")[1] in (1, 2)
+        assert inspect_kind(path) == "labels"
+        # The next builder finds its way, and nothing of the dead one stays.
+        write(path, 3, overwrite=True)
+        assert names(path.parent) == ["labels"]
+        assert Artifact.open(path).array("hubs")[1] == 3
+        if ended:
+            break
+    assert nth > 25
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["new", "replacing"])
+@pytest.mark.parametrize("moment", ["middle", "after"])
+def test_a_long_build_killed_anywhere_ends_the_same(tmp_path, whole, moment, older):
+    for nth in range(1, 300):
+        path = tmp_path / str(nth) / "tokens"
+        path.parent.mkdir()
+        if older:
+            write(path)
+        ended = run_and_die(
+            lambda path=path: build(path, resume=True, overwrite=older), nth, moment
+        )
+        if older:
+            Artifact.open(path).verify()
+        build(path, resume=True, overwrite=older)
+        assert contents(path) == whole
+        assert names(path.parent) == ["tokens"]
+        if ended:
+            break
+    assert nth > 45
+
+
+def test_no_whole_shard_is_made_twice(tmp_path):
+    path = tmp_path / "tokens"
+    with ShardWriter(path, **PLAN, shard_names=SHARDS) as writer:
+        assert writer.done == set()
+        writer.write_shard(SHARDS[2], shard(SHARDS[2]))
+        assert writer.done == {SHARDS[2]}
+    stamp = (tmp_path / "tokens.partial" / f"{SHARDS[2]}.npy").stat().st_mtime_ns
+    build(path, resume=True)
+    assert (path / f"{SHARDS[2]}.npy").stat().st_mtime_ns == stamp
+
+
+def test_sigkill_at_random_moments_ends_the_same(tmp_path):
+    """One build of 60 shards, killed again and again until it has been killed 25 times."""
+    shards = [f"rows-{i:03}" for i in range(60)]
+    build(tmp_path / "whole", shards=shards)
+    path = tmp_path / "tokens"
+    randomness = random.Random(5)
+
+    def child():
+        build(path, shards=shards, resume=True)
+        os._exit(0)
+
+    start = time.monotonic()
+    build(tmp_path / "timed", shards=shards)
+    longest = time.monotonic() - start
+    kills = 0
+    while kills < 25:
+        process = fork.Process(target=child)
+        process.start()
+        time.sleep(randomness.uniform(0, longest / 3))
+        process.kill()
+        process.join()
+        kills += process.exitcode == -signal.SIGKILL
+        if process.exitcode == 0:
+            assert contents(path) == contents(tmp_path / "whole")
+            path.rename(tmp_path / f"done-{kills}-{time.monotonic_ns()}")
+    build(path, shards=shards, resume=True)
+    assert contents(path) == contents(tmp_path / "whole")
+
+
+# ---- journals ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def partial(tmp_path):
+    """A build stopped after two shards."""
+    with ShardWriter(tmp_path / "tokens", **PLAN, shard_names=SHARDS) as writer:
+        for name in SHARDS[:2]:
+            writer.write_shard(name, shard(name))
+    assert names(tmp_path) == ["tokens.partial"]
+    return tmp_path / "tokens.partial"
+
+
+def resume(partial, **changes):
+    options = {**PLAN, "shard_names": SHARDS, "resume": True, **changes}
+    return ShardWriter(partial.with_name("tokens"), **options)
+
+
+def test_an_unfinished_build_is_not_taken_for_an_artifact(partial):
+    for path in (partial, partial.with_name("tokens")):
+        for look in (Artifact.open, inspect_kind):
+            with pytest.raises(ArtifactError, match="resume"):
+                look(path)
+
+
+def test_an_unfinished_build_is_not_lost_by_accident(partial):
+    before = contents(partial)
+    with pytest.raises(ArtifactError, match=r"unfinished.*resume=True.*overwrite=True"):
+        resume(partial, resume=False)
+    assert contents(partial) == before
+
+
+def test_overwrite_starts_over(partial, whole):
+    with resume(partial, resume=False, overwrite=True) as writer:
+        assert writer.done == set()
+        assert names(partial) == ["journal.jsonl"]
+    build(partial.with_name("tokens"), resume=True)
+    assert contents(partial.with_name("tokens")) == whole
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"params": {"size": 16, "seed": 3}}, r"\{'size': 8\}.*\{'size': 16\}"),
+        ({"params": {"size": 8}}, r"\{'seed': 3\}.*\{\}"),
+        ({"fingerprint": "f2"}, r"'f1'.*'f2'"),
+        ({"kind": "labels"}, r"'tokens'.*'labels'"),
+        ({"format_version": 2}, r"format 1.*2"),
+        ({"shard_names": SHARDS[:3]}, r"shards.*4.*3"),
+    ],
+)
+def test_a_build_of_something_else_is_refused_with_both(partial, changes, message):
+    before = contents(partial)
+    with pytest.raises(ArtifactError, match=message):
+        resume(partial, **changes)
+    assert contents(partial) == before
+
+
+def test_another_version_is_refused_with_both(partial):
+    journal = partial / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"library": "', b'"library": "9', 1))
+    with pytest.raises(ArtifactError, match=r"library '9"):
+        resume(partial)
+
+
+@pytest.mark.parametrize("keep", range(1, 12))
+def test_a_torn_last_line_is_dropped(partial, whole, keep):
+    journal = partial / "journal.jsonl"
+    header, first, second, rest = journal.read_bytes().split(b"\n")
+    assert rest == b""
+    torn = (second + b"\n")[: len(second) * keep // 11]
+    journal.write_bytes(header + b"\n" + first + b"\n" + torn)
+    with resume(partial) as writer:
+        assert writer.done == {SHARDS[0]}
+    build(partial.with_name("tokens"), resume=True)
+    assert contents(partial.with_name("tokens")) == whole
+
+
+@pytest.mark.parametrize("line", [b"garbage", b"[1]", b"{}", b"\xff", b'{"file": 3}', b"", b"null"])
+def test_what_follows_a_bad_line_is_made_again(partial, whole, line):
+    journal = partial / "journal.jsonl"
+    header, first, second, _ = journal.read_bytes().split(b"\n")
+    journal.write_bytes(b"\n".join([header, first, line, second, b""]))
+    with resume(partial) as writer:
+        assert writer.done == {SHARDS[0]}
+    build(partial.with_name("tokens"), resume=True)
+    assert contents(partial.with_name("tokens")) == whole
+
+
+@pytest.mark.parametrize("header", [b"", b"{", b"[]", b"\xff\xfe"])
+def test_a_lost_header_is_an_error(partial, header):
+    (partial / "journal.jsonl").write_bytes(header + b"\n")
+    with pytest.raises(ArtifactError, match=r"journal.jsonl.*overwrite=True"):
+        resume(partial)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "delete", "longer"])
+def test_a_damaged_shard_is_made_again(partial, whole, damage):
+    path = partial / f"{SHARDS[1]}.npy"
+    data = bytearray(path.read_bytes())
+    path.unlink()
+    if damage == "flip":
+        data[-3] ^= 1
+    if damage != "delete":
+        path.write_bytes({"cut": data[:-5], "longer": data + b"x"}.get(damage, data))
+    with resume(partial) as writer:
+        assert writer.done == {SHARDS[0]}
+        assert writer.dropped == (SHARDS[1],)
+    build(partial.with_name("tokens"), resume=True)
+    assert contents(partial.with_name("tokens")) == whole
+
+
+def test_unfinished_files_are_cleared_away(partial):
+    (partial / "rows-003.npy.tmp").write_bytes(b"half")
+    (partial / "rows-003.npy").write_bytes(b"never journalled")
+    resume(partial).close()
+    assert names(partial) == ["journal.jsonl", "rows-000.npy", "rows-001.npy"]
+
+
+def test_files_of_someone_else_are_left_alone(partial):
+    (partial / "thesis.tex").write_text("years of work")
+    for options in ({"resume": True}, {"resume": False, "overwrite": True}):
+        with pytest.raises(ArtifactError, match=r"thesis.tex.*move it away"):
+            resume(partial, **options)
+    assert (partial / "thesis.tex").exists()
+
+
+def test_a_different_shared_array_is_refused(partial):
+    with resume(partial) as writer:
+        writer.write_array("shared", np.arange(7))
+    with resume(partial) as writer, pytest.raises(ArtifactError, match=r"'shared'.*other contents"):
+        writer.write_array("shared", np.arange(8))
+
+
+def test_commit_asks_for_every_shard(partial):
+    with resume(partial) as writer:
+        with pytest.raises(ArtifactError, match=r"2 of 4 shards.*'rows-002'"):
+            writer.commit()
+        with pytest.raises(ArtifactError, match="not one of the 4"):
+            writer.write_shard("rows-999", np.zeros(1))
+
+
+def test_resuming_a_finished_build_has_nothing_to_do(tmp_path, whole):
+    path = tmp_path / "tokens"
+    build(path)
+    with ShardWriter(path, **PLAN, shard_names=SHARDS, resume=True, need_bytes=10**18) as writer:
+        assert writer.done == set(SHARDS)
+        writer.commit()
+    assert contents(path) == whole
+    assert names(tmp_path) == ["tokens"]
+    with pytest.raises(ArtifactError, match=r"exists.*overwrite=True"):
+        build(path)
+    with pytest.raises(ArtifactError, match=r"'f1'.*'f2'"):
+        build(path, plan={**PLAN, "fingerprint": "f2"}, resume=True)
+
+
+def test_a_finished_artifact_is_not_replaced_by_resuming(partial):
+    path = partial.with_name("tokens")
+    write(path)
+    before = contents(path)
+    with pytest.raises(ArtifactError, match=r"exists.*overwrite=True"):
+        resume(partial)
+    assert contents(path) == before
+    build(path, resume=True, overwrite=True)
+    assert inspect_kind(path) == "tokens"
+
+
+def test_what_is_written_counts_for_the_space_needed(partial, monkeypatch):
+    written = sum((partial / f"{name}.npy").stat().st_size for name in SHARDS[:2])
+    ops = FileOps()
+    ops.free_bytes = lambda folder: 1000
+    monkeypatch.setattr(store_files, "ops", ops)
+    resume(partial, need_bytes=written + 1000).close()
+    with pytest.raises(ArtifactError, match=r"needs 1 kB|needs 1\.0* kB"):
+        resume(partial, need_bytes=written + 1001)
+    assert len(names(partial)) == 3
+
+
+# ---- builders that meet ------------------------------------------------------------------------
+
+
+def test_a_second_builder_is_told_who_and_when(tmp_path):
+    path = tmp_path / "tokens"
+    with ShardWriter(path, **PLAN, shard_names=SHARDS):
+        for second in (lambda: write(path), lambda: build(path, resume=True)):
+            with pytest.raises(ArtifactError, match=rf"process {os.getpid()} on .+ since 20\d\d-"):
+                second()
+    build(path, resume=True)
+
+
+def test_two_processes_at_once_make_one_artifact(tmp_path, whole):
+    path = tmp_path / "tokens"
+
+    def child(results):
+        for _ in range(20):
+            results.put(str(error_of(build, path, resume=True)))
+
+    results = fork.SimpleQueue()
+    children = [fork.Process(target=child, args=(results,)) for _ in range(3)]
+    for process in children:
+        process.start()
+    answers = [results.get() for _ in range(60)]
+    for process in children:
+        process.join()
+        assert process.exitcode == 0
+    assert "None" in answers
+    assert all(answer == "None" or "is being built by" in answer for answer in answers)
+    assert contents(path) == whole
+    assert names(tmp_path) == ["tokens"]
+
+
+def test_readers_never_see_less_than_an_artifact(tmp_path):
+    path = tmp_path / "labels"
+    write(path)
+
+    def child():
+        for scale in range(2, 40):
+            write(path, scale, overwrite=True)
+        os._exit(0)
+
+    process = fork.Process(target=child)
+    process.start()
+    opened = 0
+    while process.is_alive():
+        assert Artifact.open(path, kind="labels").names == ("dist", "hubs")
+        opened += 1
+    process.join()
+    assert process.exitcode == 0
+    assert opened > 5
+
+
+def test_a_dead_builders_lock_is_taken_over(tmp_path):
+    dead = fork.Process(target=lambda: None)
+    dead.start()
+    dead.join()
+    lock = tmp_path / ".labels.lock"
+    lock.write_text(json.dumps({"pid": dead.pid, "host": "here", "started": "long ago"}))
+    write(tmp_path / "labels")
+    assert names(tmp_path) == ["labels"]
+
+
+def test_a_killed_builders_lock_is_taken_over(tmp_path):
+    path = tmp_path / "tokens"
+    reader, writer = fork.Pipe()
+
+    def child():
+        with ShardWriter(path, **PLAN, shard_names=SHARDS):
+            writer.send("locked")
+            time.sleep(60)
+
+    process = fork.Process(target=child)
+    process.start()
+    reader.recv()
+    with pytest.raises(ArtifactError, match=f"process {process.pid} on"):
+        build(path, resume=True)
+    process.kill()
+    process.join()
+    assert (tmp_path / ".tokens.lock").exists()
+    build(path, resume=True)
+    assert names(tmp_path) == ["tokens"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{}", b"7"])
+def test_a_lock_without_a_name_still_holds(tmp_path, content):
+    path = tmp_path / "tokens"
+    with ShardWriter(path, **PLAN, shard_names=SHARDS):
+        (tmp_path / ".tokens.lock").write_bytes(content)
+        with pytest.raises(ArtifactError, match="built by another process"):
+            build(path, resume=True)
+
+
+def test_a_forked_worker_does_not_keep_the_lock(tmp_path):
+    path = tmp_path / "tokens"
+    with ShardWriter(path, **PLAN, shard_names=SHARDS):
+        worker = fork.Process(target=time.sleep, args=(60,))
+        worker.start()
+    build(path, resume=True)
+    worker.kill()
+    worker.join()
+
+
+def test_systems_without_kernel_locks_still_build(tmp_path, monkeypatch, whole):
+    monkeypatch.setattr(store_target, "fcntl", None)
+    build(tmp_path / "tokens")
+    assert contents(tmp_path / "tokens") == whole
+    assert names(tmp_path) == ["tokens"]
