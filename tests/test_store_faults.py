@@ -158,7 +158,9 @@ def test_a_failed_long_build_can_be_resumed(tmp_path, monkeypatch, whole, method
         path = tmp_path / str(nth) / "tokens"
         path.parent.mkdir()
         if older:
-            write(path)
+            with monkeypatch.context() as healthy:
+                healthy.setattr(store_files, "ops", FileOps())
+                write(path)
             before = contents(path)
         error = error_of(build, path, overwrite=older)
         if error is not None:
@@ -181,14 +183,10 @@ def test_a_failed_long_build_can_be_resumed(tmp_path, monkeypatch, whole, method
 def test_a_failed_resume_can_be_resumed(tmp_path, monkeypatch, whole, method, code):
     def attempt(nth):
         path = tmp_path / str(nth) / "tokens"
-        with ShardWriter(path, **PLAN, shard_names=SHARDS, resume=True) as writer:
-            writer.write_shard(SHARDS[1], shard(SHARDS[1]))
-        return path
-
-    def resume(nth):
-        with monkeypatch.context() as patch:
-            patch.setattr(store_files, "ops", FileOps())
-            path = attempt(nth)
+        with monkeypatch.context() as healthy:
+            healthy.setattr(store_files, "ops", FileOps())
+            with ShardWriter(path, **PLAN, shard_names=SHARDS) as writer:
+                writer.write_shard(SHARDS[1], shard(SHARDS[1]))
         error = error_of(build, path, resume=True)
         if error is not None:
             with ShardWriter(path, **PLAN, shard_names=SHARDS, resume=True) as writer:
@@ -198,7 +196,7 @@ def test_a_failed_resume_can_be_resumed(tmp_path, monkeypatch, whole, method, co
         return error
 
     least = 0 if method == "mkdir" else 1
-    assert fail_each(monkeypatch, method, code, resume) >= least
+    assert fail_each(monkeypatch, method, code, attempt) >= least
 
 
 def test_a_shard_that_failed_can_be_written_again_at_once(tmp_path, monkeypatch, whole):

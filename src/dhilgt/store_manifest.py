@@ -31,12 +31,12 @@ _KEYS = {"layout", "kind", "format", "library", "params", "fingerprint", "files"
 
 def partial_path(target: Path) -> Path:
     """The visible folder in which a long build of ``target`` grows."""
-    return target.with_name(target.name + ".partial")
+    return target.parent / (target.name + ".partial")
 
 
 def aside_path(target: Path) -> Path:
     """Where an older artifact waits for the instant in which a newer one takes its name."""
-    return target.with_name(f".{target.name}.old")
+    return target.parent / f".{target.name}.old"
 
 
 def find_artifact(path: Path) -> Path:
@@ -46,7 +46,15 @@ def find_artifact(path: Path) -> Path:
         ArtifactError: If there is none; the message says what is there instead.
     """
     with explained("open", path):
-        return _find_artifact(path)
+        for _ in range(10):
+            try:
+                return _find_artifact(path)
+            except ArtifactError as error:
+                missing = error
+            # A builder may have put it in place between two looks.
+            if not any((folder / MANIFEST).exists() for folder in (path, aside_path(path))):
+                break
+        raise missing
 
 
 def _find_artifact(path: Path) -> Path:
@@ -62,9 +70,9 @@ def _find_artifact(path: Path) -> Path:
     if path.exists():
         raise ArtifactError(f"{path} is a file; an artifact is a folder with {MANIFEST} in it")
     # A crash between the two renames of a replacement leaves the older artifact here, whole.
-    if path.name and (aside_path(path) / MANIFEST).exists():
+    if (aside_path(path) / MANIFEST).exists():
         return aside_path(path)
-    if path.name and partial_path(path).is_dir():
+    if partial_path(path).is_dir():
         raise ArtifactError(
             f"{path} is not finished: its build stopped in {partial_path(path)}; run the same "
             "command again with --resume (resume=True) to finish it"
