@@ -32,6 +32,8 @@ _DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[0-9]{1,6}|\|S[0-9]{1,7}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_DIMENSIONS = 32
+# Windows would otherwise change line ends on the way.
+_BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 class FileOps:
@@ -39,7 +41,7 @@ class FileOps:
 
     def open(self, path: Path, flags: int) -> int:
         """Open for writing and return the descriptor."""
-        return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o666)
+        return os.open(path, flags | _BINARY, 0o666)
 
     def write(self, descriptor: int, data: memoryview) -> int:
         """Write some of ``data`` and return how many bytes went out."""
@@ -231,7 +233,7 @@ def hash_file(path: Path, advance: Callable[[int], None] | None = None) -> str:
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading; a pipe or a device is refused instead of waited for."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ArtifactError(f"{path} is not a regular file")
