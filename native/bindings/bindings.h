@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "buffer.h"
 #include "control.h"
 
 namespace dhilgt {
@@ -35,7 +36,17 @@ ArrayOut<T> to_numpy(std::vector<T>&& values) {
   return ArrayOut<T>(kept->data(), {kept->size()}, capsule);
 }
 
-// Runs work(control) on a thread of its own without the GIL. Meanwhile the calling thread wakes
+template <class T>
+ArrayOut<T> to_numpy(Buffer<T>&& values) {
+  auto owner = std::make_unique<Buffer<T>>(std::move(values));
+  owner->detach();
+  Buffer<T>* kept = owner.get();
+  nb::capsule capsule(kept, [](void* pointer) noexcept { delete static_cast<Buffer<T>*>(pointer); });
+  owner.release();
+  return ArrayOut<T>(kept->data(), {kept->size()}, capsule);
+}
+
+// Runs work() on a thread of its own without the GIL. Meanwhile the calling thread wakes
 // every 50 ms, lets Python run its signal handlers and calls progress(done, total, entries, bytes).
 // An exception from either (KeyboardInterrupt first of all) stops the work, waits for it and is raised.
 template <class Work>
@@ -81,5 +92,6 @@ void run_polled(Control& control, nb::object progress, Work&& work) {
 }
 
 void bind_errors(nb::module_& module);
+void bind_labels(nb::module_& module);
 
 }  // namespace dhilgt

@@ -7,7 +7,7 @@ void bind_errors(nb::module_& module) {
   // Lives as long as the process: the translator may run at any time.
   static PyObject* out_of_budget =
       PyErr_NewExceptionWithDoc("dhilgt._native.OutOfBudget",
-                                "Work outgrew its memory budget; args are (wanted, limit) in bytes.",
+                                "Work outgrew its memory budget; args are (wanted bytes, limit bytes, entries found).",
                                 PyExc_MemoryError, nullptr);
   if (out_of_budget == nullptr) throw nb::python_error();
   module.attr("OutOfBudget") = nb::handle(out_of_budget);
@@ -16,8 +16,9 @@ void bind_errors(nb::module_& module) {
       std::rethrow_exception(error);
     } catch (const OutOfBudget& failure) {
       PyObject* figures =
-          Py_BuildValue("(KK)", static_cast<unsigned long long>(failure.wanted_bytes),
-                        static_cast<unsigned long long>(failure.limit_bytes));
+          Py_BuildValue("(KKK)", static_cast<unsigned long long>(failure.wanted_bytes),
+                        static_cast<unsigned long long>(failure.limit_bytes),
+                        static_cast<unsigned long long>(failure.entries_found));
       PyErr_SetObject(out_of_budget, figures);
       Py_XDECREF(figures);
     }

@@ -22,9 +22,10 @@ struct Stopped : std::runtime_error {
 
 // The work outgrew its budget; carries the figures for the message.
 struct OutOfBudget : std::runtime_error {
-  OutOfBudget(std::uint64_t wanted, std::uint64_t limit);
+  OutOfBudget(std::uint64_t wanted, std::uint64_t limit, std::uint64_t entries);
   std::uint64_t wanted_bytes;
   std::uint64_t limit_bytes;
+  std::uint64_t entries_found;
 };
 
 // One per long call. The caller's thread writes `stop` and reads the counters; workers do the rest.
@@ -40,6 +41,10 @@ class Control {
   // Accounts for memory that is about to be taken; throws before it is.
   void take_bytes(std::uint64_t bytes);
   void give_bytes(std::uint64_t bytes) { used_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  std::uint64_t free_bytes() const {
+    const std::uint64_t used = used_bytes();
+    return used < max_bytes_ ? max_bytes_ - used : 0;
+  }
   std::uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
   std::uint64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
 

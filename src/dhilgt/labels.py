@@ -1,0 +1,473 @@
+"""Hub labels: an exact shortest-path-distance index, and the hierarchy that tokens are drawn from."""
+
+import hashlib
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt import _native, labels_store
+from dhilgt.errors import GraphError, MemoryLimitError
+from dhilgt.estimate import estimate, native_arrays
+from dhilgt.graph import Graph
+from dhilgt.memory import available_bytes, format_bytes, parse_size
+from dhilgt.node_ids import IdArray, NodeIds
+from dhilgt.progress import progress_bar
+from dhilgt.threads import num_threads
+
+UNREACHABLE = -1
+"""The distance between nodes without a path."""
+
+IN, OUT = 0, 1  # the two label sets of a directed graph; the same one when undirected
+ALGORITHMS = ("auto", "pll", "planes", "psl")
+_NO_HUB = 0xFFFFFFFF  # the native core's "none", for hubs and distances alike
+_UNLIMITED = 2**64 - 1
+
+
+class Witness(NamedTuple):
+    """A distance and the hub that realises it.
+
+    Attributes:
+        distance: Number of edges of a shortest path, or UNREACHABLE.
+        hub: Id of the best ranked node on any shortest path; None if there is no path.
+    """
+
+    distance: int
+    hub: Any
+
+
+class LabelGraph(NamedTuple):
+    """The label graph as compressed rows over node indices, self entries left out.
+
+    Attributes:
+        out_offsets: Where the hubs of each node begin; num_nodes + 1 numbers.
+        out_hubs: Hubs each node points to, nearest first.
+        out_distances: Their distances.
+        in_offsets: Where the holders of each node begin.
+        in_holders: Nodes that point to each node, nearest first.
+        in_distances: Their distances.
+    """
+
+    out_offsets: NDArray[np.int64]
+    out_hubs: NDArray[np.int64]
+    out_distances: NDArray[np.int32]
+    in_offsets: NDArray[np.int64]
+    in_holders: NDArray[np.int64]
+    in_distances: NDArray[np.int32]
+
+
+class HubLabels:
+    """The canonical hub labels of a graph.
+
+    The label of a node lists hubs with their distances, so that any two connected nodes share a hub on
+    a shortest path between them. A node `h` is a hub of `v` exactly if `h` is the best ranked of all
+    nodes on all shortest paths between the two, `v` being its own hub at distance 0. The result depends
+    on the graph and the order alone: every algorithm and every number of threads gives the same bytes.
+
+    On a directed graph a node has two labels: hubs that it reaches (`side="out"`) and hubs that reach
+    it (`side="in"`).
+
+    Example:
+        >>> graph = Graph.from_edges(["ann", "bob", "cid"], ["bob", "cid", "dan"])
+        >>> labels = HubLabels.build(graph, progress=False)
+        >>> labels
+        HubLabels(nodes=4, entries=8, 2.0 per node, longest distance 2)
+        >>> labels.distance("ann", "dan"), labels.witness("ann", "dan")
+        (3, Witness(distance=3, hub='bob'))
+    """
+
+    __slots__ = ("_fingerprint", "_graph_fingerprint", "_holders", "_ids", "_native", "_order", "_ranks", "_sizes")
+
+    def __init__(
+        self,
+        native: _native.Labels,
+        order: NDArray[np.uint32],
+        ids: NodeIds,
+        graph_fingerprint: str,
+        sizes: tuple[int, int],
+    ) -> None:
+        """Takes finished parts; users call `build` or `load`."""
+        self._native = native
+        self._order = order
+        self._ids = ids
+        self._graph_fingerprint = graph_fingerprint
+        self._sizes = sizes
+        self._ranks = np.empty(len(order), np.uint32)
+        self._ranks[order] = np.arange(len(order), dtype=np.uint32)
+        self._holders: _native.Labels | None = None
+        self._fingerprint: str | None = None
+
+    # ---- making and keeping --------------------------------------------------------------------
+
+    @classmethod
+    def build(
+        cls,
+        graph: Graph,
+        *,
+        threads: int | None = None,
+        order: Any = None,
+        progress: bool = True,
+        algorithm: str = "auto",
+        max_memory: int | str | None = None,
+        preflight: bool = True,
+    ) -> "HubLabels":
+        """Gives the labels of a graph.
+
+        Args:
+            graph: The graph.
+            threads: Threads to use; None for every core.
+            order: Ids of all nodes from most to least important. None ranks by degree (both directions
+                counted), largest first, ties by ascending index.
+            progress: Show a progress bar when standard error is a terminal.
+            algorithm: "auto" takes the fastest way; "pll" is sequential pruned landmark labeling, the
+                reference; "planes" and "psl" are the two parts of "auto" on their own.
+            max_memory: Most memory the build may take beyond the graph, as bytes or like "4GB". None
+                takes what the machine or its container has free.
+            preflight: Predict the memory first and refuse at once a build that clearly will not fit.
+
+        Raises:
+            GraphError: If the graph has no nodes or the order is not one of its nodes.
+            MemoryLimitError: If the build does not fit `max_memory`. Nothing is left behind.
+        """
+        if algorithm not in ALGORITHMS:
+            raise ValueError(f"algorithm = {algorithm!r}; choose one of {', '.join(ALGORITHMS)}")
+        if graph.num_nodes == 0:
+            raise GraphError("the graph has no nodes; labels need at least one")
+        workers = num_threads(threads)
+        limit = _memory_limit(max_memory)
+        node_at = None if order is None else _checked_order(graph, order)
+        predicted = None
+        if preflight and 4 * graph.num_nodes**2 > limit // 8:  # smaller ones fit whatever they hold
+            prediction = estimate(graph, order=node_at)
+            predicted = prediction.num_entries
+            if prediction.num_bytes // 2 > limit:  # the prediction may be off, though not that far
+                raise MemoryLimitError(
+                    f"labels would take {prediction}, but the limit is {format_bytes(limit)}; "
+                    "raise max_memory, use a larger machine or a better order, "
+                    "or pass preflight=False to try all the same"
+                )
+        with progress_bar("labels", unit="entries", enabled=progress) as update:
+            try:
+                native, node_at, _ = _native.build_labels(
+                    *native_arrays(graph),
+                    node_at,
+                    algorithm,
+                    _native.PLAN_HUBS,
+                    workers,
+                    limit,
+                    _reporter(update, predicted),
+                )
+            except _native.OutOfBudget as error:
+                raise _outgrown(graph, error) from None
+        sizes = native.num_entries, native.max_distance
+        return cls(native, node_at, graph.ids, graph.fingerprint, sizes)
+
+    def save(self, path: "str | PathLike[str]", *, overwrite: bool = False, threads: int | None = None) -> None:
+        """Writes the labels to a folder, all or nothing, with checksums.
+
+        Args:
+            path: The folder to make.
+            overwrite: Replace labels that are there; they stay intact until the new ones are whole.
+            threads: Threads for packing; None for every core.
+        """
+        workers = num_threads(threads)
+        native = self._unpacked()
+        sides = [native.pack(side, workers) for side in range(2 if self.directed else 1)]
+        labels_store.save(
+            path,
+            labels_store.StoredLabels(
+                sides=sides,
+                order=self._order,
+                ids=self._ids,
+                num_entries=self.num_entries,
+                max_distance=self.max_distance,
+                graph_fingerprint=self._graph_fingerprint,
+            ),
+            overwrite=overwrite,
+        )
+
+    @classmethod
+    def load(
+        cls, path: "str | PathLike[str]", *, mmap: bool = True, verify: bool = False, threads: int | None = None
+    ) -> "HubLabels":
+        """Reads labels that `save` wrote.
+
+        Args:
+            path: The folder.
+            mmap: Leave the packed labels on disk and decode a label when it is asked for: opens at
+                once and takes no memory. False decodes all of them now, for faster answers.
+            verify: Check every byte against its checksum first.
+            threads: Threads for decoding; None for every core.
+
+        Raises:
+            ArtifactError: If the folder does not hold whole labels of a known format.
+        """
+        stored = labels_store.load(path, verify=verify)
+        arrays = tuple(array for side in stored.sides for array in side)
+        native = _native.labels_from_packed(
+            len(stored.sides) == 2, len(stored.order), arrays, not mmap, num_threads(threads), _UNLIMITED
+        )
+        sizes = stored.num_entries, stored.max_distance
+        return cls(native, stored.order, stored.ids, stored.graph_fingerprint, sizes)
+
+    # ---- what there is -------------------------------------------------------------------------
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return len(self._order)
+
+    @property
+    def num_entries(self) -> int:
+        """Number of label entries, self entries included; both label sets when directed."""
+        return self._sizes[0]
+
+    @property
+    def max_distance(self) -> int:
+        """Longest distance in any label. Distances between nodes can be up to twice this."""
+        return self._sizes[1]
+
+    @property
+    def directed(self) -> bool:
+        """Whether distances depend on the direction."""
+        return bool(self._native.directed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the labels: in memory, or of the mapped files."""
+        return int(self._native.num_bytes) + self._order.nbytes + self._ranks.nbytes
+
+    @property
+    def ids(self) -> NodeIds:
+        """The nodes' ids."""
+        return self._ids
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """Node indices from most to least important."""
+        return self._order.astype(np.int64)
+
+    @property
+    def graph_fingerprint(self) -> str:
+        """Fingerprint of the graph these labels were made from."""
+        return self._graph_fingerprint
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of what determines the labels: the graph and the order."""
+        if self._fingerprint is None:
+            digest = hashlib.sha256(b"dhilgt labels 1" + self._graph_fingerprint.encode())
+            digest.update(self._order.astype("<u4", copy=False).tobytes())
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    def hubs(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
+        """Gives the hubs of a node with their distances, nearest first, itself included.
+
+        Args:
+            node: The node's id.
+            side: On a directed graph, "out" for hubs the node reaches, "in" for hubs that reach it.
+        """
+        return self._entries(self._native, node, side)
+
+    def holders(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
+        """Gives the nodes whose label holds this node, with distances, nearest first, itself included.
+
+        The first call turns all labels around, which takes as much memory again.
+
+        Args:
+            node: The hub's id.
+            side: On a directed graph, "out" for nodes that reach this one, "in" for nodes it reaches.
+        """
+        return self._entries(self._turned_around(), node, side)
+
+    def distance_histogram(self) -> NDArray[np.int64]:
+        """Gives the number of label entries at each distance, index = distance."""
+        return self._native.histogram().astype(np.int64)
+
+    def label_graph(self) -> LabelGraph:
+        """Gives the label graph: an edge from every node to each of its hubs.
+
+        On a directed graph these are the hubs a node reaches.
+        """
+        out = self._flat(self._unpacked())
+        turned = self._flat(self._turned_around())
+        return LabelGraph(*out, *turned)
+
+    def __repr__(self) -> str:
+        kind = ", directed" if self.directed else ""
+        per_node = self.num_entries / self.num_nodes
+        return (
+            f"HubLabels(nodes={self.num_nodes}, entries={self.num_entries}, {per_node:.1f} per node, "
+            f"longest distance {self.max_distance}{kind})"
+        )
+
+    # ---- distances -----------------------------------------------------------------------------
+
+    def distance(self, source: Any, target: Any) -> int:
+        """Gives the number of edges on a shortest path, or UNREACHABLE (-1).
+
+        Args:
+            source: Id of the node where paths start.
+            target: Id of the node where they end.
+        """
+        return self.witness(source, target).distance
+
+    def witness(self, source: Any, target: Any) -> Witness:
+        """Gives the distance and the best ranked node on any shortest path.
+
+        Args:
+            source: Id of the node where paths start.
+            target: Id of the node where they end.
+        """
+        found, hub = self._native.ask(
+            int(self._ranks[self._ids.index_of(source)]), int(self._ranks[self._ids.index_of(target)])
+        )
+        if found == _NO_HUB:
+            return Witness(UNREACHABLE, None)
+        return Witness(found, self._ids.ids_of(int(self._order[hub])))
+
+    def distances(
+        self, sources: Any, targets: Any, *, threads: int | None = None, progress: bool = False
+    ) -> NDArray[np.int32]:
+        """Gives the distances of many pairs.
+
+        Args:
+            sources: Ids, one per pair.
+            targets: Ids, one per pair.
+            threads: Threads to use; None for every core.
+            progress: Show a progress bar when standard error is a terminal.
+        """
+        found, _ = self._pairs(sources, targets, False, threads, progress)
+        return found
+
+    def witnesses(
+        self, sources: Any, targets: Any, *, threads: int | None = None, progress: bool = False
+    ) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
+        """Gives the distances of many pairs and the hubs that realise them, None without a path.
+
+        Args:
+            sources: Ids, one per pair.
+            targets: Ids, one per pair.
+            threads: Threads to use; None for every core.
+            progress: Show a progress bar when standard error is a terminal.
+        """
+        found, ranks = self._pairs(sources, targets, True, threads, progress)
+        hubs = np.full(len(ranks), None, dtype=object)
+        met = ranks != _NO_HUB
+        hubs[met] = self._ids.ids_of(self._order[ranks[met]].astype(np.int64)).tolist()
+        return found, hubs
+
+    def distance_matrix(self, nodes: Any, *, threads: int | None = None) -> NDArray[np.int32]:
+        """Gives all distances among some nodes, [k, k]; row = source, column = target.
+
+        Args:
+            nodes: Ids.
+            threads: Threads to use; None for every core.
+        """
+        ranks = self._ranks_of(nodes)
+        flat = self._native.matrix(ranks, num_threads(threads), None)
+        return _signed(flat).reshape(len(ranks), len(ranks))
+
+    # ---- in rank space, for the stages that follow ---------------------------------------------
+
+    @property
+    def native(self) -> _native.Labels:
+        """The native labels, in memory, over ranks."""
+        return self._unpacked()
+
+    def _pairs(
+        self, sources: Any, targets: Any, want_hubs: bool, threads: int | None, progress: bool
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+        source_ranks, target_ranks = self._ranks_of(sources), self._ranks_of(targets)
+        if len(source_ranks) != len(target_ranks):
+            raise ValueError(
+                f"{len(source_ranks)} sources and {len(target_ranks)} targets; give one of each per pair"
+            )
+        with progress_bar("distances", unit="pairs", enabled=progress) as update:
+            found, hubs = self._native.pairs(
+                source_ranks,
+                target_ranks,
+                want_hubs,
+                num_threads(threads),
+                lambda done, total, *_: update(done, total),
+            )
+        return _signed(found), hubs
+
+    def _ranks_of(self, ids: Any) -> NDArray[np.uint32]:
+        ranks: NDArray[np.uint32] = self._ranks[self._ids.index_of(np.atleast_1d(ids))]
+        return ranks
+
+    def _entries(self, native: _native.Labels, node: Any, side: str) -> tuple[IdArray, NDArray[np.int32]]:
+        ranks, distances = native.label(int(self._ranks[self._ids.index_of(node)]), _side_number(side))
+        return self._ids.ids_of(self._order[ranks].astype(np.int64)), _signed(distances)
+
+    def _unpacked(self) -> _native.Labels:
+        if self._native.packed:
+            self._native = self._native.unpack(num_threads(None), _UNLIMITED)
+        return self._native
+
+    def _turned_around(self) -> _native.Labels:
+        if self._holders is None:
+            self._holders = self._unpacked().holders(num_threads(None), _UNLIMITED, None)
+        return self._holders
+
+    def _flat(
+        self, native: _native.Labels
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Rows by node index instead of rank, without the self entry that comes first in each."""
+        offsets, ranks, distances = native.flat_arrays(OUT)
+        lengths = np.diff(offsets)[self._ranks] - 1
+        starts = offsets[:-1][self._ranks] + 1
+        row_offsets = np.concatenate([[0], np.cumsum(lengths)])
+        take = np.repeat(starts - row_offsets[:-1], lengths) + np.arange(row_offsets[-1])
+        return row_offsets, self._order[ranks[take]].astype(np.int64), _signed(distances[take])
+
+
+def _signed(distances: NDArray[np.uint32]) -> NDArray[np.int32]:
+    return distances.view(np.int32)  # the native "unreachable", all bits set, reads as -1
+
+
+def _side_number(side: str) -> int:
+    if side not in ("in", "out"):
+        raise ValueError(f'side = {side!r}; choose "in" or "out"')
+    return IN if side == "in" else OUT
+
+
+def _memory_limit(max_memory: int | str | None) -> int:
+    if max_memory is not None:
+        return parse_size(max_memory)
+    free = available_bytes()
+    return _UNLIMITED if free is None else free
+
+
+def _checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
+    indices = graph.index_of(order)
+    if len(indices) != graph.num_nodes:
+        raise GraphError(
+            f"order lists {len(indices)} nodes, the graph has {graph.num_nodes}; list each once"
+        )
+    times = np.bincount(indices, minlength=graph.num_nodes)
+    if times.max() > 1:
+        twice = graph.ids_of(int(times.argmax()))
+        raise GraphError(f"order lists node {twice!r} {times.max()} times; list each node once")
+    return indices.astype(np.uint32)
+
+
+def _reporter(update: Any, predicted: int | None) -> Callable[[int, int, int, int], None]:
+    def report(_done: int, _total: int, entries: int, used_bytes: int) -> None:
+        total = None if predicted is None else max(predicted, entries)
+        update(entries, total, note=format_bytes(used_bytes))
+
+    return report
+
+
+def _outgrown(graph: Graph, error: MemoryError) -> MemoryLimitError:
+    wanted, limit, entries = error.args
+    return MemoryLimitError(
+        f"labels outgrew the memory limit: {format_bytes(wanted)} needed, {format_bytes(limit)} allowed, "
+        f"{entries:,} entries found so far on {graph.num_nodes:,} nodes; "
+        "raise max_memory, use a larger machine, or give an order with shorter labels"
+    )
