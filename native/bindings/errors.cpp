@@ -1,5 +1,8 @@
 // Native exceptions become Python ones that carry their figures.
+#include <string>
+
 #include "bindings.h"
+#include "label_pack.h"
 
 namespace dhilgt {
 
@@ -21,6 +24,11 @@ void bind_errors(nb::module_& module) {
                         static_cast<unsigned long long>(failure.entries_found));
       PyErr_SetObject(out_of_budget, figures);
       Py_XDECREF(figures);
+    } catch (const BadPacking& failure) {
+      const std::string message = std::string("packed labels are damaged: ") + failure.what() +
+                                  "; check them with `dhilgt inspect --verify` and build them again";
+      const nb::object type = nb::module_::import_("dhilgt.errors").attr("ArtifactError");
+      PyErr_SetString(type.ptr(), message.c_str());
     }
   });
 }

@@ -243,8 +243,7 @@ nb::object plane_block(const Offsets& out_offsets, const Targets& out_targets,
                         to_numpy(std::move(distances)));
 }
 
-NativeLabels* from_packed(bool directed, std::uint32_t num_nodes, nb::object arrays, bool decode,
-                          unsigned threads, std::uint64_t max_bytes) {
+NativeLabels* from_packed(bool directed, std::uint32_t num_nodes, nb::object arrays) {
   // arrays: (offsets, bytes) per side, one side when undirected
   auto view = [&](std::size_t side) {
     const auto offsets = nb::cast<ArrayIn<std::uint64_t>>(arrays[2 * side], false);
@@ -256,15 +255,20 @@ NativeLabels* from_packed(bool directed, std::uint32_t num_nodes, nb::object arr
   };
   const PackedView in = view(0);
   const PackedView out = directed ? view(1) : in;
-  if (!decode) return new NativeLabels(directed, in, out, std::move(arrays));
+  return new NativeLabels(directed, in, out, std::move(arrays));
+}
+
+// Packed labels, decoded.
+NativeLabels* unpack(const NativeLabels& labels, unsigned threads, std::uint64_t max_bytes) {
+  if (!labels.packed()) throw std::invalid_argument("labels are in memory already");
   Control control(max_bytes);
-  Labels labels;
-  labels.directed = directed;
+  Labels decoded;
+  decoded.directed = labels.directed();
   run_polled(control, nb::none(), [&] {
-    labels.in = unpack_labels(in, std::max(1u, threads), control);
-    if (directed) labels.out = unpack_labels(out, std::max(1u, threads), control);
+    decoded.in = unpack_labels(labels.source(0).packed, std::max(1u, threads), control);
+    if (decoded.directed) decoded.out = unpack_labels(labels.source(1).packed, std::max(1u, threads), control);
   });
-  return new NativeLabels(std::move(labels));
+  return new NativeLabels(std::move(decoded));
 }
 
 nb::object pairs(NativeLabels& labels, const Nodes& sources, const Nodes& targets, bool want_hubs,
@@ -397,8 +401,7 @@ void bind_labels(nb::module_& module) {
              nb::arg("in_targets").noconvert().none(), nb::arg("order").noconvert(), nb::arg("side"),
              nb::arg("first"), nb::arg("last"), nb::arg("max_bytes"), nb::arg("progress").none());
   module.def("labels_from_packed", &from_packed, nb::arg("directed"), nb::arg("num_nodes"),
-             nb::arg("arrays"), nb::arg("decode"), nb::arg("threads"), nb::arg("max_bytes"),
-             nb::rv_policy::take_ownership);
+             nb::arg("arrays"), nb::rv_policy::take_ownership);
 
   nb::class_<NativeLabels>(module, "Labels")
       .def_prop_ro("num_nodes", &NativeLabels::num_nodes)
@@ -431,6 +434,7 @@ void bind_labels(nb::module_& module) {
            nb::arg("side"))
       .def("histogram", &histogram)
       .def("pack", &pack, nb::arg("side"), nb::arg("threads"))
+      .def("unpack", &unpack, nb::arg("threads"), nb::arg("max_bytes"), nb::rv_policy::take_ownership)
       .def("holders", &holders, nb::arg("threads"), nb::arg("max_bytes"), nb::arg("progress").none(),
            nb::rv_policy::take_ownership);
 }

@@ -206,9 +206,9 @@ class HubLabels:
         """
         stored = labels_store.load(path, verify=verify)
         arrays = tuple(array for side in stored.sides for array in side)
-        native = _native.labels_from_packed(
-            len(stored.sides) == 2, len(stored.order), arrays, not mmap, num_threads(threads), _UNLIMITED
-        )
+        native = _native.labels_from_packed(len(stored.sides) == 2, len(stored.order), arrays)
+        if not mmap:
+            native = native.unpack(num_threads(threads), _UNLIMITED)
         sizes = stored.num_entries, stored.max_distance
         return cls(native, stored.order, stored.ids, stored.graph_fingerprint, sizes)
 

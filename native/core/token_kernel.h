@@ -1,0 +1,32 @@
+// The inner loop of token distances: one member's label against the columns of the others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "label_set.h"
+
+namespace dhilgt {
+
+// Distances in labels of at most 63 leave sums below 128; an unset cell plus any distance stays at or
+// above 128 and below 256. So bytes need no saturation, and one comparison tells what is unreachable.
+inline constexpr std::uint8_t kUnsetCell = 128;
+inline constexpr Distance kMaxByteDistance = 63;
+inline constexpr std::size_t kByteColumns = 64;  // most members the byte kernel can take
+
+struct TokenTable {
+  std::uint8_t* cells;         // [hub][width], unset between rows
+  std::size_t width;           // 32 or 64
+  std::uint32_t* touched;      // hubs with a set cell, so that only these are cleared
+  std::size_t num_touched;
+};
+
+// Reads label (hubs, segments): row[j] = min over hubs of cells[hub][j] + distance, if row is not null;
+// then, if `member` is a column, sets cells[hub][member] = distance.
+using TokenMemberFunction = void (*)(const LabelView& label, std::uint32_t member, TokenTable& table,
+                                     std::uint8_t* row);
+inline constexpr std::uint32_t kNoColumn = 0xFFFFFFFFu;
+
+TokenMemberFunction token_member_function();
+
+}  // namespace dhilgt

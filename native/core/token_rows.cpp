@@ -1,0 +1,276 @@
+#include "token_rows.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "label_gather.h"
+#include "parallel.h"
+#include "simd.h"
+#include "token_kernel.h"
+
+namespace dhilgt {
+
+#if defined(__x86_64__)
+namespace avx512 {
+void token_member(const LabelView&, std::uint32_t, TokenTable&, std::uint8_t*);
+}
+namespace avx2 {
+void token_member(const LabelView&, std::uint32_t, TokenTable&, std::uint8_t*);
+}
+#endif
+namespace portable {
+void token_member(const LabelView&, std::uint32_t, TokenTable&, std::uint8_t*);
+}
+
+TokenMemberFunction token_member_function() {
+#if defined(__x86_64__)
+  switch (simd_level()) {
+    case Simd::avx512: return avx512::token_member;
+    case Simd::avx2: return avx2::token_member;
+    default: break;
+  }
+#endif
+  return portable::token_member;
+}
+
+namespace {
+
+constexpr std::uint32_t kUnsetWord = 0x40000000u;  // two of them still fit
+
+Distance longest_label(const TokenSource& source) {
+  return std::max(source.in->max_distance(), source.out->max_distance());
+}
+
+}  // namespace
+
+TokenMaker::TokenMaker(const TokenSource& source, const TokenShape& shape, bool narrow, Control& control)
+    : source_(source),
+      shape_(shape),
+      out_weights_(shape.out_exponent),
+      in_weights_(shape.in_exponent),
+      narrow_(narrow),
+      width_(!narrow ? shape.size : shape.size <= 32 ? 32 : 64),
+      byte_cells_(control, narrow ? source.in->num_nodes() * width_ : 0),
+      word_cells_(control, narrow ? 0 : source.in->num_nodes() * width_) {
+  std::fill_n(byte_cells_.data(), narrow ? source.in->num_nodes() * width_ : 0, kUnsetCell);
+  std::fill_n(word_cells_.data(), narrow ? 0 : source.in->num_nodes() * width_, kUnsetWord);
+}
+
+bool TokenMaker::fits_bytes(const TokenSource& source, const TokenShape& shape) {
+  return shape.size <= kByteColumns && longest_label(source) <= kMaxByteDistance;
+}
+
+void TokenMaker::sample(Node rank, std::uint64_t copy, std::vector<Node>& members) {
+  KeyedRandom random(shape_.seed, copy, source_.node_at[rank]);
+  const LabelView hubs = source_.hubs->of(rank);
+  const LabelView holders = source_.holders->of(rank);
+  std::size_t out_quota = shape_.num_out;
+  std::size_t in_quota = shape_.num_in;
+  if (shape_.spill) {
+    const std::size_t spare_out = out_quota - std::min(out_quota, hubs.hubs.size() - 1);
+    const std::size_t spare_in = in_quota - std::min(in_quota, holders.hubs.size() - 1);
+    out_quota += spare_in;
+    in_quota += spare_out;
+  }
+  members.assign(1, rank);
+  auto draw = [&](const LabelView& label, const DistanceWeights& weights, std::size_t quota) {
+    positions_.clear();
+    sampler_.draw(label, weights, quota, random, positions_);
+    for (const Node position : positions_) members.push_back(label.hubs[position]);
+  };
+  draw(hubs, out_weights_, out_quota);
+  draw(holders, in_weights_, in_quota);
+  if (shape_.fill_neighbors) fill_with_neighbors(rank, random, members);
+}
+
+// Neighbours are the label entries at distance 1: hubs among the better, holders among the worse.
+void TokenMaker::fill_with_neighbors(Node rank, KeyedRandom& random, std::vector<Node>& members) {
+  if (members.size() >= shape_.size) return;
+  std::vector<Node> spare;
+  for (const LabelSet* side : {source_.hubs, source_.holders}) {
+    const LabelView label = side->of(rank);
+    if (label.segments.size() < 2 || label.segments[1].distance != 1) continue;
+    for (Node i = 1; i < label.segments[1].end; ++i) {
+      if (std::find(members.begin(), members.end(), label.hubs[i]) == members.end()) {
+        spare.push_back(label.hubs[i]);
+      }
+    }
+  }
+  const std::size_t wanted = std::min<std::size_t>(shape_.size - members.size(), spare.size());
+  for (std::size_t i = 0; i < wanted; ++i) {
+    std::swap(spare[i], spare[i + random.below(spare.size() - i)]);
+    members.push_back(spare[i]);
+  }
+}
+
+void TokenMaker::prefetch(std::span<const Node> members) const {
+  for (const Node member : members) {
+    const LabelView label = source_.in->of(member);
+    __builtin_prefetch(label.segments.data());
+    const char* line = reinterpret_cast<const char*>(label.hubs.data());
+    const std::size_t most = std::min<std::size_t>(label.hubs.size_bytes(), 256);
+    for (std::size_t i = 0; i < most; i += 64) __builtin_prefetch(line + i);
+  }
+}
+
+void TokenMaker::distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
+  std::fill(packed.begin(), packed.end(), kUnreachableByte);
+  if (narrow_) byte_distances(members, packed);
+  else word_distances(members, packed);
+}
+
+void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
+  const TokenMemberFunction pass = token_member_function();
+  std::size_t most_touched = 1;  // one more: the kernel writes before it decides
+  for (const Node member : members) most_touched += source_.in->of(member).hubs.size();
+  if (touched_.size() < most_touched) touched_.resize(most_touched);
+  TokenTable table{byte_cells_.data(), width_, touched_.data(), 0};
+  auto store = [](const std::uint8_t* row, std::size_t count, std::uint8_t* out) {
+    for (std::size_t j = 0; j < count; ++j) out[j] = row[j] >= kUnsetCell ? kUnreachableByte : row[j];
+  };
+  alignas(64) std::uint8_t row[kByteColumns];
+  const auto count = static_cast<std::uint32_t>(members.size());
+  if (!source_.directed) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      pass(source_.in->of(members[i]), i, table, row);
+      store(row, i, packed.data() + std::size_t{i} * (i - 1) / 2);
+    }
+  } else {
+    // Row i of a table of in-labels is the distance from i to every member.
+    const std::size_t half = packed.size() / 2;
+    for (std::uint32_t j = 0; j < count; ++j) pass(source_.in->of(members[j]), j, table, nullptr);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      pass(source_.out->of(members[i]), kNoColumn, table, row);
+      for (std::uint32_t j = 0; j < count; ++j) {
+        const std::uint8_t distance = row[j] >= kUnsetCell ? kUnreachableByte : row[j];
+        if (j < i) packed[half + std::size_t{i} * (i - 1) / 2 + j] = distance;
+        if (j > i) packed[std::size_t{j} * (j - 1) / 2 + i] = distance;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < table.num_touched; ++i) {
+    std::fill_n(byte_cells_.data() + std::size_t{touched_[i]} * width_, width_, kUnsetCell);
+  }
+}
+
+// Long distances or large rows: the same with room for any distance, without vector code of its own.
+void TokenMaker::word_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
+  std::vector<std::uint32_t> row(width_);
+  auto each_entry = [&](const LabelView& label, auto&& visit) {
+    label.each_segment([&](Distance distance, std::span<const Node> hubs) {
+      for (const Node hub : hubs) visit(word_cells_.data() + std::size_t{hub} * width_, distance);
+    });
+  };
+  auto set_column = [&](const LabelView& label, std::size_t column) {
+    each_entry(label, [&](std::uint32_t* cells, Distance distance) { cells[column] = distance; });
+  };
+  auto read_row = [&](const LabelView& label) {
+    std::fill(row.begin(), row.end(), kUnsetWord);
+    each_entry(label, [&](const std::uint32_t* cells, Distance distance) {
+      for (std::size_t j = 0; j < width_; ++j) row[j] = std::min(row[j], cells[j] + distance);
+    });
+  };
+  auto as_byte = [](std::uint32_t distance) {
+    return distance >= kUnsetWord ? kUnreachableByte
+                                  : static_cast<std::uint8_t>(std::min<std::uint32_t>(distance, kFarByte));
+  };
+  const std::size_t half = packed.size() / 2;
+  for (std::size_t j = 0; j < members.size(); ++j) set_column(source_.in->of(members[j]), j);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    read_row(source_.out->of(members[i]));
+    for (std::size_t j = 0; j < members.size(); ++j) {
+      if (j > i) packed[j * (j - 1) / 2 + i] = as_byte(row[j]);
+      if (j < i && source_.directed) packed[half + i * (i - 1) / 2 + j] = as_byte(row[j]);
+    }
+  }
+  for (const Node member : members) {
+    each_entry(source_.in->of(member),
+               [&](std::uint32_t* cells, Distance) { std::fill_n(cells, width_, kUnsetWord); });
+  }
+}
+
+LabelSet join_labels(const LabelSet& in, const LabelSet& out, unsigned threads, Control& control) {
+  const Node n = in.num_nodes();
+  struct Entry {
+    Distance distance;
+    Node hub;
+    auto operator<=>(const Entry&) const = default;
+  };
+  auto joined = [&](Node node, std::vector<Entry>& entries) {
+    entries.clear();
+    for (const LabelSet* side : {&in, &out}) {
+      side->of(node).each_segment([&](Distance distance, std::span<const Node> hubs) {
+        for (const Node hub : hubs) entries.push_back({distance, hub});
+      });
+    }
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return a.hub != b.hub ? a.hub < b.hub : a.distance < b.distance;
+    });
+    entries.erase(std::unique(entries.begin(), entries.end(),
+                              [](const Entry& a, const Entry& b) { return a.hub == b.hub; }),
+                  entries.end());
+    std::sort(entries.begin(), entries.end());
+  };
+  LabelSet set(n, control);
+  set.entry_offsets[0] = set.segment_offsets[0] = 0;
+  parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
+    std::vector<Entry> entries;
+    for (std::size_t v = begin; v < end; ++v) {
+      joined(static_cast<Node>(v), entries);
+      Offset segments = 0;
+      for (std::size_t i = 0; i < entries.size(); ++i) {
+        segments += i == 0 || entries[i].distance != entries[i - 1].distance;
+      }
+      set.entry_offsets[v + 1] = entries.size();
+      set.segment_offsets[v + 1] = segments;
+    }
+  });
+  sum_up(set.entry_offsets);
+  sum_up(set.segment_offsets);
+  set.hubs.resize(set.entry_offsets[n]);
+  set.segments.resize(set.segment_offsets[n]);
+  parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
+    std::vector<Entry> entries;
+    for (std::size_t v = begin; v < end; ++v) {
+      joined(static_cast<Node>(v), entries);
+      Segment* segment = set.segments.data() + set.segment_offsets[v] - 1;
+      for (std::size_t i = 0; i < entries.size(); ++i) {
+        set.hubs[set.entry_offsets[v] + i] = entries[i].hub;
+        if (i == 0 || entries[i].distance != entries[i - 1].distance) ++segment;
+        *segment = {entries[i].distance, static_cast<Node>(i + 1)};
+      }
+    }
+  });
+  return set;
+}
+
+void make_rows(const TokenSource& source, const TokenShape& shape, std::span<const Node> ranks,
+               std::uint64_t copy, std::span<std::int32_t> ids, std::span<std::uint8_t> packed,
+               unsigned threads, Control& control) {
+  const bool narrow = TokenMaker::fits_bytes(source, shape);
+  const std::size_t row_bytes = packed_pairs(shape.size, source.directed);
+  std::vector<std::unique_ptr<TokenMaker>> makers(std::max(1u, threads));
+  parallel_for(threads, ranks.size(), 64, control, [&](unsigned worker, std::size_t begin, std::size_t end) {
+    if (!makers[worker]) makers[worker] = std::make_unique<TokenMaker>(source, shape, narrow, control);
+    TokenMaker& maker = *makers[worker];
+    std::vector<Node> members;
+    std::vector<Node> next;
+    maker.sample(ranks[begin], copy, next);
+    for (std::size_t i = begin; i < end; ++i) {
+      members.swap(next);
+      if (i + 1 < end) {  // known one row ahead, so that its labels are on their way
+        maker.sample(ranks[i + 1], copy, next);
+        if (!packed.empty()) maker.prefetch(next);
+      }
+      std::int32_t* row = ids.data() + i * shape.size;
+      for (std::size_t j = 0; j < members.size(); ++j) {
+        row[j] = static_cast<std::int32_t>(source.node_at[members[j]]);
+      }
+      std::fill(row + members.size(), row + shape.size, -1);
+      if (!packed.empty()) maker.distances(members, packed.subspan(i * row_bytes, row_bytes));
+    }
+    control.done.fetch_add(end - begin, std::memory_order_relaxed);
+  });
+}
+
+}  // namespace dhilgt
