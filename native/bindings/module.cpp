@@ -6,4 +6,5 @@
 NB_MODULE(_native, module) {
   module.doc() = "Native core of dhilgt.";
   dhilgt::bind_errors(module);
+  dhilgt::bind_graph(module);
 }
