@@ -1,4 +1,5 @@
 """Slow, obvious versions that the fast ones are compared to."""
+
 import itertools
 
 
@@ -17,6 +18,4 @@ def clean(edges, num_nodes, directed):
 
 
 def rows_of(offsets, targets):
-    return [
-        targets[start:end].tolist() for start, end in itertools.pairwise(offsets)
-    ]
+    return [targets[start:end].tolist() for start, end in itertools.pairwise(offsets)]

@@ -109,11 +109,9 @@ void bind_text_error(nb::module_& module) {
     try {
       std::rethrow_exception(error);
     } catch (const EdgeTextError& failure) {
-      PyObject* args = Py_BuildValue("(sKy#)", failure.kind,
-                                     static_cast<unsigned long long>(failure.line),
-                                     failure.text.data(), static_cast<Py_ssize_t>(failure.text.size()));
-      PyErr_SetObject(text_error, args);
-      Py_XDECREF(args);
+      const nb::tuple args = nb::make_tuple(nb::str(failure.kind), failure.line,
+                                            nb::bytes(failure.text.data(), failure.text.size()));
+      PyErr_SetObject(text_error, args.ptr());
     }
   });
 }

@@ -222,7 +222,7 @@ def _draw_pairs(
             room = near_high - near_low
             weight = ends[u] - starts[u]
             # A hub would soon know its whole community: the heavier, the more it looks outside.
-            stay = rng.random(count) * (room + 10 * weight) < _LOCAL * room
+            stay = rng.random(count) * (room + 3 * weight) < _LOCAL * room
             low, high = np.where(stay, near_low, low), np.where(stay, near_high, high)
         return u, _pick(rng, ends, low, high)
     width = high - low

@@ -196,7 +196,7 @@ def _read_npz(file: Path, weights: str | None) -> EdgeTable:
             arrays = {
                 name: archive[name]
                 for name in ("src", "dst", "edge_index", "edges", "num_nodes", "weights", "data",
-                             "row", "col", "indptr", "indices", "shape")
+                             "row", "col", "indptr", "indices", "shape", "format")
                 if name in archive.files
             }  # fmt: skip
             held = ", ".join(archive.files)
@@ -219,7 +219,11 @@ def _read_npz(file: Path, weights: str | None) -> EdgeTable:
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise GraphError(f"{file}: edges has shape {pairs.shape}; save an (E, 2) array")
         return EdgeTable(pairs[:, 0], pairs[:, 1], num_nodes=count)
-    if {"indptr", "indices", "shape"} <= arrays.keys() or {"row", "col", "shape"} <= arrays.keys():
+    if {"indptr", "indices", "shape", "format"} <= arrays.keys() or {
+        "row",
+        "col",
+        "shape",
+    } <= arrays.keys():
         return _from_saved_scipy(file, arrays, weights)
     raise GraphError(
         f"{file} holds {held or 'nothing'}; save src and dst, edge_index (2, E), edges (E, 2), or "
@@ -239,6 +243,8 @@ def _from_saved_scipy(file: Path, arrays: dict[str, Any], weights: str | None) -
                 f"{file}: indptr does not fit indices and shape {shape}; save it again"
             )
         rows = np.repeat(np.arange(shape[0]), lengths)
+        if arrays["format"].item() in (b"csc", "csc"):
+            rows, columns = columns, rows
     else:
         rows, columns = arrays["row"], arrays["col"]
     data = arrays.get("data")

@@ -23,6 +23,11 @@ def as_array(values: Any) -> NDArray[Any]:
         values = values.detach().cpu().numpy()
     elif hasattr(values, "to_numpy"):
         values = values.to_numpy()
+    elif isinstance(values, (list, tuple)) and any(isinstance(v, (str, bytes)) for v in values):
+        # Left alone, NumPy turns numbers beside a string into strings and cuts trailing NULs.
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
     try:
         return np.asarray(values)
     except ValueError as error:
