@@ -141,6 +141,8 @@ BAD_TEXT = {
     ),
     "overlong UTF-8": (b"a,b\n\xc0\xaf,b\n", {}, ["line 2", "UTF-8"]),
     "UTF-16": ("1,2\n".encode("utf-16"), {}, ["UTF-16", "save it as UTF-8"]),
+    "CR alone": ("1,2\r2,3\r", {}, ["CR alone", "LF"]),
+    "one endless field": ("x" * 200_000 + "\n", {}, ["line 1", "too few columns"]),
     "binary": (b"\x7fELF\0\0\0", {}, ["binary", "known formats"]),
     "only comments": ("# nothing\n", {}, ["no edges", "one edge per line"]),
     "word as index": ("0,1\n1,x\n", {"num_nodes": 3}, ["line 2", "'x'", "leave it out"]),

@@ -144,8 +144,11 @@ class Interner {
     std::string arena;
     std::vector<std::size_t> starts{0};
     std::vector<std::uint64_t> hashes;
-    std::vector<std::uint32_t> slots = std::vector<std::uint32_t>(64, 0);  // number + 1; 0 = free
+    // Low half: number + 1, 0 = free. High half: bits of the hash, so that a wrong slot is passed
+    // over without a look at its string.
+    std::vector<std::uint64_t> slots = std::vector<std::uint64_t>(64, 0);
 
+    static std::uint64_t tag_of(std::uint64_t hash) { return hash >> 26 & 0xFFFFFFFFu; }
     std::size_t size() const { return hashes.size(); }
     std::string_view text(std::size_t i) const {
       return std::string_view(arena).substr(starts[i], starts[i + 1] - starts[i]);
@@ -155,8 +158,9 @@ class Interner {
       const std::size_t mask = slots.size() - 1;
       std::size_t at = static_cast<std::size_t>(hash) & mask;
       for (; slots[at] != 0; at = (at + 1) & mask) {
-        const std::uint32_t found = slots[at] - 1;
-        if (hashes[found] == hash && text(found) == wanted) return found;
+        if (slots[at] >> 32 != tag_of(hash)) continue;
+        const std::uint32_t found = static_cast<std::uint32_t>(slots[at]) - 1;
+        if (text(found) == wanted) return found;
       }
       if (size() >= (std::size_t{1} << (32 - kShardBits)) - 1) {
         throw std::invalid_argument("the file holds more distinct ids than the limit of " +
@@ -166,7 +170,7 @@ class Interner {
       arena.append(wanted);
       starts.push_back(arena.size());
       hashes.push_back(hash);
-      slots[at] = fresh + 1;
+      slots[at] = tag_of(hash) << 32 | (fresh + 1);
       if (size() * 2 > slots.size()) grow();
       return fresh;
     }
@@ -177,7 +181,7 @@ class Interner {
       for (std::size_t i = 0; i < hashes.size(); ++i) {
         std::size_t at = static_cast<std::size_t>(hashes[i]) & mask;
         while (slots[at] != 0) at = (at + 1) & mask;
-        slots[at] = static_cast<std::uint32_t>(i) + 1;
+        slots[at] = tag_of(hashes[i]) << 32 | (i + 1);
       }
     }
   };

@@ -128,9 +128,12 @@ class Graph:
             **options: As for `from_edges`, without `nodes`.
         """
         array = validate.edge_index(edge_index)
+        sources, targets = validate.edges(array[0], array[1])
         if num_nodes is None:
-            num_nodes = int(array.max()) + 1 if array.size else 0
-        return cls.from_edges(array[0], array[1], num_nodes=max(num_nodes, 0), **options)
+            validate.indices(sources[:1], _native.NODE_LIMIT, "src")
+            largest = max(sources.max(), targets.max()) if sources.size else -1
+            num_nodes = max(int(largest) + 1, int(sources.size > 0))
+        return cls.from_edges(sources, targets, num_nodes=num_nodes, **options)
 
     @classmethod
     def from_scipy(cls, matrix: Any, **options: Any) -> "Graph":

@@ -118,6 +118,8 @@ def _find_layout(stream: BinaryIO, settings: Settings) -> _Layout:
             f"{settings.path} is binary, not text; known formats are text, Parquet, NPZ and "
             "MatrixMarket, plain or .gz"
         )
+    if b"\n" not in head and b"\r" in head[:-1]:
+        raise GraphError(f"{settings.path} ends its lines with CR alone; save it with LF or CRLF")
     skip = 3 if head.startswith(b"\xef\xbb\xbf") else 0
     lines = _data_lines(head, skip)
     if not lines:
@@ -140,8 +142,8 @@ def _data_lines(head: bytes, skip: int) -> list[tuple[int, int, str]]:
     """Gives number, end in bytes, and text of the first few lines that hold data."""
     found: list[tuple[int, int, str]] = []
     at = skip
-    for number, line in enumerate(head[skip:].splitlines(keepends=True), start=1):
-        at += len(line)
+    for number, line in enumerate(head[skip:].split(b"\n"), start=1):
+        at = min(at + len(line) + 1, len(head))
         text = line.decode("utf-8", errors="replace").strip("\r\n")
         if text.strip(" \t") and text.lstrip(" \t")[0] not in "#%":
             found.append((number, at, text))
@@ -167,7 +169,10 @@ def split(line: str, separator: str) -> list[str]:
     """Gives the fields of one line as the native reader sees them, for looking at a few lines."""
     blank = separator == " "
     text = line.replace("\t", " ").strip() if blank else line
-    fields = next(csv.reader([text], delimiter=separator, skipinitialspace=True), [])
+    try:
+        fields = next(csv.reader([text], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error:  # a field of absurd length; the native reader will say what is wrong
+        return [text]
     return [field.strip() for field in fields if field or not blank]
 
 
