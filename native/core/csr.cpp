@@ -164,7 +164,9 @@ Csr transpose(const std::int64_t* offsets, const std::int32_t* targets, std::int
   const std::int64_t num_edges = offsets[rows];
   Csr out;
   out.offsets.assign(rows + 1, 0);
-  for (std::int64_t i = 0; i < num_edges; ++i) ++out.offsets[static_cast<std::size_t>(targets[i]) + 1];
+  for (std::int64_t i = 0; i < num_edges; ++i) {
+    ++out.offsets[static_cast<std::size_t>(targets[i]) + 1];
+  }
   control.check();
   for (std::size_t row = 0; row < rows; ++row) out.offsets[row + 1] += out.offsets[row];
   std::vector<std::int64_t> cursor(out.offsets.begin(), out.offsets.end() - 1);

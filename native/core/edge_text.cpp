@@ -281,7 +281,9 @@ class LineReader {
  public:
   LineReader(const EdgeTextOptions& options, Interner& names) : options_(options), names_(names) {
     wanted_ = std::max(options.source_column, options.target_column);
-    if (options.ones_column >= 0) wanted_ = std::max(wanted_, static_cast<unsigned>(options.ones_column));
+    if (options.ones_column >= 0) {
+      wanted_ = std::max(wanted_, static_cast<unsigned>(options.ones_column));
+    }
   }
 
   Segment read(std::string_view text) {
@@ -435,7 +437,7 @@ void EdgeText::feed(const char* text, std::size_t size, unsigned threads, Contro
   }
   const std::size_t chunks = cuts.size() - 1;
   std::vector<Segment> found(chunks);
-  // Chunks are handed out in order: all that lie before a bad one are read, those after need not be.
+  // Chunks are handed out in order: all before a bad one are read, those after need not be.
   std::atomic<std::size_t> first_bad{chunks};
   parallel_for(threads, chunks, 1, control, [&](unsigned, std::size_t begin, std::size_t) {
     if (begin > first_bad.load(std::memory_order_relaxed)) return;
@@ -457,7 +459,8 @@ void EdgeText::feed(const char* text, std::size_t size, unsigned threads, Contro
   }
 }
 
-void EdgeText::take_integers(std::vector<std::int64_t>& sources, std::vector<std::int64_t>& targets) {
+void EdgeText::take_integers(std::vector<std::int64_t>& sources,
+                             std::vector<std::int64_t>& targets) {
   const auto same = [](std::int64_t value) { return value; };
   gather(state_->segments, &Segment::sources, sources, same);
   gather(state_->segments, &Segment::targets, targets, same);

@@ -28,7 +28,8 @@ class BitRank {
     const std::uint64_t place = static_cast<std::uint64_t>(id) - low_;
     const std::uint64_t bit = std::uint64_t{1} << (place & 63);
     std::atomic<std::uint64_t>& word = bits_[static_cast<std::size_t>(place >> 6)];
-    if ((word.load(std::memory_order_relaxed) & bit) == 0) word.fetch_or(bit, std::memory_order_relaxed);
+    if ((word.load(std::memory_order_relaxed) & bit) != 0) return;
+    word.fetch_or(bit, std::memory_order_relaxed);
   }
 
   std::vector<std::int64_t> finish() {
@@ -42,7 +43,8 @@ class BitRank {
     std::vector<std::int64_t> ids;
     ids.reserve(static_cast<std::size_t>(count));
     for (std::size_t w = 0; w < words_; ++w) {
-      for (std::uint64_t left = bits_[w].load(std::memory_order_relaxed); left != 0; left &= left - 1) {
+      std::uint64_t left = bits_[w].load(std::memory_order_relaxed);
+      for (; left != 0; left &= left - 1) {
         const std::uint64_t place = w * 64 + static_cast<std::uint64_t>(std::countr_zero(left));
         ids.push_back(static_cast<std::int64_t>(low_ + place));
       }
@@ -86,7 +88,9 @@ class HashRank {
       if (slot.rank != kEmpty) ids.push_back(slot.id);
     }
     std::sort(ids.begin(), ids.end());
-    for (std::size_t i = 0; i < ids.size(); ++i) slots_[find(ids[i])].rank = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      slots_[find(ids[i])].rank = static_cast<std::int32_t>(i);
+    }
     return ids;
   }
 
