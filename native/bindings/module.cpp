@@ -6,5 +6,6 @@
 NB_MODULE(_native, module) {
   module.doc() = "Native core of dhilgt.";
   dhilgt::bind_errors(module);
+  dhilgt::bind_graph(module);
   dhilgt::bind_labels(module);
 }

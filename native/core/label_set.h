@@ -11,13 +11,9 @@
 
 #include "buffer.h"
 #include "control.h"
+#include "segment.h"
 
 namespace dhilgt {
-
-struct Segment {
-  Distance distance;
-  Node end;  // position after its last hub, relative to the node's first entry
-};
 
 struct LabelView {
   std::span<const Node> hubs;

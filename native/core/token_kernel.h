@@ -4,15 +4,22 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "label_set.h"
+#include "segment.h"
 
 namespace dhilgt {
 
 // Distances in labels of at most 63 leave sums below 128; an unset cell plus any distance stays at or
 // above 128 and below 256. So bytes need no saturation, and one comparison tells what is unreachable.
 inline constexpr std::uint8_t kUnsetCell = 128;
-inline constexpr Distance kMaxByteDistance = 63;
+inline constexpr std::uint32_t kMaxByteDistance = 63;
 inline constexpr std::size_t kByteColumns = 64;  // most members the byte kernel can take
+
+// A label as plain pointers: this header is read by every SIMD build (see planes_kernel.inc).
+struct TokenLabel {
+  const std::uint32_t* hubs;
+  const Segment* segments;
+  std::size_t num_segments;
+};
 
 struct TokenTable {
   std::uint8_t* cells;         // [hub][width], unset between rows
@@ -23,7 +30,7 @@ struct TokenTable {
 
 // Reads label (hubs, segments): row[j] = min over hubs of cells[hub][j] + distance, if row is not null;
 // then, if `member` is a column, sets cells[hub][member] = distance.
-using TokenMemberFunction = void (*)(const LabelView& label, std::uint32_t member, TokenTable& table,
+using TokenMemberFunction = void (*)(const TokenLabel& label, std::uint32_t member, TokenTable& table,
                                      std::uint8_t* row);
 inline constexpr std::uint32_t kNoColumn = 0xFFFFFFFFu;
 

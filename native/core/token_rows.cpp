@@ -12,14 +12,14 @@ namespace dhilgt {
 
 #if defined(__x86_64__)
 namespace avx512 {
-void token_member(const LabelView&, std::uint32_t, TokenTable&, std::uint8_t*);
+void token_member(const TokenLabel&, std::uint32_t, TokenTable&, std::uint8_t*);
 }
 namespace avx2 {
-void token_member(const LabelView&, std::uint32_t, TokenTable&, std::uint8_t*);
+void token_member(const TokenLabel&, std::uint32_t, TokenTable&, std::uint8_t*);
 }
 #endif
 namespace portable {
-void token_member(const LabelView&, std::uint32_t, TokenTable&, std::uint8_t*);
+void token_member(const TokenLabel&, std::uint32_t, TokenTable&, std::uint8_t*);
 }
 
 TokenMemberFunction token_member_function() {
@@ -34,6 +34,10 @@ TokenMemberFunction token_member_function() {
 }
 
 namespace {
+
+TokenLabel plain(const LabelView& label) {
+  return {label.hubs.data(), label.segments.data(), label.segments.size()};
+}
 
 constexpr std::uint32_t kUnsetWord = 0x40000000u;  // two of them still fit
 
@@ -132,15 +136,15 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
   const auto count = static_cast<std::uint32_t>(members.size());
   if (!source_.directed) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      pass(source_.in->of(members[i]), i, table, row);
+      pass(plain(source_.in->of(members[i])), i, table, row);
       store(row, i, packed.data() + std::size_t{i} * (i - 1) / 2);
     }
   } else {
     // Row i of a table of in-labels is the distance from i to every member.
     const std::size_t half = packed.size() / 2;
-    for (std::uint32_t j = 0; j < count; ++j) pass(source_.in->of(members[j]), j, table, nullptr);
+    for (std::uint32_t j = 0; j < count; ++j) pass(plain(source_.in->of(members[j])), j, table, nullptr);
     for (std::uint32_t i = 0; i < count; ++i) {
-      pass(source_.out->of(members[i]), kNoColumn, table, row);
+      pass(plain(source_.out->of(members[i])), kNoColumn, table, row);
       for (std::uint32_t j = 0; j < count; ++j) {
         const std::uint8_t distance = row[j] >= kUnsetCell ? kUnreachableByte : row[j];
         if (j < i) packed[half + std::size_t{i} * (i - 1) / 2 + j] = distance;

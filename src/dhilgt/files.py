@@ -1,0 +1,74 @@
+"""Opening files: what cannot be one of ours is refused by name, gzip is seen through."""
+
+import contextlib
+import difflib
+import gzip
+import zlib
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from dhilgt.errors import GraphError
+
+
+def check_file(path: "str | PathLike[str]") -> Path:
+    """Gives the path of a file that exists, is not empty and is not a web page."""
+    file = Path(path)
+    if file.is_dir():
+        raise GraphError(f"{file} is a folder; pass a file in it")
+    if not file.exists():
+        near = ""
+        if file.parent.is_dir():
+            names = [entry.name for entry in file.parent.iterdir()]
+            close = difflib.get_close_matches(file.name, names, n=1)
+            near = f"; did you mean {file.parent / close[0]}?" if close else ""
+        raise GraphError(f"{file} does not exist; check the path{near}")
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(512)
+    except OSError as error:
+        raise GraphError(f"{file} cannot be read ({error.strerror}); check its rights") from error
+    if not head:
+        raise GraphError(f"{file} is empty; check how it was made or fetch it again")
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise GraphError(
+            f"{file} is a web page (HTML), not a file of edges; "
+            "the address it came from may need a login or another link"
+        )
+    return file
+
+
+@contextlib.contextmanager
+def gzip_errors(file: Path) -> Iterator[None]:
+    """Words the errors of a damaged gzip file."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise GraphError(f"{file} is damaged gzip ({error}); fetch or make it again") from error
+
+
+@contextlib.contextmanager
+def opened(file: Path, progress: bool) -> Iterator[BinaryIO]:
+    """Opens a file, through gzip if it is compressed, with a bar on standard error if asked."""
+    with contextlib.ExitStack() as stack:
+        raw: BinaryIO = stack.enter_context(file.open("rb"))
+        compressed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        if progress:
+            import rich.progress
+            from rich.console import Console
+
+            bar = stack.enter_context(
+                rich.progress.Progress(
+                    *rich.progress.Progress.get_default_columns(), console=Console(stderr=True)
+                )
+            )
+            task = bar.add_task(f"reading {file.name}", total=file.stat().st_size)
+            raw = stack.enter_context(bar.wrap_file(raw, task_id=task))
+        if compressed:
+            stack.enter_context(gzip_errors(file))
+            yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))
+        else:
+            yield raw

@@ -1,0 +1,419 @@
+"""The graph: clean compressed rows, the user's own ids, and what is known about the nodes."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt import _native, node_ids, validate
+from dhilgt.errors import GraphError
+from dhilgt.graph_parts import Cleaning, Parts, assemble
+
+if TYPE_CHECKING:
+    import networkx
+    import scipy.sparse
+
+
+class Graph:
+    """An immutable graph without self-loops or duplicate edges.
+
+    Nodes are numbered 0 to `num_nodes - 1`. Ids that are not these numbers are kept in `node_ids`
+    in ascending order, and the index of a node is the position of its id there: the same graph
+    gets the same numbers whatever the order of its file.
+
+    Make one with `from_edges`, `from_edge_index`, `from_scipy`, `from_networkx`, `from_pyg` or
+    `read`. Rows of features, labels and masks follow `nodes=` where it is given, otherwise the
+    ascending ids.
+
+    Example:
+        >>> graph = Graph.from_edges(["ann", "bob"], ["bob", "cid"])
+        >>> graph
+        Graph(nodes=3, edges=4, undirected, ids=str)
+        >>> graph.index_of("cid"), graph.neighbors("bob").tolist()
+        (2, ['ann', 'cid'])
+    """
+
+    __slots__ = ("_fingerprint", "_lookup", "_parts", "_transposed")
+
+    def __init__(self, parts: Parts) -> None:
+        """Takes parts that are clean and checked already; users call a `from_` method."""
+        self._parts = parts
+        self._transposed: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
+        self._fingerprint: str | None = None
+        self._lookup: dict[str, int] | None = None
+
+    # ---- making one ----------------------------------------------------------------------------
+
+    @classmethod
+    def from_edges(
+        cls,
+        src: Any,
+        dst: Any,
+        *,
+        num_nodes: int | None = None,
+        nodes: Any = None,
+        directed: bool = False,
+        weights: Any = None,
+        features: Any = None,
+        labels: Any = None,
+        masks: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+    ) -> "Graph":
+        """Gives the graph of the edges src[i] - dst[i].
+
+        Args:
+            src: Ends of the edges: integers (64 bits) or strings.
+            dst: The other ends.
+            num_nodes: If given, the ends are indices 0 to num_nodes - 1 and are not mapped.
+            nodes: All ids, so that nodes without an edge are kept. Rows of features, labels and
+                masks then follow this list.
+            directed: Keep the direction; otherwise missing reverse edges are added.
+            weights: Refused unless all ones; "ignore" counts every edge as one hop.
+            features: (num_nodes, channels), an array or SciPy sparse matrix; stored as float32.
+            labels: One class per node, or a dict from id to class; see `validate.labels`.
+            masks: Any of train, val, test: booleans per node, or indices.
+            threads: Threads for the native part; None for all.
+        """
+        sources, targets = validate.edges(src, dst)
+        validate.weights(weights, weights, "weights")
+        if num_nodes is not None and nodes is not None:
+            raise GraphError("num_nodes and nodes are both given; nodes alone says how many")
+        workers = validate.num_threads(threads)
+        rows: NDArray[np.int64] | None = None
+        if num_nodes is not None:
+            count = validate.num_nodes(num_nodes)
+            validate.indices(sources, count, "src")
+            validate.indices(targets, count, "dst")
+            names = None
+        else:
+            if nodes is not None:
+                given = validate.node_list(nodes)
+                rows = np.argsort(given, kind="stable")
+                names = given[rows]
+                sources = node_ids.ranks(names, len(names), sources, "src")
+                targets = node_ids.ranks(names, len(names), targets, "dst")
+            else:
+                names, sources, targets = node_ids.rank_all(sources, targets, workers)
+            count = validate.num_nodes(len(names), found_in="number of ids")
+        return cls(
+            assemble(
+                sources,
+                targets,
+                count,
+                directed=directed,
+                names=names,
+                rows=rows,
+                features=features,
+                labels=labels,
+                masks=masks,
+                threads=workers,
+            )
+        )
+
+    @classmethod
+    def from_edge_index(
+        cls, edge_index: Any, num_nodes: int | None = None, **options: Any
+    ) -> "Graph":
+        """Gives the graph of a (2, E) array of indices, sources above targets (PyG's convention).
+
+        A (2, 2) array looks the same transposed: row 0 is taken as sources, and a warning says so
+        where it matters.
+
+        Args:
+            edge_index: NumPy array or torch tensor.
+            num_nodes: Number of nodes; the largest index + 1 when None.
+            **options: As for `from_edges`, without `nodes`.
+        """
+        array = validate.edge_index(edge_index)
+        sources, targets = validate.edges(array[0], array[1])
+        if num_nodes is None:
+            validate.indices(sources[:1], _native.NODE_LIMIT, "src")
+            largest = max(sources.max(), targets.max()) if sources.size else -1
+            num_nodes = max(int(largest) + 1, int(sources.size > 0))
+        return cls.from_edges(sources, targets, num_nodes=num_nodes, **options)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, **options: Any) -> "Graph":
+        """Gives the graph of a square sparse adjacency matrix; stored zeros are no edges.
+
+        Args:
+            matrix: Any SciPy sparse matrix or array; entry (u, v) is an edge from u to v.
+            **options: As for `from_edges`, without `num_nodes` and `nodes`.
+        """
+        from dhilgt import graph_convert
+
+        return graph_convert.from_scipy(matrix, **options)
+
+    @classmethod
+    def from_networkx(cls, graph: "networkx.Graph", **options: Any) -> "Graph":
+        """Gives the graph of a NetworkX graph; a DiGraph stays directed.
+
+        Names that are neither all integers nor all strings become `str(name)`.
+
+        Args:
+            graph: Any NetworkX graph. Rows of features and labels follow `graph.nodes`.
+            **options: As for `from_edges`, without `num_nodes`, `nodes` and `directed`.
+        """
+        from dhilgt import graph_convert
+
+        return graph_convert.from_networkx(graph, **options)
+
+    @classmethod
+    def from_pyg(cls, data: Any, split: int = 0, **options: Any) -> "Graph":
+        """Gives the graph of a PyG `Data`, with x, y and the masks it has.
+
+        Args:
+            data: `torch_geometric.data.Data`. `edge_attr` is not used.
+            split: Column to take of masks with several splits.
+            **options: `directed`, `weights` and `threads` as for `from_edges`.
+        """
+        from dhilgt import graph_convert
+
+        return graph_convert.from_pyg(data, split, **options)
+
+    @classmethod
+    def read(
+        cls,
+        path: "str | PathLike[str]",
+        *,
+        format: str | None = None,
+        separator: str | None = None,
+        header: bool | None = None,
+        columns: Sequence[str | int] | None = None,
+        weights: str | None = None,
+        nodes: Any = None,
+        num_nodes: int | None = None,
+        directed: bool = False,
+        features: Any = None,
+        labels: Any = None,
+        masks: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> "Graph":
+        """Gives the graph of a file of edges: text, Parquet, NPZ or MatrixMarket, plain or .gz.
+
+        Text holds one edge per line; blank lines and lines that begin with # or % are passed
+        over. Ids are 64-bit integers, or strings if any of them is not an integer (with a warning
+        if that shows only later in the file). A first line is taken as a header if it holds no
+        integers while the next line does, or if it names its columns in a well-known way (source
+        and target, src and dst, from and to, node1 and node2, u and v, ...).
+
+        Args:
+            path: The file. Its content decides the format, not its name.
+            format: "text", "csv", "tsv", "parquet", "npz" or "mtx", to insist on one.
+            separator: "," or tab or ";" or " " (any run of blanks); found out when None.
+            header: Whether the first line is a header; found out when None.
+            columns: The two columns to use, by name or position, if there are more.
+            weights: "ignore" to pass over a third column.
+            nodes: All ids, or a file with one id per line, so that lonely nodes are kept.
+            num_nodes: If given, the ends are indices 0 to num_nodes - 1.
+            directed: Keep the direction.
+            features: An array, or a .npy or .npz file.
+            labels: An array, a dict from id to class, a .npy file, or text with one class per line
+                (in the order of `nodes`) or with lines of id and class.
+            masks: As for `from_edges`.
+            threads: Threads for the native part; None for all.
+            progress: Show a progress bar on standard error.
+        """
+        from dhilgt import readers
+
+        return readers.read_graph(
+            path,
+            format=format,
+            separator=separator,
+            header=header,
+            columns=columns,
+            weights=weights,
+            nodes=nodes,
+            num_nodes=num_nodes,
+            directed=directed,
+            features=features,
+            labels=labels,
+            masks=masks,
+            threads=threads,
+            progress=progress,
+        )
+
+    # ---- structure -----------------------------------------------------------------------------
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, those without edges included."""
+        return len(self._parts.offsets) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """Number of entries of `targets`: an undirected edge counts in both directions."""
+        return len(self._parts.targets)
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have a direction."""
+        return self._parts.directed
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the neighbours of each node begin in `targets`; num_nodes + 1 numbers."""
+        return self._parts.offsets
+
+    @property
+    def targets(self) -> NDArray[np.int32]:
+        """Neighbours of all nodes, ascending for each."""
+        return self._parts.targets
+
+    @property
+    def in_offsets(self) -> NDArray[np.int64]:
+        """Like `offsets`, for edges that arrive; the same array when undirected."""
+        return self._incoming()[0]
+
+    @property
+    def in_targets(self) -> NDArray[np.int32]:
+        """Like `targets`, for edges that arrive; the same array when undirected."""
+        return self._incoming()[1]
+
+    def _incoming(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        if not self._parts.directed:
+            return self._parts.offsets, self._parts.targets
+        if self._transposed is None:
+            offsets, targets = _native.transpose(self._parts.offsets, self._parts.targets)
+            offsets.flags.writeable = targets.flags.writeable = False
+            self._transposed = offsets, targets
+        return self._transposed
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Number of neighbours of each node (of outgoing edges when directed)."""
+        return np.diff(self._parts.offsets)
+
+    @property
+    def cleaning(self) -> Cleaning:
+        """What was changed in the input."""
+        return self._parts.cleaning
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the structure: equal for equal graphs, whatever their ids and features."""
+        if self._fingerprint is None:
+            digest = hashlib.sha256(b"dhilgt graph 1")
+            digest.update(self.num_nodes.to_bytes(8, "little") + bytes([self._parts.directed]))
+            digest.update(self._parts.offsets.astype("<i8", copy=False).data)
+            digest.update(self._parts.targets.astype("<i4", copy=False).data)
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    # ---- nodes ---------------------------------------------------------------------------------
+
+    @property
+    def features(self) -> Any:
+        """Float32 features, (num_nodes, channels), as NumPy array or SciPy CSR; or None."""
+        return self._parts.features
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class of each node, -1 where unknown; or None."""
+        return self._parts.labels
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names of the classes where labels were given as strings; or None."""
+        return self._parts.class_names
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes: of names, or the largest label + 1; 0 without labels."""
+        if self._parts.class_names is not None:
+            return len(self._parts.class_names)
+        return 0 if self._parts.labels is None else int(self._parts.labels.max(initial=-1)) + 1
+
+    @property
+    def masks(self) -> Mapping[str, NDArray[np.bool_]] | None:
+        """Boolean masks by name (train, val, test); or None."""
+        return self._parts.masks
+
+    @property
+    def node_ids(self) -> validate.IdArray | None:
+        """Ids in ascending order (int64, or object holding str); None if they are 0 to n - 1."""
+        return self._parts.node_ids
+
+    @property
+    def nodes(self) -> validate.IdArray:
+        """Ids of all nodes by index."""
+        return np.arange(self.num_nodes) if self._parts.node_ids is None else self._parts.node_ids
+
+    def ids_of(self, indices: Any) -> Any:
+        """Gives the ids of nodes by index, an array for an array and one id for one index."""
+        array = validate.as_array(indices)
+        if array.size == 0:
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "iu":
+            raise GraphError(
+                f"indices holds {array.dtype}; pass integers from 0 to {self.num_nodes - 1}"
+            )
+        validate.indices(array.reshape(-1), self.num_nodes, "indices")
+        if array.ndim == 0:
+            return node_ids.plain_value(self.nodes[int(array)])
+        return (
+            array.astype(np.int64) if self._parts.node_ids is None else self._parts.node_ids[array]
+        )
+
+    def index_of(self, ids: Any) -> Any:
+        """Gives the indices of nodes by id, an array for many ids and an int for one."""
+        if isinstance(ids, (str, bytes)) or np.ndim(ids) == 0:
+            return self._index_of_one(ids)
+        return node_ids.ranks(self._parts.node_ids, self.num_nodes, validate.ids(ids, "ids"), "ids")
+
+    def _index_of_one(self, given: Any) -> int:
+        wanted = validate.ids([given], "id")
+        if (
+            self._parts.node_ids is not None
+            and self._parts.node_ids.dtype == object
+            and given in wanted
+        ):
+            if self._lookup is None:  # single questions come by the thousand
+                self._lookup = {name: at for at, name in enumerate(self._parts.node_ids.tolist())}
+            if given in self._lookup:
+                return self._lookup[given]
+        return int(node_ids.ranks(self._parts.node_ids, self.num_nodes, wanted, "id")[0])
+
+    def neighbors(self, node: Any) -> validate.IdArray:
+        """Gives the ids of the neighbours of one node, given by id."""
+        at = self.index_of(node)
+        found: validate.IdArray = self.ids_of(
+            self._parts.targets[self._parts.offsets[at] : self._parts.offsets[at + 1]]
+        )
+        return found
+
+    # ---- giving it to others -------------------------------------------------------------------
+
+    def to_edge_index(self) -> NDArray[np.int64]:
+        """Gives a (2, num_edges) array, sources above targets."""
+        sources = np.repeat(np.arange(self.num_nodes), self.degrees)
+        return np.stack([sources, self._parts.targets.astype(np.int64)])
+
+    def to_scipy(self) -> "scipy.sparse.csr_array":
+        """Gives the adjacency matrix as a SciPy CSR array of float32 ones."""
+        from dhilgt import graph_convert
+
+        return graph_convert.to_scipy(self)
+
+    def to_networkx(self) -> "networkx.Graph":
+        """Gives a NetworkX Graph or DiGraph with this graph's ids as names."""
+        from dhilgt import graph_convert
+
+        return graph_convert.to_networkx(self)
+
+    def __repr__(self) -> str:
+        parts = [f"nodes={self.num_nodes:,}", f"edges={self.num_edges:,}"]
+        parts.append("directed" if self._parts.directed else "undirected")
+        if self._parts.node_ids is not None:
+            parts.append("ids=str" if self._parts.node_ids.dtype == object else "ids=int64")
+        if self._parts.features is not None:
+            parts.append(f"features={self._parts.features.shape[1]:,}")
+        if self._parts.labels is not None:
+            parts.append(f"classes={self.num_classes}")
+        for name, mask in (self._parts.masks or {}).items():
+            parts.append(f"{name}={int(mask.sum()):,}")
+        return f"Graph({', '.join(parts)})"

@@ -1,0 +1,127 @@
+"""The parts of a graph, checked and put together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt import _native, node_ids, validate_nodes
+from dhilgt.errors import GraphError, warn
+from dhilgt.validate import IdArray
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """What was changed on the way from the input to the graph.
+
+    Attributes:
+        self_loops: Input edges from a node to itself, all dropped.
+        duplicates: Other input edges whose ordered pair (source, target) had been seen before.
+        reversed_added: Edges (v, u) that the input held only as (u, v); 0 for directed graphs.
+    """
+
+    self_loops: int = 0
+    duplicates: int = 0
+    reversed_added: int = 0
+
+    def __str__(self) -> str:
+        parts = [
+            f"{count:,} {what}{'' if count == 1 else 's'} {done}"
+            for count, what, done in (
+                (self.self_loops, "self-loop", "removed"),
+                (self.duplicates, "duplicate edge", "merged"),
+                (self.reversed_added, "reverse edge", "added"),
+            )
+            if count
+        ]
+        return ("; ".join(parts) if parts else "nothing to clean") + "."
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything a graph holds; arrays are read-only. See `Graph` for what they mean."""
+
+    offsets: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    directed: bool
+    cleaning: Cleaning
+    node_ids: IdArray | None
+    features: Any
+    labels: NDArray[np.int64] | None
+    class_names: tuple[str, ...] | None
+    masks: Mapping[str, NDArray[np.bool_]] | None
+
+    def __post_init__(self) -> None:
+        masks = () if self.masks is None else tuple(self.masks.values())
+        for array in (self.offsets, self.targets, self.node_ids, self.labels, *masks):
+            if array is not None:
+                array.flags.writeable = False
+
+
+def assemble(
+    sources: NDArray[Any],
+    targets: NDArray[Any],
+    count: int,
+    *,
+    directed: bool,
+    names: IdArray | None,
+    rows: NDArray[np.int64] | None,
+    features: Any,
+    labels: Any,
+    masks: Mapping[str, Any] | None,
+    threads: int,
+) -> Parts:
+    """Checks what is said of the nodes, then cleans the edges.
+
+    Args:
+        sources: Indices of the ends of edges.
+        targets: The other ends.
+        count: Number of nodes.
+        directed: Keep the direction.
+        names: Ids in ascending order, or None.
+        rows: The user's row of node i, if it is not i.
+        features: As the user gave them, like labels and masks.
+        labels: See features.
+        masks: See features.
+        threads: Threads for the native part.
+    """
+    if names is not None and node_ids.is_plain(names):
+        names = None
+    x = None if features is None else validate_nodes.features(features, count)
+    classes, class_names = None, None
+    if isinstance(labels, Mapping):
+        classes, class_names = validate_nodes.labels(
+            node_ids.labels_by_id(labels, names, count), count
+        )
+        if rows is not None:
+            classes = classes[np.argsort(rows)]  # to the user's rows, as all else here
+    elif labels is not None:
+        classes, class_names = validate_nodes.labels(labels, count)
+    split = None if masks is None else validate_nodes.masks(masks, count, classes)
+    if rows is not None:
+        x = None if x is None else validate_nodes.features(x[rows], count)
+        classes = None if classes is None else classes[rows]
+        split = None if split is None else {name: mask[rows] for name, mask in split.items()}
+    try:
+        offsets, neighbors, loops, again, added = _native.build_csr(
+            sources, targets, count, directed, threads
+        )
+    except ValueError as error:
+        raise GraphError(str(error)) from error
+    cleaning = Cleaning(loops, again, added)
+    if loops or again:
+        warn(f"the input was cleaned: {cleaning}")
+    return Parts(
+        offsets=offsets,
+        targets=neighbors,
+        directed=directed,
+        cleaning=cleaning,
+        node_ids=names,
+        features=x,
+        labels=classes,
+        class_names=class_names,
+        masks=None if split is None else MappingProxyType(split),
+    )

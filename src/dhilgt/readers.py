@@ -1,0 +1,254 @@
+"""Files of edges: text, Parquet, NPZ, MatrixMarket; plain or compressed with gzip."""
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dhilgt import files, graph_parts, node_tables, text_edges, validate
+from dhilgt.errors import GraphError
+from dhilgt.graph import Graph
+
+FORMATS = ("text", "csv", "tsv", "parquet", "npz", "mtx")
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+_HEAD_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class EdgeTable:
+    """Edges as a file gave them.
+
+    Attributes:
+        sources: Ids, or positions in `names`.
+        targets: The other ends.
+        names: The ids in ascending order, if `sources` and `targets` are positions in them.
+        num_nodes: Number of nodes, if the file says; the ends are then indices.
+    """
+
+    sources: validate.IdArray
+    targets: validate.IdArray
+    names: validate.IdArray | None = None
+    num_nodes: int | None = None
+
+
+def read_graph(
+    path: "str | PathLike[str]",
+    *,
+    format: str | None,
+    separator: str | None,
+    header: bool | None,
+    columns: Sequence[str | int] | None,
+    weights: str | None,
+    nodes: Any,
+    num_nodes: int | None,
+    directed: bool,
+    features: Any,
+    labels: Any,
+    masks: Mapping[str, Any] | None,
+    threads: int | None,
+    progress: bool,
+) -> Graph:
+    """See `Graph.read`."""
+    if num_nodes is not None:
+        validate.num_nodes(num_nodes)
+    validate.weights(None, weights, "weights")
+    columns = _two_columns(columns)
+    workers = validate.num_threads(threads)
+    # The small files first: what is wrong with them should not wait for the large one.
+    nodes = node_tables.read_nodes(nodes) if _is_path(nodes) else nodes
+    features = node_tables.read_features(features) if _is_path(features) else features
+    labels = node_tables.read_labels(labels) if _is_path(labels) else labels
+
+    file = files.check_file(path)
+    kind = _format_of(file, format)
+    if kind == "parquet":
+        table = _read_parquet(file, columns, weights)
+    elif kind == "npz":
+        table = _read_npz(file, weights)
+    else:
+        with files.opened(file, progress) as stream:
+            settings = text_edges.Settings(
+                path=file,
+                separator=_SEPARATORS.get(kind) if separator is None else separator,
+                header=header,
+                columns=columns,
+                ignore_weights=weights == "ignore",
+                integers_only=num_nodes is not None,
+                threads=workers,
+            )
+            if kind == "mtx":
+                table = EdgeTable(*text_edges.read_matrix_market(stream, settings, directed))
+            else:
+                table = EdgeTable(*text_edges.read_edge_lines(stream, settings))
+    return _to_graph(
+        table,
+        nodes=nodes,
+        num_nodes=num_nodes,
+        directed=directed,
+        features=features,
+        labels=labels,
+        masks=masks,
+        threads=workers,
+    )
+
+
+def _to_graph(table: EdgeTable, *, nodes: Any, num_nodes: int | None, **options: Any) -> Graph:
+    if num_nodes is None and nodes is None:
+        num_nodes = table.num_nodes
+    if table.names is None:
+        return Graph.from_edges(
+            table.sources, table.targets, nodes=nodes, num_nodes=num_nodes, **options
+        )
+    if nodes is not None:
+        sources, targets = table.names[table.sources], table.names[table.targets]
+        return Graph.from_edges(sources, targets, nodes=nodes, num_nodes=num_nodes, **options)
+    count = validate.num_nodes(len(table.names))
+    parts = graph_parts.assemble(
+        table.sources, table.targets, count, names=table.names, rows=None, **options
+    )
+    return Graph(parts)
+
+
+# ---- which file, which format ------------------------------------------------------------------
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, PathLike))
+
+
+def _two_columns(columns: Sequence[str | int] | None) -> tuple[str | int, str | int] | None:
+    if columns is None:
+        return None
+    pair = tuple(columns) if not isinstance(columns, str) else ()
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise GraphError(f"columns={columns!r}; pass two different names or positions")
+    for column in pair:
+        if not isinstance(column, str) and (not isinstance(column, int) or column < 0):
+            raise GraphError(f"columns holds {column!r}; pass names or positions from 0")
+    return pair[0], pair[1]
+
+
+def _format_of(file: Path, wanted: str | None) -> str:
+    if wanted is not None and wanted not in FORMATS:
+        raise GraphError(f"format={wanted!r}; pass one of {', '.join(FORMATS)}")
+    head = _head(file)
+    found = "text"
+    if head.startswith(b"PAR1"):
+        found = "parquet"
+    elif head.startswith(b"PK"):
+        found = "npz"
+    elif head.lower().startswith(b"%%matrixmarket"):
+        found = "mtx"
+    if wanted is None:
+        return found
+    if wanted in ("parquet", "npz", "mtx") and wanted != found:
+        raise GraphError(f"{file} is not {wanted}: it begins with {head[:16]!r}; leave format out")
+    return wanted
+
+
+def _head(file: Path) -> bytes:
+    with files.opened(file, False) as stream, files.gzip_errors(file):
+        return stream.read(_HEAD_BYTES)
+
+
+# ---- Parquet and NPZ ---------------------------------------------------------------------------
+
+
+def _read_parquet(
+    file: Path, columns: tuple[str | int, str | int] | None, weights: str | None
+) -> EdgeTable:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise GraphError(f"{file} is Parquet, which needs pyarrow; install dhilgt[io]") from error
+    try:
+        names = pyarrow.parquet.read_schema(file).names
+        at = text_edges.column_positions(columns, names, file)
+        if columns is None and len(names) != 2:
+            at = text_edges.known_columns(names) or at
+            if len(names) < 2:
+                raise GraphError(f"{file} has 1 column ({names[0]!r}); edges need two")
+            if weights != "ignore":
+                validate.refuse_weights(f"{file} has {len(names)} columns ({', '.join(names)})")
+        table = pyarrow.parquet.read_table(file, columns=[names[at[0]], names[at[1]]])
+    except (pyarrow.ArrowException, OSError) as error:
+        raise GraphError(f"{file} is damaged Parquet ({error}); make it again") from error
+    ends = []
+    for position in at:
+        column = table.column(names[position])
+        if column.null_count:
+            row = column.is_null().to_numpy().argmax()
+            raise GraphError(
+                f"{file}: row {row} of column {names[position]!r} is empty; an edge needs two ids"
+            )
+        ends.append(column.to_numpy())
+    return EdgeTable(ends[0], ends[1])
+
+
+def _read_npz(file: Path, weights: str | None) -> EdgeTable:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {
+                name: archive[name]
+                for name in ("src", "dst", "edge_index", "edges", "num_nodes", "weights", "data",
+                             "row", "col", "indptr", "indices", "shape", "format")
+                if name in archive.files
+            }  # fmt: skip
+            held = ", ".join(archive.files)
+    except (ValueError, OSError, zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
+        raise GraphError(
+            f"{file} cannot be read as NPZ ({error}); save plain arrays with numpy.savez "
+            "(objects are not read, they could run code)"
+        ) from error
+    count = int(arrays["num_nodes"]) if "num_nodes" in arrays else None
+    if "src" in arrays and "dst" in arrays:
+        validate.weights(arrays.get("weights"), weights, "weights")
+        return EdgeTable(arrays["src"], arrays["dst"], num_nodes=count)
+    if "edge_index" in arrays:
+        pairs = validate.edge_index(arrays["edge_index"])
+        if count is None:
+            count = int(pairs.max(initial=-1)) + 1
+        return EdgeTable(pairs[0], pairs[1], num_nodes=count)
+    if "edges" in arrays:
+        pairs = arrays["edges"]
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise GraphError(f"{file}: edges has shape {pairs.shape}; save an (E, 2) array")
+        return EdgeTable(pairs[:, 0], pairs[:, 1], num_nodes=count)
+    if {"indptr", "indices", "shape", "format"} <= arrays.keys() or {
+        "row",
+        "col",
+        "shape",
+    } <= arrays.keys():
+        return _from_saved_scipy(file, arrays, weights)
+    raise GraphError(
+        f"{file} holds {held or 'nothing'}; save src and dst, edge_index (2, E), edges (E, 2), or "
+        "scipy.sparse.save_npz"
+    )
+
+
+def _from_saved_scipy(file: Path, arrays: dict[str, Any], weights: str | None) -> EdgeTable:
+    shape = tuple(int(side) for side in arrays["shape"])
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise GraphError(f"{file} holds a matrix of shape {shape}; an adjacency matrix is square")
+    if "indptr" in arrays:
+        indptr, columns = arrays["indptr"], arrays["indices"]
+        lengths = np.diff(indptr)
+        if len(indptr) != shape[0] + 1 or (lengths < 0).any() or indptr[-1] != len(columns):
+            raise GraphError(
+                f"{file}: indptr does not fit indices and shape {shape}; save it again"
+            )
+        rows = np.repeat(np.arange(shape[0]), lengths)
+        if arrays["format"].item() in (b"csc", "csc"):
+            rows, columns = columns, rows
+    else:
+        rows, columns = arrays["row"], arrays["col"]
+    data = arrays.get("data")
+    if data is not None and len(data) == len(rows):
+        rows, columns, data = rows[data != 0], columns[data != 0], data[data != 0]
+        validate.weights(data, weights, f"{file}: data")
+    return EdgeTable(rows, columns, num_nodes=shape[0])
