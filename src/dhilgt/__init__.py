@@ -1,19 +1,27 @@
 """Graph Transformers for graphs too large for one."""
 
 from dhilgt.errors import ArtifactError, DhilgtError, GraphError, GraphWarning, MemoryLimitError
+from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.generate import generate
 from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
+from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "UNREACHABLE",
     "ArtifactError",
     "Cleaning",
     "DhilgtError",
     "Graph",
     "GraphError",
     "GraphWarning",
+    "HubLabels",
+    "LabelEstimate",
+    "LabelGraph",
     "MemoryLimitError",
+    "Witness",
+    "estimate",
     "generate",
 ]

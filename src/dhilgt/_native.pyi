@@ -1,11 +1,16 @@
 """Types of the native core; behaviour is described at the Python functions that call it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 NODE_LIMIT: int
+PLAN_HUBS: int
+PLANE_HUBS: int
+
+Progress = Callable[[int, int, int, int], object] | None  # done, total, entries, bytes
 
 class OutOfBudget(MemoryError): ...  # noqa: N818
 class EdgeTextError(ValueError): ...
@@ -37,3 +42,78 @@ class EdgeText:
     def take_strings(self) -> tuple[list[str], NDArray[np.int32], NDArray[np.int32]]: ...
     @property
     def num_edges(self) -> int: ...
+
+def simd_level() -> str: ...
+def simd_supported() -> str: ...
+def set_simd_level(name: str) -> None: ...
+
+class Labels:
+    @property
+    def num_nodes(self) -> int: ...
+    @property
+    def directed(self) -> bool: ...
+    @property
+    def packed(self) -> bool: ...
+    @property
+    def num_bytes(self) -> int: ...
+    @property
+    def num_entries(self) -> int: ...
+    @property
+    def max_distance(self) -> int: ...
+    def label(self, rank: int, side: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]: ...
+    def ask(self, source: int, target: int) -> tuple[int, int]: ...
+    def pairs(
+        self,
+        sources: NDArray[np.uint32],
+        targets: NDArray[np.uint32],
+        want_hubs: bool,
+        threads: int,
+        progress: Progress,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]: ...
+    def matrix(
+        self, nodes: NDArray[np.uint32], threads: int, progress: Progress
+    ) -> NDArray[np.uint32]: ...
+    def flat_arrays(
+        self, side: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]: ...
+    def histogram(self) -> NDArray[np.uint64]: ...
+    def pack(self, side: int, threads: int) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]: ...
+    def unpack(self, threads: int, max_bytes: int) -> Labels: ...
+    def holders(self, threads: int, max_bytes: int, progress: Progress) -> Labels: ...
+
+def build_labels(
+    out_offsets: NDArray[np.int64],
+    out_targets: NDArray[np.int32],
+    in_offsets: NDArray[np.int64] | None,
+    in_targets: NDArray[np.int32] | None,
+    order: NDArray[np.uint32] | None,
+    algorithm: str,
+    plane_hubs: int,
+    threads: int,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[Labels, NDArray[np.uint32], int]: ...
+def probe_label_sizes(
+    out_offsets: NDArray[np.int64],
+    out_targets: NDArray[np.int32],
+    in_offsets: NDArray[np.int64] | None,
+    in_targets: NDArray[np.int32] | None,
+    order: NDArray[np.uint32] | None,
+    nodes: NDArray[np.uint32],
+    progress: Progress,
+) -> NDArray[np.uint64]: ...
+def plane_block(
+    out_offsets: NDArray[np.int64],
+    out_targets: NDArray[np.int32],
+    in_offsets: NDArray[np.int64] | None,
+    in_targets: NDArray[np.int32] | None,
+    order: NDArray[np.uint32],
+    side: int,
+    first: int,
+    last: int,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]: ...
+def labels_from_packed(
+    directed: bool, num_nodes: int, arrays: tuple[NDArray[Any], ...]
+) -> Labels: ...

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dhilgt import _native, node_ids, validate
 from dhilgt.errors import GraphError
 from dhilgt.graph_parts import Cleaning, Parts, assemble
+from dhilgt.node_ids import NodeIds
 
 if TYPE_CHECKING:
     import networkx
@@ -36,14 +37,14 @@ class Graph:
         (2, ['ann', 'cid'])
     """
 
-    __slots__ = ("_fingerprint", "_lookup", "_parts", "_transposed")
+    __slots__ = ("_fingerprint", "_ids", "_parts", "_transposed")
 
     def __init__(self, parts: Parts) -> None:
         """Takes parts that are clean and checked already; users call a `from_` method."""
         self._parts = parts
         self._transposed: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
         self._fingerprint: str | None = None
-        self._lookup: dict[str, int] | None = None
+        self._ids = NodeIds(parts.node_ids, len(parts.offsets) - 1)
 
     # ---- making one ----------------------------------------------------------------------------
 
@@ -341,42 +342,20 @@ class Graph:
     @property
     def nodes(self) -> validate.IdArray:
         """Ids of all nodes by index."""
-        return np.arange(self.num_nodes) if self._parts.node_ids is None else self._parts.node_ids
+        return self._ids.all
+
+    @property
+    def ids(self) -> NodeIds:
+        """Ids and indices, both ways."""
+        return self._ids
 
     def ids_of(self, indices: Any) -> Any:
         """Gives the ids of nodes by index, an array for an array and one id for one index."""
-        array = validate.as_array(indices)
-        if array.size == 0:
-            array = array.astype(np.int64)
-        if array.dtype.kind not in "iu":
-            raise GraphError(
-                f"indices holds {array.dtype}; pass integers from 0 to {self.num_nodes - 1}"
-            )
-        validate.indices(array.reshape(-1), self.num_nodes, "indices")
-        if array.ndim == 0:
-            return node_ids.plain_value(self.nodes[int(array)])
-        return (
-            array.astype(np.int64) if self._parts.node_ids is None else self._parts.node_ids[array]
-        )
+        return self._ids.ids_of(indices)
 
     def index_of(self, ids: Any) -> Any:
         """Gives the indices of nodes by id, an array for many ids and an int for one."""
-        if isinstance(ids, (str, bytes)) or np.ndim(ids) == 0:
-            return self._index_of_one(ids)
-        return node_ids.ranks(self._parts.node_ids, self.num_nodes, validate.ids(ids, "ids"), "ids")
-
-    def _index_of_one(self, given: Any) -> int:
-        wanted = validate.ids([given], "id")
-        if (
-            self._parts.node_ids is not None
-            and self._parts.node_ids.dtype == object
-            and given in wanted
-        ):
-            if self._lookup is None:  # single questions come by the thousand
-                self._lookup = {name: at for at, name in enumerate(self._parts.node_ids.tolist())}
-            if given in self._lookup:
-                return self._lookup[given]
-        return int(node_ids.ranks(self._parts.node_ids, self.num_nodes, wanted, "id")[0])
+        return self._ids.index_of(ids)
 
     def neighbors(self, node: Any) -> validate.IdArray:
         """Gives the ids of the neighbours of one node, given by id."""

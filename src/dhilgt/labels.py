@@ -13,9 +13,9 @@ from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.estimate import estimate, native_arrays
 from dhilgt.graph import Graph
 from dhilgt.memory import available_bytes, format_bytes, parse_size
-from dhilgt.node_ids import IdArray, NodeIds
+from dhilgt.node_ids import NodeIds
 from dhilgt.progress import progress_bar
-from dhilgt.threads import num_threads
+from dhilgt.validate import IdArray, num_threads
 
 UNREACHABLE = -1
 """The distance between nodes without a path."""

@@ -2,6 +2,7 @@
 
 import bisect
 import difflib
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,109 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native, validate
-from dhilgt.errors import GraphError
+from dhilgt.errors import ArtifactError, GraphError
 from dhilgt.validate import IdArray
 
 _SMALL_FOR_SPELLING = 20_000
+
+
+class NodeIds:
+    """The ids of a graph's nodes, both ways.
+
+    Args:
+        names: Ids in ascending order (int64, or object holding str); None for 0 to count - 1.
+        count: Number of nodes.
+
+    Example:
+        >>> ids = NodeIds(as_objects(["ann", "bob"]), 2)
+        >>> ids.index_of("bob"), ids.ids_of([1, 0]).tolist()
+        (1, ['bob', 'ann'])
+    """
+
+    __slots__ = ("_lookup", "count", "names")
+
+    def __init__(self, names: IdArray | None, count: int) -> None:
+        self.names = names
+        self.count = count
+        self._lookup: dict[str, int] | None = None
+
+    @property
+    def all(self) -> IdArray:
+        """Ids of all nodes by index."""
+        return np.arange(self.count) if self.names is None else self.names
+
+    @property
+    def are_text(self) -> bool:
+        """Whether ids are strings."""
+        return self.names is not None and self.names.dtype == object
+
+    def ids_of(self, indices: Any) -> Any:
+        """Gives the ids of nodes by index, an array for an array and one id for one index."""
+        array = validate.as_array(indices)
+        if array.size == 0:
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "iu":
+            raise GraphError(
+                f"indices holds {array.dtype}; pass integers from 0 to {self.count - 1}"
+            )
+        validate.indices(array.reshape(-1), self.count, "indices")
+        if array.ndim == 0:
+            return plain_value(self.all[int(array)])
+        return array.astype(np.int64) if self.names is None else self.names[array]
+
+    def index_of(self, ids: Any) -> Any:
+        """Gives the indices of nodes by id, an array for many ids and an int for one."""
+        if isinstance(ids, (str, bytes)) or np.ndim(ids) == 0:
+            return self._index_of_one(ids)
+        return ranks(self.names, self.count, validate.ids(ids, "ids"), "ids")
+
+    def _index_of_one(self, given: Any) -> int:
+        if self.names is None and type(given) is int and 0 <= given < self.count:
+            return given
+        wanted = validate.ids([given], "id")
+        if self.are_text and given in wanted:
+            if self._lookup is None:  # single questions come by the thousand
+                self._lookup = {name: at for at, name in enumerate(self.all.tolist())}
+            if given in self._lookup:
+                return self._lookup[given]
+        return int(ranks(self.names, self.count, wanted, "id")[0])
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Gives plain arrays that hold the ids on disk: none for 0 to n - 1, text as UTF-8."""
+        if self.names is None:
+            return {}
+        if not self.are_text:
+            return {"ids": self.names}
+        encoded = [name.encode() for name in self.names.tolist()]
+        ends = np.cumsum([len(name) for name in encoded], dtype=np.uint64)
+        return {"ids_text": np.frombuffer(b"".join(encoded), np.uint8), "ids_ends": ends}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], count: int) -> "NodeIds":
+        """Gives the ids that `to_arrays` wrote, checked."""
+        names: IdArray | None = None
+        if "ids" in arrays:
+            names = arrays["ids"]
+            in_order = names.dtype == np.int64 and bool((np.diff(names) > 0).all())
+        elif "ids_text" in arrays:
+            names = as_objects(_decoded(arrays["ids_text"], arrays.get("ids_ends")))
+            in_order = all(a < b for a, b in itertools.pairwise(names.tolist()))
+        if names is not None and (not in_order or len(names) != count):
+            raise ArtifactError(f"the stored ids are not {count} ids in order; build again")
+        return cls(names, count)
+
+
+def _decoded(text: NDArray[Any], ends: NDArray[Any] | None) -> list[str]:
+    if ends is None or text.dtype != np.uint8 or ends.dtype != np.uint64:
+        raise ArtifactError("the stored ids are not text; build again")
+    stops = [0, *ends.tolist()]
+    if stops[-1] != len(text) or any(a > b for a, b in itertools.pairwise(stops)):
+        raise ArtifactError("the stored ids are cut short; build again")
+    data = text.tobytes()
+    try:
+        return [data[a:b].decode() for a, b in itertools.pairwise(stops)]
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"the stored ids are not text ({error}); build again") from error
 
 
 def is_plain(ids: IdArray) -> bool:
