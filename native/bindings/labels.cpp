@@ -1,4 +1,5 @@
 // Hub labels for Python, in rank space; the Python side translates ranks to nodes.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 

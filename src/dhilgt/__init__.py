@@ -1,5 +1,6 @@
 """Graph Transformers for graphs too large for one."""
 
+from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError, DhilgtError, GraphError, GraphWarning, MemoryLimitError
 from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.generate import generate
@@ -7,7 +8,6 @@ from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
 
-__version__ = "0.1.0"
 
 __all__ = [
     "UNREACHABLE",
@@ -22,6 +22,7 @@ __all__ = [
     "LabelGraph",
     "MemoryLimitError",
     "Witness",
+    "__version__",
     "estimate",
     "generate",
 ]

@@ -42,7 +42,11 @@ class LabelEstimate:
 
 
 def estimate(
-    graph: Graph, *, order: NDArray[np.uint32] | None = None, num_probes: int | None = None, seed: int = 0
+    graph: Graph,
+    *,
+    order: NDArray[np.uint32] | None = None,
+    num_probes: int | None = None,
+    seed: int = 0,
 ) -> LabelEstimate:
     """Predicts the size of a graph's labels from the exact label sizes of a few random nodes.
 

@@ -78,7 +78,16 @@ class HubLabels:
         (3, Witness(distance=3, hub='bob'))
     """
 
-    __slots__ = ("_fingerprint", "_graph_fingerprint", "_holders", "_ids", "_native", "_order", "_ranks", "_sizes")
+    __slots__ = (
+        "_fingerprint",
+        "_graph_fingerprint",
+        "_holders",
+        "_ids",
+        "_native",
+        "_order",
+        "_ranks",
+        "_sizes",
+    )
 
     def __init__(
         self,
@@ -164,7 +173,9 @@ class HubLabels:
         sizes = native.num_entries, native.max_distance
         return cls(native, node_at, graph.ids, graph.fingerprint, sizes)
 
-    def save(self, path: "str | PathLike[str]", *, overwrite: bool = False, threads: int | None = None) -> None:
+    def save(
+        self, path: "str | PathLike[str]", *, overwrite: bool = False, threads: int | None = None
+    ) -> None:
         """Writes the labels to a folder, all or nothing, with checksums.
 
         Args:
@@ -190,7 +201,12 @@ class HubLabels:
 
     @classmethod
     def load(
-        cls, path: "str | PathLike[str]", *, mmap: bool = True, verify: bool = False, threads: int | None = None
+        cls,
+        path: "str | PathLike[str]",
+        *,
+        mmap: bool = True,
+        verify: bool = False,
+        threads: int | None = None,
     ) -> "HubLabels":
         """Reads labels that `save` wrote.
 
@@ -323,7 +339,8 @@ class HubLabels:
             target: Id of the node where they end.
         """
         found, hub = self._native.ask(
-            int(self._ranks[self._ids.index_of(source)]), int(self._ranks[self._ids.index_of(target)])
+            int(self._ranks[self._ids.index_of(source)]),
+            int(self._ranks[self._ids.index_of(target)]),
         )
         if found == _NO_HUB:
             return Witness(UNREACHABLE, None)
@@ -400,8 +417,12 @@ class HubLabels:
         ranks: NDArray[np.uint32] = self._ranks[self._ids.index_of(np.atleast_1d(ids))]
         return ranks
 
-    def _entries(self, native: _native.Labels, node: Any, side: str) -> tuple[IdArray, NDArray[np.int32]]:
-        ranks, distances = native.label(int(self._ranks[self._ids.index_of(node)]), _side_number(side))
+    def _entries(
+        self, native: _native.Labels, node: Any, side: str
+    ) -> tuple[IdArray, NDArray[np.int32]]:
+        ranks, distances = native.label(
+            int(self._ranks[self._ids.index_of(node)]), _side_number(side)
+        )
         return self._ids.ids_of(self._order[ranks].astype(np.int64)), _signed(distances)
 
     def _unpacked(self) -> _native.Labels:

@@ -67,15 +67,23 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
     names = ("in", "out") if params.get("directed") is True else ("in",)
     order = artifact.array("order", mmap=False)
     if order.dtype != np.uint32 or order.shape != (num_nodes,) or not _is_permutation(order):
-        raise ArtifactError(f"{Path(path)}: order is not a ranking of {num_nodes} nodes; build again")
+        raise ArtifactError(
+            f"{Path(path)}: order is not a ranking of {num_nodes} nodes; build again"
+        )
     sides = []
     for name in names:
         offsets = artifact.array(f"{name}_offsets")
         records = artifact.array(f"{name}_records")
-        if offsets.dtype != np.uint64 or offsets.shape != (num_nodes + 1,) or records.dtype != np.uint8:
+        if (
+            offsets.dtype != np.uint64
+            or offsets.shape != (num_nodes + 1,)
+            or records.dtype != np.uint8
+        ):
             raise ArtifactError(f"{Path(path)}: {name}_offsets does not fit the nodes; build again")
         sides.append((np.asarray(offsets), np.asarray(records)))
-    stored_arrays = {name: artifact.array(name, mmap=False) for name in artifact.names if name.startswith("ids")}
+    stored_arrays = {
+        name: artifact.array(name, mmap=False) for name in artifact.names if name.startswith("ids")
+    }
     return StoredLabels(
         sides=sides,
         order=order,
@@ -96,4 +104,6 @@ def _whole_number(artifact: Artifact, params: dict[str, Any], name: str) -> int:
 def _is_permutation(order: NDArray[np.uint32]) -> bool:
     if len(order) == 0:
         return True
-    return bool(order.max() < len(order)) and bool((np.bincount(order, minlength=len(order)) == 1).all())
+    return bool(order.max() < len(order)) and bool(
+        (np.bincount(order, minlength=len(order)) == 1).all()
+    )

@@ -57,7 +57,7 @@ class NodeIds:
             )
         validate.indices(array.reshape(-1), self.count, "indices")
         if array.ndim == 0:
-            return plain_value(self.all[int(array)])
+            return int(array) if self.names is None else plain_value(self.names[int(array)])
         return array.astype(np.int64) if self.names is None else self.names[array]
 
     def index_of(self, ids: Any) -> Any:

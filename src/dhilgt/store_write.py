@@ -24,7 +24,8 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from dhilgt import __version__, store_files
+from dhilgt import store_files
+from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError
 from dhilgt.store_files import (
     SUFFIX,
