@@ -41,30 +41,27 @@ TokenLabel plain(const LabelView& label) {
 
 constexpr std::uint32_t kUnsetWord = 0x40000000u;  // two of them still fit
 
-Distance longest_label(const TokenSource& source) {
-  return std::max(source.in->max_distance(), source.out->max_distance());
-}
-
 }  // namespace
 
-TokenMaker::TokenMaker(const TokenSource& source, const TokenShape& shape, bool narrow, Control& control)
+TokenCells::TokenCells(Node num_nodes, std::size_t row_width, bool use_bytes, Control& control)
+    : width(row_width),
+      narrow(use_bytes),
+      bytes(control, use_bytes ? num_nodes * row_width : 0),
+      words(control, use_bytes ? 0 : num_nodes * row_width) {
+  std::fill_n(bytes.data(), use_bytes ? num_nodes * row_width : 0, kUnsetCell);
+  std::fill_n(words.data(), use_bytes ? 0 : num_nodes * row_width, kUnsetWord);
+}
+
+TokenMaker::TokenMaker(const TokenSource& source, const TokenShape& shape,
+                       const DistanceWeights& out_weights, const DistanceWeights& in_weights,
+                       TokenCells* cells)
     : source_(source),
       shape_(shape),
-      out_weights_(shape.out_exponent),
-      in_weights_(shape.in_exponent),
-      narrow_(narrow),
-      width_(!narrow ? shape.size : shape.size <= 32 ? 32 : 64),
-      byte_cells_(control, narrow ? source.in->num_nodes() * width_ : 0),
-      word_cells_(control, narrow ? 0 : source.in->num_nodes() * width_) {
-  std::fill_n(byte_cells_.data(), narrow ? source.in->num_nodes() * width_ : 0, kUnsetCell);
-  std::fill_n(word_cells_.data(), narrow ? 0 : source.in->num_nodes() * width_, kUnsetWord);
-}
+      out_weights_(out_weights),
+      in_weights_(in_weights),
+      cells_(cells) {}
 
-bool TokenMaker::fits_bytes(const TokenSource& source, const TokenShape& shape) {
-  return shape.size <= kByteColumns && longest_label(source) <= kMaxByteDistance;
-}
-
-void TokenMaker::sample(Node rank, std::uint64_t copy, std::vector<Node>& members) {
+TokenMaker::Parts TokenMaker::sample(Node rank, std::uint64_t copy, std::vector<Node>& members) {
   KeyedRandom random(shape_.seed, copy, source_.node_at[rank]);
   const LabelView hubs = source_.hubs->of(rank);
   const LabelView holders = source_.holders->of(rank);
@@ -81,10 +78,13 @@ void TokenMaker::sample(Node rank, std::uint64_t copy, std::vector<Node>& member
     positions_.clear();
     sampler_.draw(label, weights, quota, random, positions_);
     for (const Node position : positions_) members.push_back(label.hubs[position]);
+    return static_cast<std::uint16_t>(positions_.size());
   };
-  draw(hubs, out_weights_, out_quota);
-  draw(holders, in_weights_, in_quota);
+  Parts parts{};
+  parts.hubs = draw(hubs, out_weights_, out_quota);
+  parts.holders = draw(holders, in_weights_, in_quota);
   if (shape_.fill_neighbors) fill_with_neighbors(rank, random, members);
+  return parts;
 }
 
 // Neighbours are the label entries at distance 1: hubs among the better, holders among the worse.
@@ -119,7 +119,7 @@ void TokenMaker::prefetch(std::span<const Node> members) const {
 
 void TokenMaker::distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
   std::fill(packed.begin(), packed.end(), kUnreachableByte);
-  if (narrow_) byte_distances(members, packed);
+  if (cells_->narrow) byte_distances(members, packed);
   else word_distances(members, packed);
 }
 
@@ -128,7 +128,7 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
   std::size_t most_touched = 1;  // one more: the kernel writes before it decides
   for (const Node member : members) most_touched += source_.in->of(member).hubs.size();
   if (touched_.size() < most_touched) touched_.resize(most_touched);
-  TokenTable table{byte_cells_.data(), width_, touched_.data(), 0};
+  TokenTable table{cells_->bytes.data(), cells_->width, touched_.data(), 0};
   auto store = [](const std::uint8_t* row, std::size_t count, std::uint8_t* out) {
     for (std::size_t j = 0; j < count; ++j) out[j] = row[j] >= kUnsetCell ? kUnreachableByte : row[j];
   };
@@ -153,16 +153,17 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
     }
   }
   for (std::size_t i = 0; i < table.num_touched; ++i) {
-    std::fill_n(byte_cells_.data() + std::size_t{touched_[i]} * width_, width_, kUnsetCell);
+    std::fill_n(cells_->bytes.data() + std::size_t{touched_[i]} * cells_->width, cells_->width, kUnsetCell);
   }
 }
 
 // Long distances or large rows: the same with room for any distance, without vector code of its own.
 void TokenMaker::word_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
-  std::vector<std::uint32_t> row(width_);
+  const std::size_t width = cells_->width;
+  std::vector<std::uint32_t> row(width);
   auto each_entry = [&](const LabelView& label, auto&& visit) {
     label.each_segment([&](Distance distance, std::span<const Node> hubs) {
-      for (const Node hub : hubs) visit(word_cells_.data() + std::size_t{hub} * width_, distance);
+      for (const Node hub : hubs) visit(cells_->words.data() + std::size_t{hub} * width, distance);
     });
   };
   auto set_column = [&](const LabelView& label, std::size_t column) {
@@ -171,7 +172,7 @@ void TokenMaker::word_distances(std::span<const Node> members, std::span<std::ui
   auto read_row = [&](const LabelView& label) {
     std::fill(row.begin(), row.end(), kUnsetWord);
     each_entry(label, [&](const std::uint32_t* cells, Distance distance) {
-      for (std::size_t j = 0; j < width_; ++j) row[j] = std::min(row[j], cells[j] + distance);
+      for (std::size_t j = 0; j < width; ++j) row[j] = std::min(row[j], cells[j] + distance);
     });
   };
   auto as_byte = [](std::uint32_t distance) {
@@ -189,7 +190,7 @@ void TokenMaker::word_distances(std::span<const Node> members, std::span<std::ui
   }
   for (const Node member : members) {
     each_entry(source_.in->of(member),
-               [&](std::uint32_t* cells, Distance) { std::fill_n(cells, width_, kUnsetWord); });
+               [&](std::uint32_t* cells, Distance) { std::fill_n(cells, width, kUnsetWord); });
   }
 }
 
@@ -248,32 +249,85 @@ LabelSet join_labels(const LabelSet& in, const LabelSet& out, unsigned threads, 
   return set;
 }
 
-void make_rows(const TokenSource& source, const TokenShape& shape, std::span<const Node> ranks,
-               std::uint64_t copy, std::span<std::int32_t> ids, std::span<std::uint8_t> packed,
-               unsigned threads, Control& control) {
-  const bool narrow = TokenMaker::fits_bytes(source, shape);
-  const std::size_t row_bytes = packed_pairs(shape.size, source.directed);
-  std::vector<std::unique_ptr<TokenMaker>> makers(std::max(1u, threads));
-  parallel_for(threads, ranks.size(), 64, control, [&](unsigned worker, std::size_t begin, std::size_t end) {
-    if (!makers[worker]) makers[worker] = std::make_unique<TokenMaker>(source, shape, narrow, control);
-    TokenMaker& maker = *makers[worker];
+TokenFactory::TokenFactory(const TokenSource& source, Control& control)
+    : source_(source),
+      longest_(std::max(source.in->max_distance(), source.out->max_distance())),
+      table_control_(control) {}
+
+std::unique_ptr<TokenCells> TokenFactory::borrow(std::size_t width, bool narrow) {
+  {
+    const std::lock_guard<std::mutex> hold(lock_);
+    for (std::unique_ptr<TokenCells>& cells : spare_) {
+      if (cells->width == width && cells->narrow == narrow) {
+        std::unique_ptr<TokenCells> taken = std::move(cells);
+        cells = std::move(spare_.back());
+        spare_.pop_back();
+        return taken;
+      }
+    }
+  }
+  return std::make_unique<TokenCells>(source_.in->num_nodes(), width, narrow, table_control_);
+}
+
+void TokenFactory::give_back(std::unique_ptr<TokenCells> cells) {
+  const std::lock_guard<std::mutex> hold(lock_);
+  spare_.push_back(std::move(cells));
+}
+
+void TokenFactory::make_rows(const TokenShape& shape, std::span<const Node> ranks, std::uint64_t copy,
+                             std::span<std::int32_t> ids, std::span<std::uint16_t> parts,
+                             std::span<std::uint8_t> packed, unsigned threads, Control& control) {
+  const bool narrow = shape.size <= kByteColumns && longest_ <= kMaxByteDistance;
+  const std::size_t width = !narrow ? shape.size : shape.size <= 32 ? 32 : 64;
+  const std::size_t row_bytes = packed_pairs(shape.size, source_.directed);
+  const DistanceWeights out_weights(shape.out_exponent);
+  const DistanceWeights in_weights(shape.in_exponent);
+  const bool wants_distances = !packed.empty();
+  parallel_for(threads, ranks.size(), 256, control, [&](unsigned, std::size_t begin, std::size_t end) {
+    // Tables go back only after a whole chunk: an exception midway may leave cells set.
+    std::unique_ptr<TokenCells> cells = wants_distances ? borrow(width, narrow) : nullptr;
+    TokenMaker maker(source_, shape, out_weights, in_weights, cells.get());
     std::vector<Node> members;
     std::vector<Node> next;
-    maker.sample(ranks[begin], copy, next);
+    TokenMaker::Parts next_parts = maker.sample(ranks[begin], copy, next);
     for (std::size_t i = begin; i < end; ++i) {
       members.swap(next);
+      parts[2 * i] = next_parts.hubs;
+      parts[2 * i + 1] = next_parts.holders;
       if (i + 1 < end) {  // known one row ahead, so that its labels are on their way
-        maker.sample(ranks[i + 1], copy, next);
-        if (!packed.empty()) maker.prefetch(next);
+        next_parts = maker.sample(ranks[i + 1], copy, next);
+        if (wants_distances) maker.prefetch(next);
       }
       std::int32_t* row = ids.data() + i * shape.size;
       for (std::size_t j = 0; j < members.size(); ++j) {
-        row[j] = static_cast<std::int32_t>(source.node_at[members[j]]);
+        row[j] = static_cast<std::int32_t>(source_.node_at[members[j]]);
       }
       std::fill(row + members.size(), row + shape.size, -1);
-      if (!packed.empty()) maker.distances(members, packed.subspan(i * row_bytes, row_bytes));
+      if (wants_distances) maker.distances(members, packed.subspan(i * row_bytes, row_bytes));
     }
+    if (wants_distances) give_back(std::move(cells));
     control.done.fetch_add(end - begin, std::memory_order_relaxed);
+  });
+}
+
+void unpack_rows(std::span<const std::int32_t> ids, std::span<const std::uint8_t> packed,
+                 std::size_t size, bool directed, std::span<std::uint8_t> square, unsigned threads,
+                 Control& control) {
+  const std::size_t half = packed_pairs(size, false);
+  const std::size_t row_bytes = packed_pairs(size, directed);
+  parallel_for(threads, ids.size() / size, 256, control, [&](unsigned, std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r) {
+      const std::uint8_t* to_later = packed.data() + r * row_bytes;
+      const std::uint8_t* to_earlier = directed ? to_later + half : to_later;
+      std::uint8_t* out = square.data() + r * size * size;
+      for (std::size_t i = 0; i < size; ++i) {
+        out[i * size + i] = ids[r * size + i] < 0 ? kUnreachableByte : 0;
+        for (std::size_t j = 0; j < i; ++j) {
+          out[j * size + i] = *to_later++;
+          out[i * size + j] = *to_earlier++;
+        }
+      }
+    }
   });
 }
 

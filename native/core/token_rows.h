@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -42,15 +44,55 @@ inline std::size_t packed_pairs(std::size_t size, bool directed) {
   return size * (size - 1) / 2 * (directed ? 2 : 1);
 }
 
-// Makes rows one at a time. One per thread.
+// The tables of one worker: distance of each member to a hub, by hub, [hub][member]. All cells are unset
+// between rows.
+struct TokenCells {
+  TokenCells(Node num_nodes, std::size_t row_width, bool use_bytes, Control& control);
+
+  const std::size_t width;
+  const bool narrow;  // bytes are used, else words
+  AlignedArray<std::uint8_t> bytes;
+  AlignedArray<std::uint32_t> words;
+};
+
+// What a sampler's calls share: tables are kept from call to call, since clearing a fresh one costs more
+// than a small batch of rows.
+class TokenFactory {
+ public:
+  TokenFactory(const TokenSource& source, Control& control);
+
+  // Rows for many nodes. ids: [count, size] node indices, -1 = padding; parts: [count, 2] how many hubs
+  // and holders follow the ego; packed: [count, packed_pairs], or empty to make no distances.
+  // May be called from several threads at once.
+  void make_rows(const TokenShape& shape, std::span<const Node> ranks, std::uint64_t copy,
+                 std::span<std::int32_t> ids, std::span<std::uint16_t> parts,
+                 std::span<std::uint8_t> packed, unsigned threads, Control& control);
+
+  const TokenSource& source() const { return source_; }
+
+ private:
+  std::unique_ptr<TokenCells> borrow(std::size_t width, bool narrow);
+  void give_back(std::unique_ptr<TokenCells> cells);
+
+  const TokenSource source_;
+  const Distance longest_;  // distance in any label
+  Control& table_control_;  // outlives the tables
+  std::mutex lock_;
+  std::vector<std::unique_ptr<TokenCells>> spare_;
+};
+
+// Makes rows one at a time with borrowed tables.
 class TokenMaker {
  public:
-  // `narrow`: what fits_bytes says; it reads all labels, so it is asked once and not per thread.
-  TokenMaker(const TokenSource& source, const TokenShape& shape, bool narrow, Control& control);
-  static bool fits_bytes(const TokenSource& source, const TokenShape& shape);
+  TokenMaker(const TokenSource& source, const TokenShape& shape, const DistanceWeights& out_weights,
+             const DistanceWeights& in_weights, TokenCells* cells);
 
-  // The members of a node's row as ranks, ego first.
-  void sample(Node rank, std::uint64_t copy, std::vector<Node>& members);
+  struct Parts {
+    std::uint16_t hubs;
+    std::uint16_t holders;
+  };
+  // The members of a node's row as ranks: ego, hubs, holders, then neighbours that fill up.
+  Parts sample(Node rank, std::uint64_t copy, std::vector<Node>& members);
   // All distances among them, packed; slots past the members are 255.
   void distances(std::span<const Node> members, std::span<std::uint8_t> packed);
   // Brings the labels of the members of a row into the cache before they are needed.
@@ -62,26 +104,21 @@ class TokenMaker {
   void word_distances(std::span<const Node> members, std::span<std::uint8_t> packed);
 
   const TokenSource& source_;
-  const TokenShape shape_;
-  const DistanceWeights out_weights_;
-  const DistanceWeights in_weights_;
-  const bool narrow_;
-  const std::size_t width_;  // columns of a table row
+  const TokenShape& shape_;
+  const DistanceWeights& out_weights_;
+  const DistanceWeights& in_weights_;
+  TokenCells* cells_;
   LabelSampler sampler_;
   std::vector<Node> positions_;
-  // distance of each member to a hub, by hub: [hub][member]; one of the two is used
-  AlignedArray<std::uint8_t> byte_cells_;
-  AlignedArray<std::uint32_t> word_cells_;
   std::vector<Node> touched_;
 };
 
 // The two label sets of a directed graph as one: per node each hub once, at its smaller distance.
 LabelSet join_labels(const LabelSet& in, const LabelSet& out, unsigned threads, Control& control);
 
-// Rows for many nodes. ids: [count, size] node indices, -1 = padding; packed: [count, packed_pairs].
-// `packed` may be empty: then only ids are made.
-void make_rows(const TokenSource& source, const TokenShape& shape, std::span<const Node> ranks,
-               std::uint64_t copy, std::span<std::int32_t> ids, std::span<std::uint8_t> packed,
-               unsigned threads, Control& control);
+// [count, size, size] from packed rows: 0 on the diagonal, 255 wherever a slot is padding.
+void unpack_rows(std::span<const std::int32_t> ids, std::span<const std::uint8_t> packed,
+                 std::size_t size, bool directed, std::span<std::uint8_t> square, unsigned threads,
+                 Control& control);
 
 }  // namespace dhilgt

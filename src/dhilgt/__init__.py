@@ -7,7 +7,9 @@ from dhilgt.generate import generate
 from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
-
+from dhilgt.token_sampler import PackedRows, TokenRows, TokenSampler
+from dhilgt.token_spec import TokenSpec
+from dhilgt.tokens import Tokens
 
 __all__ = [
     "UNREACHABLE",
@@ -21,6 +23,11 @@ __all__ = [
     "LabelEstimate",
     "LabelGraph",
     "MemoryLimitError",
+    "PackedRows",
+    "TokenRows",
+    "TokenSampler",
+    "TokenSpec",
+    "Tokens",
     "Witness",
     "__version__",
     "estimate",

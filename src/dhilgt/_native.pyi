@@ -117,3 +117,35 @@ def plane_block(
 def labels_from_packed(
     directed: bool, num_nodes: int, arrays: tuple[NDArray[Any], ...]
 ) -> Labels: ...
+
+class Tokens:
+    def __init__(
+        self,
+        labels: Labels,
+        order: NDArray[np.uint32],
+        threads: int,
+        max_bytes: int,
+        progress: Progress,
+    ) -> None: ...
+    @property
+    def num_bytes(self) -> int: ...
+    def rows(
+        self,
+        ranks: NDArray[np.uint32],
+        size: int,
+        num_out: int,
+        num_in: int,
+        out_exponent: float,
+        in_exponent: float,
+        seed: int,
+        copy: int,
+        spill: bool,
+        fill_neighbors: bool,
+        with_distances: bool,
+        threads: int,
+        progress: Progress,
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.uint8]]: ...
+
+def unpack_distances(
+    ids: NDArray[np.int32], packed: NDArray[np.uint8], size: int, directed: bool, threads: int
+) -> NDArray[np.uint8]: ...

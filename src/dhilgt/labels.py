@@ -1,4 +1,4 @@
-"""Hub labels: an exact shortest-path-distance index, and the hierarchy that tokens are drawn from."""
+"""Hub labels: an exact shortest-path-distance index, and what tokens are drawn from."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from dhilgt import _native, labels_store
 from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.estimate import estimate, native_arrays
 from dhilgt.graph import Graph
-from dhilgt.memory import available_bytes, format_bytes, parse_size
+from dhilgt.memory import UNLIMITED, format_bytes, memory_limit
 from dhilgt.node_ids import NodeIds
 from dhilgt.progress import progress_bar
 from dhilgt.validate import IdArray, num_threads
@@ -23,7 +23,6 @@ UNREACHABLE = -1
 IN, OUT = 0, 1  # the two label sets of a directed graph; the same one when undirected
 ALGORITHMS = ("auto", "pll", "planes", "psl")
 _NO_HUB = 0xFFFFFFFF  # the native core's "none", for hubs and distances alike
-_UNLIMITED = 2**64 - 1
 
 
 class Witness(NamedTuple):
@@ -61,13 +60,14 @@ class LabelGraph(NamedTuple):
 class HubLabels:
     """The canonical hub labels of a graph.
 
-    The label of a node lists hubs with their distances, so that any two connected nodes share a hub on
-    a shortest path between them. A node `h` is a hub of `v` exactly if `h` is the best ranked of all
-    nodes on all shortest paths between the two, `v` being its own hub at distance 0. The result depends
-    on the graph and the order alone: every algorithm and every number of threads gives the same bytes.
+    The label of a node lists hubs with their distances, so that any two connected nodes share a hub
+    on a shortest path between them. A node `h` is a hub of `v` exactly if `h` is the best ranked of
+    all nodes on all shortest paths between the two, `v` being its own hub at distance 0. The result
+    depends on the graph and the order alone: every algorithm and every number of threads gives the
+    same bytes.
 
-    On a directed graph a node has two labels: hubs that it reaches (`side="out"`) and hubs that reach
-    it (`side="in"`).
+    On a directed graph a node has two labels: hubs that it reaches (`side="out"`) and hubs that
+    reach it (`side="in"`).
 
     Example:
         >>> graph = Graph.from_edges(["ann", "bob", "cid"], ["bob", "cid", "dan"])
@@ -127,14 +127,18 @@ class HubLabels:
         Args:
             graph: The graph.
             threads: Threads to use; None for every core.
-            order: Ids of all nodes from most to least important. None ranks by degree (both directions
+            order: Ids of all nodes from most to least important. None ranks by degree (both
+            directions
                 counted), largest first, ties by ascending index.
             progress: Show a progress bar when standard error is a terminal.
-            algorithm: "auto" takes the fastest way; "pll" is sequential pruned landmark labeling, the
+            algorithm: "auto" takes the fastest way; "pll" is sequential pruned landmark labeling,
+            the
                 reference; "planes" and "psl" are the two parts of "auto" on their own.
-            max_memory: Most memory the build may take beyond the graph, as bytes or like "4GB". None
+            max_memory: Most memory the build may take beyond the graph, as bytes or like "4GB".
+            None
                 takes what the machine or its container has free.
-            preflight: Predict the memory first and refuse at once a build that clearly will not fit.
+            preflight: Predict the memory first and refuse at once a build that clearly will not
+            fit.
 
         Raises:
             GraphError: If the graph has no nodes or the order is not one of its nodes.
@@ -145,7 +149,7 @@ class HubLabels:
         if graph.num_nodes == 0:
             raise GraphError("the graph has no nodes; labels need at least one")
         workers = num_threads(threads)
-        limit = _memory_limit(max_memory)
+        limit = memory_limit(max_memory)
         node_at = None if order is None else _checked_order(graph, order)
         predicted = None
         if preflight and 4 * graph.num_nodes**2 > limit // 8:  # smaller ones fit whatever they hold
@@ -224,7 +228,7 @@ class HubLabels:
         arrays = tuple(array for side in stored.sides for array in side)
         native = _native.labels_from_packed(len(stored.sides) == 2, len(stored.order), arrays)
         if not mmap:
-            native = native.unpack(num_threads(threads), _UNLIMITED)
+            native = native.unpack(num_threads(threads), UNLIMITED)
         sizes = stored.num_entries, stored.max_distance
         return cls(native, stored.order, stored.ids, stored.graph_fingerprint, sizes)
 
@@ -289,13 +293,15 @@ class HubLabels:
         return self._entries(self._native, node, side)
 
     def holders(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
-        """Gives the nodes whose label holds this node, with distances, nearest first, itself included.
+        """Gives the nodes whose label holds this node, with distances, nearest first, itself
+        included.
 
         The first call turns all labels around, which takes as much memory again.
 
         Args:
             node: The hub's id.
-            side: On a directed graph, "out" for nodes that reach this one, "in" for nodes it reaches.
+            side: On a directed graph, "out" for nodes that reach this one, "in" for nodes it
+            reaches.
         """
         return self._entries(self._turned_around(), node, side)
 
@@ -316,8 +322,8 @@ class HubLabels:
         kind = ", directed" if self.directed else ""
         per_node = self.num_entries / self.num_nodes
         return (
-            f"HubLabels(nodes={self.num_nodes}, entries={self.num_entries}, {per_node:.1f} per node, "
-            f"longest distance {self.max_distance}{kind})"
+            f"HubLabels(nodes={self.num_nodes}, entries={self.num_entries}, "
+            f"{per_node:.1f} per node, longest distance {self.max_distance}{kind})"
         )
 
     # ---- distances -----------------------------------------------------------------------------
@@ -391,6 +397,11 @@ class HubLabels:
     # ---- in rank space, for the stages that follow ---------------------------------------------
 
     @property
+    def ranks(self) -> NDArray[np.uint32]:
+        """Rank of each node by index, 0 being the most important."""
+        return self._ranks
+
+    @property
     def native(self) -> _native.Labels:
         """The native labels, in memory, over ranks."""
         return self._unpacked()
@@ -401,7 +412,8 @@ class HubLabels:
         source_ranks, target_ranks = self._ranks_of(sources), self._ranks_of(targets)
         if len(source_ranks) != len(target_ranks):
             raise ValueError(
-                f"{len(source_ranks)} sources and {len(target_ranks)} targets; give one of each per pair"
+                f"{len(source_ranks)} sources and {len(target_ranks)} targets; "
+                "give one of each per pair"
             )
         with progress_bar("distances", unit="pairs", enabled=progress) as update:
             found, hubs = self._native.pairs(
@@ -427,12 +439,12 @@ class HubLabels:
 
     def _unpacked(self) -> _native.Labels:
         if self._native.packed:
-            self._native = self._native.unpack(num_threads(None), _UNLIMITED)
+            self._native = self._native.unpack(num_threads(None), UNLIMITED)
         return self._native
 
     def _turned_around(self) -> _native.Labels:
         if self._holders is None:
-            self._holders = self._unpacked().holders(num_threads(None), _UNLIMITED, None)
+            self._holders = self._unpacked().holders(num_threads(None), UNLIMITED, None)
         return self._holders
 
     def _flat(
@@ -457,13 +469,6 @@ def _side_number(side: str) -> int:
     return IN if side == "in" else OUT
 
 
-def _memory_limit(max_memory: int | str | None) -> int:
-    if max_memory is not None:
-        return parse_size(max_memory)
-    free = available_bytes()
-    return _UNLIMITED if free is None else free
-
-
 def _checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
     indices = graph.index_of(order)
     if len(indices) != graph.num_nodes:
@@ -474,7 +479,8 @@ def _checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
     if times.max() > 1:
         twice = graph.ids_of(int(times.argmax()))
         raise GraphError(f"order lists node {twice!r} {times.max()} times; list each node once")
-    return indices.astype(np.uint32)
+    ranked: NDArray[np.uint32] = indices.astype(np.uint32)
+    return ranked
 
 
 def _reporter(update: Any, predicted: int | None) -> Callable[[int, int, int, int], None]:
@@ -488,7 +494,7 @@ def _reporter(update: Any, predicted: int | None) -> Callable[[int, int, int, in
 def _outgrown(graph: Graph, error: MemoryError) -> MemoryLimitError:
     wanted, limit, entries = error.args
     return MemoryLimitError(
-        f"labels outgrew the memory limit: {format_bytes(wanted)} needed, {format_bytes(limit)} allowed, "
-        f"{entries:,} entries found so far on {graph.num_nodes:,} nodes; "
+        f"labels outgrew the memory limit: {format_bytes(wanted)} needed, "
+        f"{format_bytes(limit)} allowed, {entries:,} entries found so far on {graph.num_nodes:,} nodes; "
         "raise max_memory, use a larger machine, or give an order with shorter labels"
     )

@@ -21,7 +21,7 @@ PackedSide = tuple[NDArray[np.uint64], NDArray[np.uint8]]  # offsets per rank, r
 
 @dataclass(frozen=True)
 class StoredLabels:
-    """The parts of labels that go to disk: packed sides (in, then out if directed) and the names."""
+    """What goes to disk: packed sides (in, then out if directed), the order and the ids."""
 
     sides: list[PackedSide]
     order: NDArray[np.uint32]

@@ -181,3 +181,20 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
+
+
+UNLIMITED = 2**64 - 1
+"""A limit that no build reaches."""
+
+
+def memory_limit(max_memory: int | str | None) -> int:
+    """Gives a limit in bytes: the one asked for, or what the machine or its container has free.
+
+    Example:
+        >>> memory_limit("1GB")
+        1000000000
+    """
+    if max_memory is not None:
+        return parse_size(max_memory)
+    free = available_bytes()
+    return UNLIMITED if free is None else free

@@ -1,0 +1,105 @@
+"""What a token row looks like and how its nodes are drawn."""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+FAR = 254
+"""Stands for every distance of 254 and more."""
+
+NO_PATH = 255
+"""Stands for "no path" and for every pair with a padding slot."""
+
+PADDING = -1
+"""The id in a slot that holds no node."""
+
+_MAX_SIZE = 1024
+_MAX_EXPONENT = 64.0
+
+
+@dataclass(frozen=True)
+class TokenSpec:
+    """The shape of token rows and the law of their draw.
+
+    Attributes:
+        size: Slots of a row, the ego's included.
+        num_out: Hubs to draw. None takes half of the slots.
+        num_in: Holders to draw. None takes what is left.
+        out_exponent: A hub at distance d is drawn with weight d ** out_exponent: negative favours
+        near
+            ones, positive far ones, 0 none.
+        in_exponent: The same for holders.
+        seed: Key of all draws. The row of a node depends on (seed, copy, node) alone.
+        spill: Give slots that one side cannot use to the other.
+        fill: "neighbors" gives slots that are still free to neighbours of the ego not drawn yet.
+
+    Example:
+        >>> TokenSpec(size=32).num_out, TokenSpec(size=32).num_in
+        (16, 15)
+    """
+
+    size: int = 32
+    num_out: int | None = None
+    num_in: int | None = None
+    out_exponent: float = -1.0
+    in_exponent: float = -1.0
+    seed: int = 0
+    spill: bool = False
+    fill: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_count("size", self.size, 1, _MAX_SIZE)
+        if self.num_out is None:
+            spare = self.size - 1 - (self.num_in or 0)
+            default = self.size // 2 if self.num_in is None else spare
+            object.__setattr__(self, "num_out", max(0, min(default, self.size - 1)))
+        if self.num_in is None:
+            object.__setattr__(self, "num_in", max(0, self.size - 1 - (self.num_out or 0)))
+        _check_count("num_out", self.num_out, 0, self.size - 1)
+        _check_count("num_in", self.num_in, 0, self.size - 1)
+        wanted = 1 + self.hubs_wanted + self.holders_wanted
+        if wanted > self.size:
+            raise ValueError(
+                f"1 + num_out + num_in = {wanted} slots are wanted, size = {self.size}; lower num_out or num_in, or raise size"
+            )
+        for name in ("out_exponent", "in_exponent"):
+            value = getattr(self, name)
+            if (
+                not isinstance(value, (int, float))
+                or not math.isfinite(value)
+                or abs(value) > _MAX_EXPONENT
+            ):
+                raise ValueError(f"{name} = {value!r}; pass a number from -64 to 64")
+            object.__setattr__(self, name, float(value))
+        _check_count("seed", self.seed, 0, 2**64 - 1)
+        if self.fill not in (None, "neighbors"):
+            raise ValueError(f'fill = {self.fill!r}; pass None or "neighbors"')
+
+    @property
+    def hubs_wanted(self) -> int:
+        """num_out, known to be a number."""
+        return int(self.num_out or 0)
+
+    @property
+    def holders_wanted(self) -> int:
+        """num_in, known to be a number."""
+        return int(self.num_in or 0)
+
+    def num_pairs(self, directed: bool) -> int:
+        """Gives the bytes of a row's packed distances."""
+        return self.size * (self.size - 1) // 2 * (2 if directed else 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for a manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "TokenSpec":
+        """Gives the spec that `to_dict` wrote; other keys are passed over."""
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in names})
+
+
+def _check_count(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{name} = {value!r}; pass a whole number from {low} to {high}")
