@@ -4,10 +4,11 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,25 +53,26 @@ ArrayOut<T> to_numpy(Buffer<T>&& values) {
 template <class Work>
 void run_polled(Control& control, nb::object progress, Work&& work) {
   std::exception_ptr error;
-  std::atomic<bool> finished{false};
+  bool finished = false;
+  std::mutex lock;
+  std::condition_variable wake;
   std::thread thread([&]() noexcept {
     try {
       work();
     } catch (...) {
       error = std::current_exception();
     }
-    finished.store(true, std::memory_order_release);
-    finished.notify_all();
+    const std::lock_guard<std::mutex> hold(lock);
+    finished = true;
+    wake.notify_one();
   });
   std::exception_ptr interrupted;
   {
     nb::gil_scoped_release unlocked;
-    auto wait = std::chrono::milliseconds(1);
-    while (!finished.load(std::memory_order_acquire)) {
-      std::this_thread::sleep_for(wait);
-      if (wait < std::chrono::milliseconds(50)) {  // short calls return at once, long ones cost nothing
-        wait *= 2;
-        if (wait < std::chrono::milliseconds(50)) continue;
+    for (;;) {
+      {
+        std::unique_lock<std::mutex> hold(lock);
+        if (wake.wait_for(hold, std::chrono::milliseconds(50), [&] { return finished; })) break;
       }
       nb::gil_scoped_acquire locked;
       try {

@@ -283,7 +283,7 @@ void TokenFactory::make_rows(const TokenShape& shape, std::span<const Node> rank
   const DistanceWeights out_weights(shape.out_exponent);
   const DistanceWeights in_weights(shape.in_exponent);
   const bool wants_distances = !packed.empty();
-  parallel_for(threads, ranks.size(), 256, control, [&](unsigned, std::size_t begin, std::size_t end) {
+  parallel_for(threads, ranks.size(), 32, control, [&](unsigned, std::size_t begin, std::size_t end) {
     // Tables go back only after a whole chunk: an exception midway may leave cells set.
     std::unique_ptr<TokenCells> cells = wants_distances ? borrow(width, narrow) : nullptr;
     TokenMaker maker(source_, shape, out_weights, in_weights, cells.get());

@@ -293,10 +293,9 @@ class HubLabels:
         return self._entries(self._native, node, side)
 
     def holders(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
-        """Gives the nodes whose label holds this node, with distances, nearest first, itself
-        included.
+        """Gives the nodes whose label holds this node, with their distances, nearest first.
 
-        The first call turns all labels around, which takes as much memory again.
+        The node itself is one of them. The first call turns all labels around, which takes as much memory again.
 
         Args:
             node: The hub's id.
@@ -495,6 +494,7 @@ def _outgrown(graph: Graph, error: MemoryError) -> MemoryLimitError:
     wanted, limit, entries = error.args
     return MemoryLimitError(
         f"labels outgrew the memory limit: {format_bytes(wanted)} needed, "
-        f"{format_bytes(limit)} allowed, {entries:,} entries found so far on {graph.num_nodes:,} nodes; "
+        f"{format_bytes(limit)} allowed, {entries:,} entries found so far on "
+        f"{graph.num_nodes:,} nodes; "
         "raise max_memory, use a larger machine, or give an order with shorter labels"
     )

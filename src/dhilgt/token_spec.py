@@ -60,7 +60,8 @@ class TokenSpec:
         wanted = 1 + self.hubs_wanted + self.holders_wanted
         if wanted > self.size:
             raise ValueError(
-                f"1 + num_out + num_in = {wanted} slots are wanted, size = {self.size}; lower num_out or num_in, or raise size"
+                f"1 + num_out + num_in = {wanted} slots are wanted, "
+                f"size = {self.size}; lower num_out or num_in, or raise size"
             )
         for name in ("out_exponent", "in_exponent"):
             value = getattr(self, name)

@@ -225,7 +225,8 @@ def to_nibbles(distances: NDArray[np.uint8]) -> NDArray[np.uint8]:
     short[distances == NO_PATH] = _NIBBLE_NO_PATH
     if short.shape[1] % 2:
         short = np.pad(short, ((0, 0), (0, 1)), constant_values=_NIBBLE_NO_PATH)
-    return short[:, 0::2] | (short[:, 1::2] << 4)
+    pairs: NDArray[np.uint8] = short[:, 0::2] | (short[:, 1::2] << 4)
+    return pairs
 
 
 def from_nibbles(stored: NDArray[np.uint8], num_pairs: int) -> NDArray[np.uint8]:
