@@ -25,37 +25,36 @@ class GroupedLabels {
  public:
   GroupedLabels() = default;
   GroupedLabels(Node num_nodes, Control& control)
-      : first_(&control), count_(&control), pieces_(num_pieces(num_nodes)) {
-    first_.assign(num_nodes, 0);
-    count_.assign(num_nodes, 0);
+      : places_(&control), pieces_(num_pieces(num_nodes)) {
+    places_.assign(num_nodes, {0, 0});
     for (Buffer<Word>& piece : pieces_) piece = Buffer<Word>(&control);
   }
 
   std::span<const Word> of(Node node) const {
-    return {pieces_[node / kPieceNodes].data() + std::size_t{first_[node]} * kGroupWords,
-            std::size_t{count_[node]} * kGroupWords};
+    const Place place = places_[node];
+    return {pieces_[node / kPieceNodes].data() + std::size_t{place.first} * kGroupWords,
+            std::size_t{place.count} * kGroupWords};
   }
   // Sets the size of one node after the other; all nodes of a piece, then place_piece.
-  void set_groups(Node node, std::size_t groups) { count_[node] = static_cast<std::uint32_t>(groups); }
+  void set_groups(Node node, std::size_t groups) {
+    places_[node].count = static_cast<std::uint32_t>(groups);
+  }
   // Makes room for a piece whose sizes are set.
   void place_piece(std::size_t piece) {
     std::size_t groups = 0;
-    for (std::size_t v = piece * kPieceNodes; v < std::min<std::size_t>(count_.size(), (piece + 1) * kPieceNodes); ++v) {
-      first_[v] = static_cast<std::uint32_t>(groups);
-      groups += count_[v];
+    const std::size_t end = std::min<std::size_t>(places_.size(), (piece + 1) * kPieceNodes);
+    for (std::size_t v = piece * kPieceNodes; v < end; ++v) {
+      places_[v].first = static_cast<std::uint32_t>(groups);
+      groups += places_[v].count;
     }
     pieces_[piece].resize(groups * kGroupWords);
   }
   Word* writable(Node node) {
-    return pieces_[node / kPieceNodes].data() + std::size_t{first_[node]} * kGroupWords;
+    return pieces_[node / kPieceNodes].data() + std::size_t{places_[node].first} * kGroupWords;
   }
   void free_piece(std::size_t piece) { pieces_[piece].clear(); }
-  std::size_t num_nodes() const { return count_.size(); }
 
-  void prefetch_place(Node node) const {
-    __builtin_prefetch(&first_[node]);
-    __builtin_prefetch(&count_[node]);
-  }
+  void prefetch_place(Node node) const { __builtin_prefetch(&places_[node]); }
   void prefetch(Node node) const {
     const std::span<const Word> words = of(node);
     const char* line = reinterpret_cast<const char*>(words.data());
@@ -64,8 +63,11 @@ class GroupedLabels {
   }
 
  private:
-  Buffer<std::uint32_t> first_;  // group within the piece
-  Buffer<std::uint32_t> count_;  // groups
+  struct Place {
+    std::uint32_t first;  // group within the piece
+    std::uint32_t count;  // groups
+  };
+  Buffer<Place> places_;
   std::vector<Buffer<Word>> pieces_;
 };
 
