@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "buffer.h"
@@ -44,6 +45,7 @@ class GroupedLabels {
       first_[v] = static_cast<std::uint32_t>(groups);
       groups += count_[v];
     }
+    if (groups > UINT32_MAX) throw std::length_error("labels of 2048 nodes exceed 2^32 groups");
     pieces_[piece].resize(groups * kGroupWords);
   }
   Word* writable(Node node) {
