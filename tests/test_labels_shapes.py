@@ -86,6 +86,14 @@ def test_a_million_isolated_nodes():
     assert labels.distances([5, 5], [5, 6]).tolist() == [0, UNREACHABLE]
 
 
+def test_a_path_with_shuffled_ids():
+    graph, place = path(20_000, seed=1)
+    labels = build(graph)
+    u, v = np.random.default_rng(2).integers(20_000, size=(2, 2000))
+    assert np.array_equal(labels.distances(u, v), np.abs(place[u] - place[v]))
+
+
+@pytest.mark.full
 def test_a_long_path_with_shuffled_ids():
     graph, place = path(100_000, seed=1)
     labels = build(graph)
@@ -96,6 +104,7 @@ def test_a_long_path_with_shuffled_ids():
     assert labels.max_distance > 65_535 // 4
 
 
+@pytest.mark.full
 def test_planes_followed_further_than_their_distances_fit_give_way():
     # Two bytes hold a top hub's distance. Here one block of planes reaches past 65,535.
     graph, place = path(70_000)
@@ -142,6 +151,7 @@ def test_a_hopeless_build_is_refused_before_it_starts():
         build(graph, max_memory="300MB")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["auto", "pll", "psl"])
 def test_a_build_that_outgrows_its_limit_stops_and_leaves_nothing(algorithm):
     graph, _ = path(100_000)
@@ -150,6 +160,13 @@ def test_a_build_that_outgrows_its_limit_stops_and_leaves_nothing(algorithm):
     with pytest.raises(MemoryLimitError, match=r"300 MB allowed, [0-9,]{9,} entries found so far"):
         build(graph, max_memory="300MB", preflight=False, algorithm=algorithm)
     assert resident_bytes() - before < 40_000_000
+    assert build(path(1000)[0]).distance(0, 999) == 999
+
+
+def test_a_build_that_outgrows_a_small_limit_stops():
+    graph, _ = path(20_000)
+    with pytest.raises(MemoryLimitError, match=r"40 MB allowed, [0-9,]{7,} entries found so far"):
+        build(graph, max_memory="40MB", preflight=False)
     assert build(path(1000)[0]).distance(0, 999) == 999
 
 

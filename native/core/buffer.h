@@ -27,6 +27,9 @@ inline void check_index([[maybe_unused]] std::size_t index, [[maybe_unused]] std
 #endif
 }
 
+// Hands what many small blocks left in the allocator back to the system.
+void return_free_memory();
+
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);

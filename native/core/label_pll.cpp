@@ -162,6 +162,9 @@ Labels label_by_roots(const RankedGraph& graph, Control& control) {
 }  // namespace
 
 Labels label_by_pll(const RankedGraph& graph, Control& control) {
+  struct AtEnd {  // whether labels came of it or not
+    ~AtEnd() { return_free_memory(); }
+  } at_end;
   if (graph.num_nodes <= NarrowEntry::kMaxNodes) {
     try {
       return label_by_roots<NarrowEntry>(graph, control);
