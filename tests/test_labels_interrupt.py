@@ -47,7 +47,7 @@ def test_sigint_stops_within_a_second(algorithm):
 
 
 def test_an_error_in_a_signal_handler_stops_too():
-    class Alarm(Exception):  # noqa: N818
+    class Alarm(Exception):
         pass
 
     def ring(number, frame):

@@ -30,5 +30,6 @@ def test_real_graphs(name, num_nodes, per_node, max_distance):
         hubs, distances = label_by_search(graph.offsets, graph.targets, rank, at)
         node = everyone[at]
         found = label(labels, node)
-        assert {int(graph.index_of(hub)): d for hub, d in found.items()} == hubs
+        indices = graph.index_of(list(found)).tolist()
+        assert dict(zip(indices, found.values(), strict=True)) == hubs
         assert np.array_equal(labels.distances(np.full(num_nodes, node), everyone), distances)

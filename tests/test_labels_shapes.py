@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dhilgt import UNREACHABLE, Graph, MemoryLimitError
+from dhilgt import UNREACHABLE, Graph, GraphWarning, MemoryLimitError
 from tests.label_cases import ALGORITHMS, build, grid, label, native_labels, packed, path
 
 
@@ -57,7 +57,7 @@ def test_a_ring_where_all_degrees_are_equal(algorithm):
 
 def test_self_loops_and_duplicates_change_no_label():
     clean = build(Graph.from_edges([0, 1, 2], [1, 2, 3]))
-    with pytest.warns(UserWarning):
+    with pytest.warns(GraphWarning, match="self-loop"):
         dirty = build(Graph.from_edges([0, 0, 1, 2, 3, 3, 3], [1, 1, 2, 3, 3, 3, 3]))
     assert packed(clean.native) == packed(dirty.native)
 

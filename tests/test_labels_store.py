@@ -265,7 +265,7 @@ def test_each_damage_of_a_record_is_named(offsets, records, said):
         lambda: native.histogram(),
         lambda: native.unpack(2, 2**40),
     ):
-        with pytest.raises(ArtifactError, match="label of rank [01]: "):
+        with pytest.raises(ArtifactError, match=r"label of rank [01]: "):
             ask()
 
 
