@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test test-native test-full lint clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -39,6 +39,23 @@ test: $(VENV)/.test  ## the test suite
 	$(BIN)/python -m pytest
 
 # ---- development -------------------------------------------------------------------------------
+NATIVE_BUILDS := plain address,undefined thread
+
+# The core's own tests: as they are, then under each group of sanitizers.
+test-native: $(VENV)/.tools  ## the native tests, plain and under the sanitizers
+	@for kind in $(NATIVE_BUILDS); do \
+	  echo "== native tests: $$kind"; \
+	  sanitize=$$(test $$kind = plain || echo $$kind); \
+	  $(BIN)/cmake -S . -B build/native-$${kind%%,*} -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	    -DDHILGT_TESTS=ON -DCMAKE_BUILD_TYPE=Release -DDHILGT_SANITIZE=$$sanitize > /dev/null && \
+	  $(BIN)/cmake --build build/native-$${kind%%,*} && \
+	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	    $(BIN)/ctest --test-dir build/native-$${kind%%,*} --output-on-failure || exit 1; \
+	done
+
+test-full: test-native $(VENV)/.test  ## everything: native tests, sanitizers, heavy tests
+	$(BIN)/python -m pytest -m "full or not full" --timeout=1800
+
 lint: $(VENV)/.dev  ## format check, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

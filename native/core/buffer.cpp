@@ -1,5 +1,9 @@
 #include "buffer.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 namespace dhilgt {
 namespace {
 
@@ -14,13 +18,19 @@ void* map(std::size_t bytes) {
   return block;
 }
 
+void unmap(void* block, std::size_t bytes) { munmap(block, bytes); }
+
 void* remap(void* block, std::size_t old_bytes, std::size_t bytes) {
+#if defined(__SANITIZE_THREAD__)  // it does not see mremap, and reports the next owner of the old place
+  void* moved = map(bytes);
+  std::memcpy(moved, block, old_bytes < bytes ? old_bytes : bytes);
+  unmap(block, old_bytes);
+#else
   void* moved = mremap(block, old_bytes, bytes, MREMAP_MAYMOVE);
   if (moved == MAP_FAILED) throw std::bad_alloc();
+#endif
   return moved;
 }
-
-void unmap(void* block, std::size_t bytes) { munmap(block, bytes); }
 #else
 bool is_large(std::size_t) { return false; }
 void* map(std::size_t) { throw std::bad_alloc(); }
@@ -29,6 +39,12 @@ void unmap(void*, std::size_t) {}
 #endif
 
 }  // namespace
+
+void return_free_memory() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
+}
 
 void* resize_block(void* block, std::size_t old_bytes, std::size_t bytes) {
   if (bytes == 0) {

@@ -20,6 +20,16 @@ namespace dhilgt {
 // freeing them really lowers the process's memory, whatever the allocator would like to keep.
 void* resize_block(void* block, std::size_t old_bytes, std::size_t bytes);
 
+// Test builds check every index; elsewhere this is nothing.
+inline void check_index([[maybe_unused]] std::size_t index, [[maybe_unused]] std::size_t size) {
+#if defined(_GLIBCXX_ASSERTIONS)
+  if (index >= size) std::abort();
+#endif
+}
+
+// Hands what many small blocks left in the allocator back to the system.
+void return_free_memory();
+
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -43,8 +53,14 @@ class Buffer {
   bool empty() const { return size_ == 0; }
   std::size_t capacity() const { return capacity_; }
   std::size_t capacity_bytes() const { return capacity_ * sizeof(T); }
-  T& operator[](std::size_t i) { return data_[i]; }
-  const T& operator[](std::size_t i) const { return data_[i]; }
+  T& operator[](std::size_t i) {
+    check_index(i, size_);
+    return data_[i];
+  }
+  const T& operator[](std::size_t i) const {
+    check_index(i, size_);
+    return data_[i];
+  }
   T* begin() { return data_; }
   T* end() { return data_ + size_; }
   const T* begin() const { return data_; }
@@ -128,6 +144,21 @@ class Buffer {
   Control* control_ = nullptr;
 };
 
+// Memory that something else takes, charged for as long as this lives.
+class Charge {
+ public:
+  Charge(Control& control, std::uint64_t bytes) : control_(control), bytes_(bytes) {
+    control_.take_bytes(bytes_);
+  }
+  Charge(const Charge&) = delete;
+  Charge& operator=(const Charge&) = delete;
+  ~Charge() { control_.give_bytes(bytes_); }
+
+ private:
+  Control& control_;
+  const std::uint64_t bytes_;
+};
+
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 inline void advise_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
@@ -162,8 +193,14 @@ class AlignedArray {
   }
   T* data() { return data_; }
   const T* data() const { return data_; }
-  T& operator[](std::size_t i) { return data_[i]; }
-  const T& operator[](std::size_t i) const { return data_[i]; }
+  T& operator[](std::size_t i) {
+    check_index(i, bytes_ / sizeof(T));
+    return data_[i];
+  }
+  const T& operator[](std::size_t i) const {
+    check_index(i, bytes_ / sizeof(T));
+    return data_[i];
+  }
   void fill_zero() { std::memset(static_cast<void*>(data_), 0, bytes_); }
   void swap(AlignedArray& other) noexcept {  // of one Control, as all here are
     std::swap(data_, other.data_);

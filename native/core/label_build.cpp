@@ -14,6 +14,7 @@ namespace {
 // A search this deep floods the graph level by level; the tail, which follows only what changes, wins.
 constexpr Distance kMaxPlaneLevels = 64;
 constexpr Node kMaxTopHubs = 65024;  // top hubs are two bytes; a multiple of the block
+constexpr Distance kMaxTopDistance = 65535;  // and so are their distances
 
 // Rough costs, measured; they decide only which way is taken, never what comes out.
 double nanoseconds_per_arc(Node num_nodes) {
@@ -130,13 +131,14 @@ Labels build_automatic(const RankedGraph& graph, const BuildOptions& options, Co
   const Node most = std::min(options.plane_hubs, n);
   if (graph.num_arcs() == 0 || workers == 0 || most == 0) return tail_only(graph, options.threads, control);
   const bool planned = options.plane_hubs == kPlanHubs;
-  const Node batch = std::max(workers, 4u) * kPlaneHubs;
+  const Node batch = std::clamp(workers, 4u, kMaxTopHubs / kPlaneHubs) * kPlaneHubs;
   {
     PlaneStage stage(graph, workers, control);
     while (stage.num_hubs() < most) {
-      const Node last = std::min(most, stage.num_hubs() + batch);
-      if (last < n && last > kMaxTopHubs) break;
-      if (!stage.run(last, planned ? kMaxPlaneLevels : kUnreachable)) break;
+      Node last = std::min(most, stage.num_hubs() + batch);
+      if (last < n) last = std::min(last, kMaxTopHubs);
+      if (last == stage.num_hubs()) break;
+      if (!stage.run(last, planned ? kMaxPlaneLevels : most == n ? kUnreachable : kMaxTopDistance)) break;
       if (stage.num_hubs() == n) return finish_all_planes(graph, stage, options.threads, control);
       if (stage.num_hubs() == most || (planned && stage.tail_is_cheaper())) {
         return finish_with_tail(graph, stage, options.threads, control);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "buffer.h"
@@ -47,6 +48,7 @@ class GroupedLabels {
       places_[v].first = static_cast<std::uint32_t>(groups);
       groups += places_[v].count;
     }
+    if (groups > UINT32_MAX) throw std::length_error("labels of 2048 nodes exceed 2^32 groups");
     pieces_[piece].resize(groups * kGroupWords);
   }
   Word* writable(Node node) {

@@ -101,9 +101,12 @@ void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
   std::uint64_t entries = 1;
   for (std::uint32_t i = 0; i < num_segments; ++i) {
     const std::uint32_t step = reader.next();
-    if (step == 0 || step > kUnreachable - 1 - distance) throw BadPacking(node, "distances do not ascend");
+    // A shortest path has fewer edges than there are nodes; later stages size tables by distance.
+    if (step == 0 || step >= packed.num_nodes - distance) throw BadPacking(node, "distances do not ascend within the graph");
     distance += step;
-    entries += reader.next();
+    const std::uint32_t count = reader.next();
+    if (count == 0) throw BadPacking(node, "an empty segment");
+    entries += count;
     if (entries > std::uint64_t{packed.num_nodes}) throw BadPacking(node, "more hubs than nodes");
     out.segments.push_back({distance, static_cast<Node>(entries)});
   }

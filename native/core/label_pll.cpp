@@ -139,6 +139,7 @@ template <class Entry>
 Labels label_by_roots(const RankedGraph& graph, Control& control) {
   const Node n = graph.num_nodes;
   control.total.store(n);
+  const Charge lists(control, (graph.directed ? 2 : 1) * std::uint64_t{n} * sizeof(Buffer<Entry>));
   EntryLists<Entry> in = empty_lists<Entry>(n, control);
   EntryLists<Entry> out = empty_lists<Entry>(graph.directed ? n : 0, control);
   Search<Entry> search(n, control);
@@ -161,6 +162,9 @@ Labels label_by_roots(const RankedGraph& graph, Control& control) {
 }  // namespace
 
 Labels label_by_pll(const RankedGraph& graph, Control& control) {
+  struct AtEnd {  // whether labels came of it or not
+    ~AtEnd() { return_free_memory(); }
+  } at_end;
   if (graph.num_nodes <= NarrowEntry::kMaxNodes) {
     try {
       return label_by_roots<NarrowEntry>(graph, control);

@@ -18,10 +18,11 @@ void Querier::set_source(Node node) {
   if (source_ != kNoNode) {
     for (const Node hub : out_labels_.of(source_, source_label_).hubs) from_source_[hub] = kUnreachable;
   }
-  source_ = node;
+  source_ = kNoNode;  // a damaged label throws here, and must do so again when it is asked again
   out_labels_.of(node, source_label_).each_segment([&](Distance distance, std::span<const Node> hubs) {
     for (const Node hub : hubs) from_source_[hub] = distance;
   });
+  source_ = node;
 }
 
 Answer Querier::to(Node target) {

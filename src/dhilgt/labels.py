@@ -469,7 +469,7 @@ def _side_number(side: str) -> int:
 
 
 def _checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
-    indices = graph.index_of(order)
+    indices = graph.index_of(np.atleast_1d(order) if np.ndim(order) == 0 else order)
     if len(indices) != graph.num_nodes:
         raise GraphError(
             f"order lists {len(indices)} nodes, the graph has {graph.num_nodes}; list each once"

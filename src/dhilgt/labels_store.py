@@ -78,6 +78,7 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
             offsets.dtype != np.uint64
             or offsets.shape != (num_nodes + 1,)
             or records.dtype != np.uint8
+            or records.ndim != 1
         ):
             raise ArtifactError(f"{Path(path)}: {name}_offsets does not fit the nodes; build again")
         sides.append((np.asarray(offsets), np.asarray(records)))

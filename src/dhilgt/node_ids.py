@@ -93,7 +93,7 @@ class NodeIds:
         names: IdArray | None = None
         if "ids" in arrays:
             names = arrays["ids"]
-            in_order = names.dtype == np.int64 and bool((np.diff(names) > 0).all())
+            in_order = names.dtype == np.int64 and bool((names[1:] > names[:-1]).all())
         elif "ids_text" in arrays:
             names = as_objects(_decoded(arrays["ids_text"], arrays.get("ids_ends")))
             in_order = all(a < b for a, b in itertools.pairwise(names.tolist()))

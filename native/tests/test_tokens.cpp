@@ -1,0 +1,153 @@
+// Token rows: who may be drawn, how often, and the distances among them.
+#include <cmath>
+#include <set>
+
+#include "check.h"
+#include "graphs.h"
+#include "label_holders.h"
+#include "query.h"
+#include "simd.h"
+#include "token_rows.h"
+
+namespace dhilgt {
+namespace {
+
+using namespace test;
+
+struct Source {
+  Ranked ranked;
+  Labels labels;
+  LabelSet joined, holders;
+  TokenSource view;
+
+  Source(const Graph& graph, Control& control) {
+    ranked = rank(graph, control);
+    labels = build_labels(ranked.graph, {Algorithm::automatic, 2, kPlanHubs}, control);
+    if (graph.directed) joined = join_labels(labels.in, labels.out, 2, control);
+    const LabelSet& hubs = graph.directed ? joined : labels.in;
+    holders = turn_around(hubs, 2, control);
+    view = {&labels.in_labels(), &labels.out_labels(), &hubs, &holders, ranked.node_at.view(), graph.directed};
+  }
+};
+
+void rows_are_right(const Graph& graph, const TokenShape& shape) {
+  Control control;
+  const Source source(graph, control);
+  const Node n = graph.num_nodes;
+  const auto wanted = all_distances(source.ranked.graph.forward(), n);
+  std::vector<Node> rank_of(n), ranks(n);
+  for (Node r = 0; r < n; ++r) rank_of[source.ranked.node_at[r]] = ranks[r] = r;
+  const std::size_t pairs = packed_pairs(shape.size, graph.directed);
+  std::vector<std::int32_t> ids(std::size_t{n} * shape.size), again(ids.size());
+  std::vector<std::uint8_t> packed(n * pairs), packed_again(packed.size());
+  make_rows(source.view, shape, ranks, 0, ids, packed, 1, control);
+  make_rows(source.view, shape, ranks, 0, again, packed_again, 3, control);
+  CHECK(ids == again && packed == packed_again);
+  auto as_byte = [](Distance distance) -> unsigned {
+    return distance == kUnreachable ? kUnreachableByte : std::min<Distance>(distance, kFarByte);
+  };
+  for (Node r = 0; r < n; ++r) {
+    const std::int32_t* row = ids.data() + std::size_t{r} * shape.size;
+    const std::uint8_t* bytes = packed.data() + r * pairs;
+    CHECK(rank_of[static_cast<Node>(row[0])] == r);
+    std::set<Node> allowed{r};
+    for (const LabelSet* side : {source.view.hubs, source.view.holders}) {
+      for (const Node other : side->of(r).hubs) allowed.insert(other);
+    }
+    std::size_t members = 0;
+    while (members < shape.size && row[members] >= 0) ++members;
+    CHECK(std::all_of(row + members, row + shape.size, [](std::int32_t id) { return id == -1; }));
+    CHECK(std::set<std::int32_t>(row, row + members).size() == members);
+    for (std::size_t i = 0; i < shape.size; ++i) {
+      if (i < members) CHECK(allowed.contains(rank_of[static_cast<Node>(row[i])]));
+      for (std::size_t j = 0; j < i; ++j) {
+        const std::size_t at = i * (i - 1) / 2 + j;
+        const bool real = i < members;
+        const Node a = real ? rank_of[static_cast<Node>(row[i])] : 0;
+        const Node b = real ? rank_of[static_cast<Node>(row[j])] : 0;
+        CHECK(bytes[at] == (real ? as_byte(wanted[b][a]) : kUnreachableByte));
+        if (graph.directed) CHECK(bytes[pairs / 2 + at] == (real ? as_byte(wanted[a][b]) : kUnreachableByte));
+      }
+    }
+  }
+}
+
+void distances_are_those_of_search() {
+  const Simd before = simd_level();
+  for (const Simd level : {Simd::portable, Simd::avx2, Simd::avx512}) {
+    if (level > simd_supported()) continue;
+    set_simd_level(level);
+    for (const bool directed : {false, true}) {
+      const Graph graph = random_graph(200, 420, directed, 11);
+      rows_are_right(graph, {});
+      rows_are_right(graph, {.size = 60, .num_out = 20, .num_in = 39});
+      rows_are_right(graph, {.size = 90, .num_out = 40, .num_in = 49});  // past the byte kernel
+      rows_are_right(graph, {.size = 8, .num_out = 0, .num_in = 3, .spill = true, .fill_neighbors = true});
+      rows_are_right(graph, {.size = 1, .num_out = 0, .num_in = 0});
+    }
+    rows_are_right(path_graph(900, 4), {});  // distances past a byte
+    rows_are_right(make_graph(3, {}, false), {});
+  }
+  set_simd_level(before);
+}
+
+// A label with hubs at distances 1, 2 and 3, drawn one at a time: shares follow distance^exponent.
+void draws_follow_the_weights() {
+  const std::vector<Node> hubs{9, 0, 1, 2, 3, 4, 5};
+  const std::vector<Segment> segments{{0, 1}, {1, 2}, {2, 4}, {3, 7}};
+  const Distance distance_at[] = {0, 1, 2, 2, 3, 3, 3};
+  for (const double exponent : {-4.0, -1.0, 0.0, 0.5, 2.0}) {
+    const DistanceWeights weights(exponent);
+    double total = 0;
+    for (int position = 1; position < 7; ++position) total += std::pow(distance_at[position], exponent);
+    std::vector<int> times(7, 0);
+    LabelSampler sampler;
+    constexpr int kDraws = 40000;
+    for (std::uint64_t node = 0; node < kDraws; ++node) {
+      KeyedRandom random(1, 0, node);
+      std::vector<Node> chosen;
+      sampler.draw({hubs, segments}, weights, 1, random, chosen);
+      CHECK(chosen.size() == 1);
+      ++times[chosen[0]];
+    }
+    CHECK(times[0] == 0);
+    double chi_square = 0;
+    for (int position = 1; position < 7; ++position) {
+      const double expected = kDraws * std::pow(distance_at[position], exponent) / total;
+      chi_square += (times[static_cast<std::size_t>(position)] - expected) *
+                    (times[static_cast<std::size_t>(position)] - expected) / expected;
+    }
+    CHECK(chi_square < 25.7);  // p = 1e-4 at five degrees of freedom
+  }
+}
+
+void draws_are_distinct_and_complete() {
+  std::vector<Node> hubs(2001);
+  std::vector<Segment> segments{{0, 1}};
+  for (Node i = 1; i <= 2000; ++i) {
+    hubs[i] = i - 1;
+    if (i % 5 == 0) segments.push_back({i / 5, i + 1});  // 400 distances: pools of ranges
+  }
+  LabelSampler sampler;
+  for (const double exponent : {-3.0, 0.0, 3.0, -300.0, 300.0}) {
+    for (const std::size_t quota : {0u, 1u, 31u, 1999u, 2000u, 5000u}) {
+      if (quota == 1999 && std::fabs(exponent) > 10) continue;
+      KeyedRandom random(3, 1, quota);
+      std::vector<Node> chosen;
+      sampler.draw({hubs, segments}, DistanceWeights(exponent), quota, random, chosen);
+      CHECK(chosen.size() == std::min<std::size_t>(quota, 2000));
+      CHECK(std::adjacent_find(chosen.begin(), chosen.end(), std::greater_equal<>()) == chosen.end());
+      if (!chosen.empty()) CHECK(chosen.front() >= 1 && chosen.back() <= 2000);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dhilgt
+
+int main() {
+  using namespace dhilgt;
+  check::run("distances are those of search", distances_are_those_of_search);
+  check::run("draws follow the weights", draws_follow_the_weights);
+  check::run("draws are distinct and complete", draws_are_distinct_and_complete);
+}
