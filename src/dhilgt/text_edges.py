@@ -185,7 +185,9 @@ def _separator(given: str | None, lines: list[str]) -> str:
     for separator in _SEPARATORS[:-1]:
         if all(separator in line for line in lines):
             return separator
-    return " "
+    # One damaged line must not hide what the others use: it is the one to be reported.
+    used = {s: sum(len(split(line, s)) > 1 for line in lines) for s in (" ", *_SEPARATORS)}
+    return max(used, key=used.__getitem__)
 
 
 def split(line: str, separator: str) -> list[str]:

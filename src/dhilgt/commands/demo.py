@@ -55,7 +55,7 @@ def run(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for what the demo saves.")
     ] = Path("demo-output"),
-    nodes: Annotated[int, typer.Option(min=100, help="Nodes of the generated graph.")] = 20_000,
+    nodes: Annotated[int, typer.Option(min=500, help="Nodes of the generated graph.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Which graph is generated.")] = 0,
 ) -> None:
     """Show everything on a generated graph: labels, distances, files.

@@ -72,8 +72,8 @@ def _self_test() -> dict[str, Any]:
         for algorithm in ALGORITHMS:
             labels = HubLabels.build(graph, algorithm=algorithm, progress=False)
             if not np.array_equal(labels.distance_matrix(np.arange(_TEST_NODES)), truth):
-                kind = "directed" if directed else "undirected"
-                problem = problem or f"{algorithm} is wrong on a {kind} graph"
+                kind = "a directed" if directed else "an undirected"
+                problem = problem or f"{algorithm} is wrong on {kind} graph"
     return {"problem": problem, "seconds": round(time.perf_counter() - started, 3)}
 
 

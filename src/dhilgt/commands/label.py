@@ -216,7 +216,7 @@ def _num_edges(graph: Graph) -> int:
 
 def _size_of(graph: Graph) -> str:
     kind = "directed" if graph.directed else "undirected"
-    return f"{graph.num_nodes:,} nodes, {_num_edges(graph):,} {kind} edges"
+    return f"{kind}, {graph.num_nodes:,} nodes, {_num_edges(graph):,} edges"
 
 
 def _columns(text: str | None) -> list[str | int] | None:
