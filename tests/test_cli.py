@@ -340,10 +340,12 @@ def test_query_refuses_what_is_not_labels(tmp_path, path_labels):
     whole = manifest.read_bytes()
     manifest.write_bytes(whole[:50])
     assert str(path_labels) in fails("query", path_labels, "ann", "bob")
-    newer = json.loads(whole)
-    key = next(name for name, value in newer.items() if "format" in name and value == 1)
-    manifest.write_text(json.dumps(newer | {key: 99}))
-    assert "99" in fails("query", path_labels, "ann", "bob")
+    with ArtifactWriter(tmp_path / "newer", kind="labels", format_version=99) as writer:
+        writer.write_array("order", np.arange(3))
+    assert "format 99" in fails("query", tmp_path / "newer", "ann", "bob")
+    with ArtifactWriter(tmp_path / "other", kind="squares", format_version=1) as writer:
+        writer.write_array("values", np.arange(3))
+    assert "holds 'squares', not 'labels'" in fails("query", tmp_path / "other", "ann", "bob")
     manifest.write_bytes(whole)
     next(path_labels.glob("*records.npy")).unlink()
     assert "is missing" in fails("query", path_labels, "ann", "bob")
