@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint docs clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -31,6 +31,10 @@ $(VENV)/.dev: $(VENV)/.test
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.core
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[docs]'
+	@touch $@
+
 # ---- the two commands --------------------------------------------------------------------------
 demo: $(VENV)/.core  ## the whole pipeline on an embedded graph
 	$(BIN)/dhilgt demo
@@ -43,6 +47,9 @@ lint: $(VENV)/.dev  ## format check, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.docs  ## the documentation as HTML, in docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist docs/_build
