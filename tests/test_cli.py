@@ -256,6 +256,7 @@ def test_unknown_ids_are_named(path_labels, number_labels):
     assert "dan" in fails("query", path_labels, "ann", "dav")
     assert "10" in fails("query", number_labels, 7, 10)
     assert "integers" in fails("query", number_labels, 7, "bob")
+    assert "64-bit integers" in fails("query", number_labels, 7, 2**70)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`dhilgt query`: distances from saved labels."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -81,16 +82,19 @@ def _id_of(index: HubLabels, text: str | None) -> Any:
     """Gives the id a person typed: a number where the ids are numbers."""
     if text is None or index.ids.are_text:
         return text
-    try:
-        return int(text)
-    except ValueError:
-        near = ", ".join(str(index.ids.ids_of(at)) for at in sorted({0, index.num_nodes - 1}))
-        raise GraphError(
-            f"{text!r} is not a node: the ids of these labels are integers, such as {near}"
-        ) from None
+    with contextlib.suppress(ValueError):
+        number = int(text)
+        if -(2**63) <= number < 2**63:
+            return number
+    near = ", ".join(str(index.ids.ids_of(at)) for at in sorted({0, index.num_nodes - 1}))
+    raise GraphError(
+        f"{text!r} is not a node: the ids of these labels are 64-bit integers, such as {near}"
+    )
 
 
 def _answer_one(index: HubLabels, source: Any, target: Any, witness: bool, as_json: bool) -> None:
+    for node in (source, target):
+        _check_known(index, validate.ids([node], "id"), "")
     found = index.witness(source, target)
     if as_json:
         answer = {"source": source, "target": target, "distance": found.distance}
@@ -150,7 +154,7 @@ def _read_pairs(
     except GraphError as error:
         raise GraphError(_about_pairs(str(error))) from error
     for side, ids in zip(("source", "target"), ends, strict=True):
-        _check_known(index, ids, name, side)
+        _check_known(index, ids, f"{name}, pair {{}}: the {side} ")
     return ends
 
 
@@ -176,12 +180,13 @@ def _content(pairs: str) -> tuple[Path, bytes]:
     return name, data
 
 
-def _check_known(index: HubLabels, ids: IdArray, name: Path, side: str) -> None:
+def _check_known(index: HubLabels, ids: IdArray, place: str) -> None:
+    """Refuses an id that no node has; `place` says where, with {} for its number."""
     names, count = index.ids.names, index.num_nodes
     for at in np.flatnonzero(node_ids.find(names, count, ids) < 0)[:1]:
         value = node_ids.plain_value(ids[at])
         near = ", ".join(repr(other) for other in node_ids.nearest(names, count, value))
         raise GraphError(
-            f"{name}, pair {at + 1}: the {side} {value!r} is not a node of these labels; "
+            f"{place.replace('{}', str(at + 1))}{value!r} is not a node of these labels; "
             f"the nearest ids are {near}"
         )
