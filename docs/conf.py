@@ -1,5 +1,7 @@
 """How the documentation is built: `make docs`."""
 
+import inspect
+
 import dhilgt
 
 project = "dhilgt"
@@ -20,3 +22,14 @@ default_role = "code"  # docstrings are read as plain text as often as here
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
+
+
+def _keep_properties_plain(app, what, name, obj, options, lines):
+    # A colon in the first sentence of a property would be taken for "type: description".
+    if what == "property":
+        lines[:] = [*(inspect.getdoc(obj) or "").splitlines(), ""]
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _keep_properties_plain, priority=600)
