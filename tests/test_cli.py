@@ -480,7 +480,7 @@ def test_generated_files_give_the_graph_back(tmp_path, directed):
 
 def test_generate_refuses_what_cannot_be(tmp_path):
     assert "--homophily 3.0; pass 0 to 1" in fails(
-        "generate", "-o", tmp_path / "x", "--homophily", 3
+        "generate", "-o", tmp_path / "deep" / "x", "--homophily", 3
     )
     assert "lower --degree" in fails(
         "generate", "-o", tmp_path / "x", "--nodes", 20, "--degree", 19

@@ -98,15 +98,15 @@ def _new_files(folder: Path, overwrite: bool) -> Iterator[dict[str, Path]]:
             raise DhilgtError(
                 f"{folder / name} exists; choose another folder, or replace it with --overwrite"
             )
-    made = not folder.exists()
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             yield {name: stack.enter_context(shell.written_whole(folder / name)) for name in _FILES}
     except BaseException as error:
-        if made:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        with contextlib.suppress(OSError):
+            for place in made:
+                place.rmdir()
         if isinstance(error, (FileExistsError, NotADirectoryError)):
             raise DhilgtError(f"{folder} is not a folder; choose another path") from error
         raise
