@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test test-native test-full lint clean
+.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -29,6 +29,10 @@ $(VENV)/.test: $(VENV)/.core
 
 $(VENV)/.dev: $(VENV)/.test
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[docs]'
 	@touch $@
 
 # ---- the two commands --------------------------------------------------------------------------
@@ -60,6 +64,24 @@ lint: $(VENV)/.dev  ## format check, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Speed is judged here, as ratios inside one run. Real graphs are used where DHILGT_DATA names a folder
+# with the datasets' raw files, generated ones otherwise; RESULTS gets the figures as JSON lines.
+RESULTS ?= bench-results
+$(VENV)/.bench: $(VENV)/.core
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
+	@touch $@
+
+bench: bench-labels bench-tokens  ## all benchmarks
+
+bench-labels: $(VENV)/.bench  ## labels against Algorithm 1 and NetworKit: time, memory, disk, growth
+	$(BIN)/python -m bench.labels --results $(RESULTS)
+
+bench-tokens: $(VENV)/.bench  ## tokens: sampling, distances, disk, growth
+	$(BIN)/python -m bench.tokens --results $(RESULTS)
+
+docs: $(VENV)/.docs  ## the documentation as HTML, in docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist docs/_build

@@ -72,6 +72,29 @@ def read_edge_lines(stream: BinaryIO, settings: Settings) -> Edges:
     return sources, targets, node_ids.as_objects(names), None
 
 
+def read_pairs(stream: BinaryIO, settings: Settings) -> tuple[validate.IdArray, validate.IdArray]:
+    """Gives the two ids of every line in the order of the lines; there may be none.
+
+    Ids are integers if `settings.integers_only`, otherwise strings even where they look like
+    numbers: what they name is known already.
+    """
+    stream.seek(0)
+    head = stream.read(_SNIFF_BYTES)
+    if len(head) < _SNIFF_BYTES and not _data_lines(head.removeprefix(b"\xef\xbb\xbf"), 0):
+        empty = np.empty(0, np.int64 if settings.integers_only else object)
+        return empty, empty
+    layout = _find_layout(stream, settings)
+    try:
+        parser = _parse(stream, settings, layout, strings=not settings.integers_only)
+        if settings.integers_only:
+            return parser.take_integers()
+        names, sources, targets = parser.take_strings()
+    except _native.EdgeTextError as error:
+        _refuse(error, settings)
+    by_rank = node_ids.as_objects(names)
+    return by_rank[sources], by_rank[targets]
+
+
 def _parse(
     stream: BinaryIO,
     settings: Settings,
@@ -162,7 +185,9 @@ def _separator(given: str | None, lines: list[str]) -> str:
     for separator in _SEPARATORS[:-1]:
         if all(separator in line for line in lines):
             return separator
-    return " "
+    # One damaged line must not hide what the others use: it is the one to be reported.
+    used = {s: sum(len(split(line, s)) > 1 for line in lines) for s in (" ", *_SEPARATORS)}
+    return max(used, key=used.__getitem__)
 
 
 def split(line: str, separator: str) -> list[str]:

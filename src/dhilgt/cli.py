@@ -1,0 +1,57 @@
+"""The command line: `dhilgt COMMAND`. Each command is one module of `dhilgt.commands`."""
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from dhilgt._version import __version__
+from dhilgt.commands import demo, doctor, generate, inspect, label, query, shell
+
+app = typer.Typer(
+    name="dhilgt",
+    help="Exact shortest-path distances and node hierarchies of large graphs, from hub labels.",
+    epilog="Start with: dhilgt demo. Every command has its own --help with an example.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, doctor, generate, inspect, label, query):
+    app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dhilgt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _all_commands(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the whole traceback of an error.")
+    ] = False,
+) -> None:
+    shell.set_debug(debug)
+
+
+def main() -> None:
+    """Runs the command line with the process's arguments, and exits with its status."""
+    # Told to stop by a scheduler or by Ctrl-C, the work is undone the same way.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    arguments = sys.argv[1:]
+    # People add --debug where the cursor stands: at the end of the line that failed.
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--debug" in options:
+        arguments.remove("--debug")
+        arguments.insert(0, "--debug")
+    app(arguments, prog_name="dhilgt")

@@ -1,0 +1,150 @@
+"""`dhilgt demo`: every stage on a graph made on the spot.
+
+A stage is a function in `STEPS`; it reads what earlier ones left in `Demo` and adds its own.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from dhilgt.commands import label, searches, shell
+from dhilgt.errors import DhilgtError
+from dhilgt.generate import generate
+from dhilgt.graph import Graph
+from dhilgt.labels import HubLabels
+from dhilgt.memory import format_bytes
+from dhilgt.store import Artifact
+from dhilgt.store_target import Target
+
+_AVERAGE_DEGREE = 10
+_SOURCES = 5
+
+
+@dataclass
+class Demo:
+    """What the steps hand on."""
+
+    folder: Path
+    num_nodes: int
+    seed: int
+    graph: Graph | None = None
+    labels: HubLabels | None = None
+
+    @property
+    def labels_path(self) -> Path:
+        """Where the labels are kept."""
+        return self.folder / "labels"
+
+    def the_graph(self) -> Graph:
+        """Gives the graph, which the first step makes."""
+        assert self.graph is not None
+        return self.graph
+
+    def the_labels(self) -> HubLabels:
+        """Gives the labels, which the second step makes."""
+        assert self.labels is not None
+        return self.labels
+
+
+def run(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for what the demo saves.")
+    ] = Path("demo-output"),
+    nodes: Annotated[int, typer.Option(min=500, help="Nodes of the generated graph.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Which graph is generated.")] = 0,
+) -> None:
+    """Show everything on a generated graph: labels, distances, files.
+
+    \b
+    Example:
+      dhilgt demo
+    """  # noqa: D301 - \b keeps the example's lines apart
+    demo = Demo(output, nodes, seed)
+    Target(demo.labels_path, overwrite=True, keep=False).abandon()
+    started = time.perf_counter()
+    for number, (title, step) in enumerate(STEPS, start=1):
+        typer.echo(f"{'' if number == 1 else chr(10)}{number}. {title}")
+        step(demo)
+    typer.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now try:")
+    two = demo.the_labels().ids.ids_of(np.array([0, nodes // 2])).tolist()
+    typer.echo(f"  dhilgt query {demo.labels_path} {two[0]} {two[1]} --witness")
+    typer.echo(f"  dhilgt inspect {demo.labels_path}")
+
+
+# ---- the steps ---------------------------------------------------------------------------------
+
+
+def _make_graph(demo: Demo) -> None:
+    demo.graph = generate(demo.num_nodes, _AVERAGE_DEGREE, seed=demo.seed)
+    degrees = demo.graph.degrees
+    shell.print_table(
+        [
+            ("nodes", f"{demo.graph.num_nodes:,}"),
+            ("edges", f"{demo.graph.num_edges // 2:,}"),
+            ("degree", f"mean {degrees.mean():.1f}, largest {degrees.max():,}"),
+        ]
+    )
+
+
+def _build_labels(demo: Demo) -> None:
+    graph = demo.the_graph()
+    started = time.perf_counter()
+    demo.labels = HubLabels.build(graph)
+    built = time.perf_counter()
+    demo.labels.save(demo.labels_path, overwrite=True)
+    seconds = {"build": built - started, "save": time.perf_counter() - built}
+    on_disk = Artifact.open(demo.labels_path).nbytes
+    shell.print_table(label.summary_rows(label.summary(graph, demo.labels, on_disk, seconds))[2:])
+
+
+def _ask_distances(demo: Demo) -> None:
+    graph, labels = demo.the_graph(), demo.the_labels()
+    rng = np.random.default_rng(demo.seed)
+    everyone = np.arange(graph.num_nodes)
+    for source in rng.choice(graph.num_nodes, min(_SOURCES, graph.num_nodes), replace=False):
+        from_labels = labels.distances(np.full(graph.num_nodes, source), everyone)
+        from_search = searches.distances_from(graph, int(source))
+        wrong = np.flatnonzero(from_labels != from_search)
+        if wrong.size:
+            raise DhilgtError(
+                f"the labels say {from_labels[wrong[0]]} from {source} to {wrong[0]}, the search "
+                f"{from_search[wrong[0]]}; please report this graph (seed {demo.seed})"
+            )
+        target = int(rng.integers(graph.num_nodes))
+        distance, hub = labels.witness(int(source), target)
+        answer = "no path" if hub is None else f"{distance} hops, through {hub}"
+        typer.echo(
+            f"from {source} to {target}: {answer}; "
+            f"all {graph.num_nodes:,} distances from {source} equal a breadth-first search"
+        )
+    pairs = rng.integers(graph.num_nodes, size=(2, 100_000))
+    started = time.perf_counter()
+    labels.distances(pairs[0], pairs[1])
+    seconds = time.perf_counter() - started
+    typer.echo(f"{pairs.shape[1]:,} random distances in {seconds:.3f} s")
+
+
+def _load_labels(demo: Demo) -> None:
+    labels = demo.the_labels()
+    loaded = HubLabels.load(demo.labels_path, verify=True)
+    pairs = np.random.default_rng(demo.seed).integers(labels.num_nodes, size=(2, 10_000))
+    same = loaded.fingerprint == labels.fingerprint and np.array_equal(
+        loaded.distances(*pairs), labels.distances(*pairs)
+    )
+    if not same:
+        raise DhilgtError(f"{demo.labels_path} answers otherwise than the labels it was saved from")
+    size = format_bytes(Artifact.open(demo.labels_path).nbytes)
+    typer.echo(f"{demo.labels_path} ({size}): checksums right, 10,000 answers the same")
+
+
+STEPS: list[tuple[str, Callable[[Demo], None]]] = [
+    ("A graph with hubs, communities and classes", _make_graph),
+    ("Its hub labels", _build_labels),
+    ("Distances, checked live against breadth-first search", _ask_distances),
+    ("Saved and loaded", _load_labels),
+]

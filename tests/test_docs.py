@@ -1,0 +1,98 @@
+"""The examples of the documentation do what they say.
+
+Blocks marked `pycon` and `console` are run, those of a page in order, in a folder of their own;
+what is printed must match, `...` standing for anything. Docstring examples are run as they are.
+"""
+
+import doctest
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import dhilgt
+from dhilgt.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts),
+]
+BLOCK = re.compile(r"^```(pycon|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(dhilgt.__path__, "dhilgt.")
+    if module.name != "dhilgt._native"
+)
+
+
+def run_python(text, names, page):
+    test = doctest.DocTestParser().get_doctest(text, names, page, page, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+    said = []
+    runner.run(test, out=said.append, clear_globs=False)
+    names.update(test.globs)
+    assert runner.failures == 0, "".join(said)
+
+
+def run_shell(text):
+    environment = dict(os.environ)
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        found = subprocess.run(
+            ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, env=environment, check=False,
+        ).stdout  # fmt: skip
+        same = doctest.OutputChecker().check_output(expected, found, doctest.ELLIPSIS)
+        assert same, f"$ {command}\nexpected:\n{expected}\nfound:\n{found}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_of_pages(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    with warnings.catch_warnings():  # an example may change the filters
+        run_blocks(page, names)
+
+
+def run_blocks(page, names):
+    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language == "pycon":
+            run_python(text, names, page.name)
+        else:
+            run_shell(text)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_docstrings(name):
+    result = doctest.testmod(import_module(name))
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", typer.main.get_command(app).commands)
+def test_every_option_is_on_its_page(name):
+    page = (ROOT / "docs" / "commands" / f"{name}.md").read_text(encoding="utf-8")
+    command = typer.main.get_command(app).commands[name]
+    options = [
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+        if option.startswith("--") and option != "--help"
+    ]
+    assert options
+    assert [option for option in options if f"`{option}" not in page] == []
+
+
+def test_pages_link_to_pages_that_exist():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            assert (page.parent / link).exists(), f"{page}: {link}"
