@@ -295,7 +295,8 @@ class HubLabels:
     def holders(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
         """Gives the nodes whose label holds this node, with their distances, nearest first.
 
-        The node itself is one of them. The first call turns all labels around, which takes as much memory again.
+        The node itself is one of them. The first call turns all labels around, which takes as
+        much memory again.
 
         Args:
             node: The hub's id.

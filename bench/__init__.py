@@ -1,0 +1,1 @@
+"""Benchmarks: every figure the documentation states is made by one of these."""

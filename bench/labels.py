@@ -1,0 +1,259 @@
+"""Hub labels: time against Algorithm 1 and NetworKit, memory, disk, queries and growth.
+
+`make bench-labels` prints the table and writes `labels.jsonl` and `labels-growth.png`.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench import graphs
+from bench.measure import Results, exponent, in_process, peak_memory, seconds
+from dhilgt import Graph, HubLabels, generate
+
+GROWTH_EDGES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+GROWTH_DEGREE = 10
+
+
+def build(graph: Graph, threads: int, algorithm: str = "auto") -> HubLabels:
+    """Builds without the extras: what is timed is the labeling."""
+    return HubLabels.build(
+        graph, threads=threads, algorithm=algorithm, progress=False, preflight=False
+    )
+
+
+def against_pll(name: str, threads: int) -> dict[str, Any]:
+    """Times the fast path and Algorithm 1 in one process, one after the other."""
+    shown, graph = graphs.load(name)
+    fast = seconds(lambda: build(graph, threads), 3)
+    one = seconds(lambda: build(graph, 1), 2)
+    slow = seconds(lambda: build(graph, 1, "pll"))
+    labels = build(graph, threads)
+    return {
+        "measure": "against pll",
+        "graph": shown,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges // 2,
+        "entries": labels.num_entries,
+        "longest_distance": labels.max_distance,
+        "threads": threads,
+        "seconds": fast,
+        "seconds_1_thread": one,
+        "seconds_pll": slow,
+        "ratio": slow / fast,
+        "ratio_1_thread": slow / one,
+    }
+
+
+def against_networkit(name: str) -> dict[str, Any]:
+    """Times NetworKit's pruned landmark labeling and ours, one thread each."""
+    import networkit
+
+    shown, graph = graphs.load(name)
+    networkit.setNumberOfThreads(1)
+    source = np.repeat(np.arange(graph.num_nodes), graph.degrees)
+    once = source < graph.targets
+    peer_graph = networkit.GraphFromCoo(
+        (source[once].astype(np.uint64), graph.targets[once].astype(np.uint64)), n=graph.num_nodes
+    )
+    peer = networkit.distance.PrunedLandmarkLabeling(peer_graph)
+    theirs = seconds(peer.run)
+    ours = seconds(lambda: build(graph, 1), 3)
+    labels = build(graph, 1)
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, graph.num_nodes, (200, 2))
+    agree = all(int(peer.query(int(u), int(v))) == labels.distance(int(u), int(v)) for u, v in pairs)
+    return {
+        "measure": "against networkit",
+        "graph": shown,
+        "seconds": ours,
+        "seconds_networkit": theirs,
+        "ratio": theirs / ours,
+        "distances_agree": agree,
+    }
+
+
+def memory(name: str, threads: int) -> dict[str, Any]:
+    """Gives the rise of resident memory while labels are built, beyond the loaded graph."""
+    shown, graph = graphs.load(name)
+    with peak_memory() as risen:
+        labels = build(graph, threads)
+    return {
+        "measure": "memory",
+        "graph": shown,
+        "threads": threads,
+        "peak_bytes": risen[0],
+        "label_bytes": labels.nbytes,
+    }
+
+
+def disk_and_queries(name: str, threads: int) -> dict[str, Any]:
+    """Gives bytes an entry on disk, and the time of a million random distances."""
+    shown, graph = graphs.load(name)
+    labels = build(graph, threads)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "labels"
+        save = seconds(lambda: labels.save(path, overwrite=True))
+        size = sum(file.stat().st_size for file in path.iterdir())
+        opened = seconds(lambda: HubLabels.load(path))
+        mapped = HubLabels.load(path)
+        rng = np.random.default_rng(0)
+        sources, targets = rng.integers(0, graph.num_nodes, (2, 1_000_000))
+        in_memory = seconds(lambda: labels.distances(sources, targets, threads=threads), 3)
+        from_disk = seconds(lambda: mapped.distances(sources, targets, threads=threads), 3)
+        matrix = seconds(lambda: labels.distance_matrix(sources[:1000], threads=threads))
+    return {
+        "measure": "disk and queries",
+        "graph": shown,
+        "threads": threads,
+        "bytes_per_entry": size / labels.num_entries,
+        "seconds_save": save,
+        "seconds_open": opened,
+        "seconds_million_pairs": in_memory,
+        "seconds_million_pairs_mapped": from_disk,
+        "seconds_matrix_1000": matrix,
+    }
+
+
+def growth_point(edges: int, threads: int) -> dict[str, Any]:
+    """Builds the labels of a generated graph with so many edges (both directions counted)."""
+    graph = generate(edges // GROWTH_DEGREE, GROWTH_DEGREE, num_features=1)
+    with peak_memory() as risen:
+        taken = seconds(lambda: build(graph, threads), 3 if edges <= 1_000_000 else 1)
+        labels = build(graph, threads)
+    return {
+        "measure": "growth",
+        "edges": graph.num_edges,
+        "nodes": graph.num_nodes,
+        "entries": labels.num_entries,
+        "seconds": taken,
+        "peak_bytes": risen[0],
+        "threads": threads,
+    }
+
+
+def draw_growth(points: list[dict[str, Any]], path: Path) -> None:
+    """Plots time, entries and memory against edges."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    edges = [point["edges"] for point in points]
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    curves = (
+        ("seconds", "seconds", 1.0),
+        ("entries", "label entries", 1.0),
+        ("peak_bytes", "peak memory (MB)", 1e-6),
+    )
+    for axis, (key, title, scale) in zip(axes, curves, strict=True):
+        values = [point[key] * scale for point in points]
+        axis.loglog(edges, values, "o-")
+        axis.set(xlabel="edges (both directions)", title=title)
+        axis.text(
+            0.05, 0.9, f"exponent {exponent(edges, values):.2f}", transform=axis.transAxes
+        )
+        axis.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+
+
+def table(rows: list[tuple[str, str, str]]) -> None:
+    """Prints what was measured beside what was aimed at."""
+    shown = Table("what", "aim", "measured")
+    for row in rows:
+        shown.add_row(*row)
+    Console(width=110).print(shown)
+
+
+def main() -> None:
+    """Measures everything, or one part in this process (`--part`, used for fresh memory)."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=Path("bench-results"))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--part", nargs="*")
+    options = parser.parse_args()
+    if options.part:
+        name, *arguments = options.part
+        figures = globals()[name](*(int(a) if a.isdigit() else a for a in arguments))
+        print(json.dumps(figures))
+        return
+
+    results = Results(options.results, "labels")
+    threads = options.threads
+    rows: list[tuple[str, str, str]] = []
+
+    def measured(part: str, *arguments: Any) -> dict[str, Any]:
+        print(f"{part} {' '.join(map(str, arguments))} ...", file=sys.stderr, flush=True)
+        figures = in_process("bench.labels", "--part", part, *map(str, arguments))
+        results.add(**figures)
+        return figures
+
+    for name, aim in (("ogbn-arxiv", 8), ("physics", 15), ("cornell5", 25), ("tolokers", 0)):
+        figures = measured("against_pll", name, threads)
+        rows.append(
+            (
+                f"{figures['graph']}: {threads} threads against pll",
+                f"{aim} x" if aim else "",
+                f"{figures['ratio']:.1f} x ({figures['seconds_pll']:.2f} s / {figures['seconds']:.3f} s),"
+                f" {figures['entries'] / figures['nodes']:.1f} entries a node",
+            )
+        )
+    figures = measured("against_networkit", "tolokers")
+    rows.append(
+        (
+            f"{figures['graph']}: against NetworKit, 1 thread each",
+            "40 x",
+            f"{figures['ratio']:.0f} x ({figures['seconds_networkit']:.2f} s / "
+            f"{figures['seconds']:.3f} s), distances agree: {figures['distances_agree']}",
+        )
+    )
+    figures = measured("memory", "ogbn-arxiv", threads)
+    rows.append(
+        (
+            f"{figures['graph']}: peak memory over the graph",
+            "320 MB",
+            f"{figures['peak_bytes'] / 1e6:.0f} MB ({figures['label_bytes'] / 1e6:.0f} MB of it labels)",
+        )
+    )
+    figures = measured("disk_and_queries", "ogbn-arxiv", threads)
+    rows.append((f"{figures['graph']}: on disk", "1.6 B", f"{figures['bytes_per_entry']:.2f} B an entry"))
+    rows.append(
+        (
+            f"{figures['graph']}: a million random distances",
+            "1.0 s",
+            f"{figures['seconds_million_pairs']:.2f} s "
+            f"({figures['seconds_million_pairs_mapped']:.2f} s from mapped files)",
+        )
+    )
+    points = [measured("growth_point", edges, threads) for edges in GROWTH_EDGES]
+    entries = [float(point["entries"]) for point in points]
+    times = [float(point["seconds"]) for point in points]
+    rows.append(
+        (
+            f"growth, {GROWTH_EDGES[0]:,} to {GROWTH_EDGES[-1]:,} edges: time against entries",
+            "1.1",
+            f"exponent {exponent(entries, times):.2f}",
+        )
+    )
+    for point in points:
+        rows.append(
+            (
+                f"  {point['edges']:,} edges, {point['nodes']:,} nodes",
+                "",
+                f"{point['seconds']:.2f} s, {point['entries'] / 1e6:.1f} M entries, "
+                f"{point['peak_bytes'] / 1e6:.0f} MB",
+            )
+        )
+    draw_growth(points, options.results / "labels-growth.png")
+    table(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Tokens: sampling, distances, the whole precompute, disk and growth.
+
+`make bench-tokens` prints the table and writes `tokens.jsonl` and `tokens-growth.png`.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import graphs
+from bench.labels import build, table
+from bench.measure import Results, exponent, in_process, peak_memory, seconds
+from dhilgt import HubLabels, Tokens, TokenSampler, generate
+
+GROWTH_NODES = (50_000, 100_000, 200_000, 400_000, 1_000_000)
+GROWTH_DEGREE = 10
+MERGED_ROWS = 300
+
+
+def merge_distance(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
+    """One pair by merging two labels: the textbook query, for the peer that is timed natively."""
+    _, at, to = np.intersect1d(left[0], right[0], return_indices=True)
+    return int((left[1][at] + right[1][to]).min()) if len(at) else 255
+
+
+def rows(name: str, threads: int) -> dict[str, Any]:
+    """Times sampling, sampling with all distances, and the same distances pair by pair."""
+    shown, graph = graphs.load(name)
+    labels = build(graph, threads)
+    sampler = TokenSampler(labels, threads=threads, progress=False)
+    everyone = np.arange(graph.num_nodes)
+    n = graph.num_nodes
+    sampling = seconds(lambda: sampler.ids(everyone), 3) / n
+    whole = seconds(lambda: sampler.packed_rows(everyone), 3) / n
+    # The peer: every pair of a row asked one by one of the same labels, by the native query.
+    some = np.random.default_rng(0).choice(n, MERGED_ROWS, replace=False)
+    ids = sampler.ids(some)
+    sources, targets = [], []
+    for row in ids:
+        real = row[row >= 0]
+        first, second = np.tril_indices(len(real), -1)
+        sources.append(real[first])
+        targets.append(real[second])
+    left, right = np.concatenate(sources), np.concatenate(targets)
+    order = np.random.default_rng(1).permutation(len(left))  # no source spread once for its row
+    by_pairs = labels_merge_seconds(labels, left[order], right[order], threads) / MERGED_ROWS
+    return {
+        "measure": "rows",
+        "graph": shown,
+        "threads": threads,
+        "size": sampler.spec.size,
+        "us_sampling": sampling * 1e6,
+        "us_row": whole * 1e6,
+        "us_row_by_merging": by_pairs * 1e6,
+        "ratio": by_pairs / whole,
+        "mean_members": float((ids >= 0).sum(1).mean()),
+    }
+
+
+def labels_merge_seconds(
+    labels: HubLabels, sources: np.ndarray, targets: np.ndarray, threads: int
+) -> float:
+    """Times per-pair merge queries of two labels, natively."""
+    ranks = labels.ranks
+    return seconds(
+        lambda: labels.native.merge_pairs(ranks[sources], ranks[targets], threads), 3
+    )
+
+
+def whole_way(name: str, threads: int) -> dict[str, Any]:
+    """Times edges on disk -> labels -> tokens with distances on disk."""
+    import time
+
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        shown, graph = graphs.load(name)
+        read = time.perf_counter()
+        labels = HubLabels.build(graph, threads=threads, progress=False)
+        built = time.perf_counter()
+        tokens = Tokens.build(labels, threads=threads, path=Path(folder) / "tokens", progress=False)
+        done = time.perf_counter()
+        files = sum(file.stat().st_size for file in (Path(folder) / "tokens").iterdir())
+        short = Tokens.build(
+            labels, threads=threads, bits=4, path=Path(folder) / "short", progress=False
+        )
+        short_files = sum(file.stat().st_size for file in (Path(folder) / "short").iterdir())
+        some = np.random.default_rng(0).choice(graph.num_nodes, 4096, replace=False)
+        stored = seconds(lambda: tokens.packed_rows(some), 3) / len(some)
+    return {
+        "measure": "whole way",
+        "graph": shown,
+        "threads": threads,
+        "seconds_read": read - start,
+        "seconds_labels": built - read,
+        "seconds_tokens": done - built,
+        "seconds": done - start,
+        "bytes_per_node": files / graph.num_nodes,
+        "bytes_per_node_4_bit": short_files / graph.num_nodes,
+        "us_row_stored": stored * 1e6,
+        "rows": len(short),
+    }
+
+
+def growth_point(nodes: int, threads: int) -> dict[str, Any]:
+    """Makes the tokens of a generated graph, on disk."""
+    graph = generate(nodes, GROWTH_DEGREE, num_features=1)
+    labels = build(graph, threads)
+    with tempfile.TemporaryDirectory() as folder, peak_memory() as risen:
+        taken = seconds(
+            lambda: Tokens.build(
+                labels,
+                threads=threads,
+                path=Path(folder) / "tokens",
+                overwrite=True,
+                progress=False,
+            )
+        )
+    return {
+        "measure": "growth",
+        "nodes": nodes,
+        "edges": graph.num_edges,
+        "entries": labels.num_entries,
+        "seconds": taken,
+        "peak_bytes": risen[0],
+        "label_bytes": labels.nbytes,
+        "threads": threads,
+    }
+
+
+def draw_growth(points: list[dict[str, Any]], path: Path) -> None:
+    """Plots time and memory against nodes."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    nodes = [point["nodes"] for point in points]
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
+    curves = (("seconds", "seconds", 1.0), ("peak_bytes", "memory beyond labels (MB)", 1e-6))
+    for axis, (key, title, scale) in zip(axes, curves, strict=True):
+        values = [point[key] * scale for point in points]
+        axis.loglog(nodes, values, "o-")
+        axis.set(xlabel="nodes", title=title)
+        axis.text(0.05, 0.9, f"exponent {exponent(nodes, values):.2f}", transform=axis.transAxes)
+        axis.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Measures everything, or one part in this process (`--part`, used for fresh memory)."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=Path("bench-results"))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--part", nargs="*")
+    options = parser.parse_args()
+    if options.part:
+        name, *arguments = options.part
+        figures = globals()[name](*(int(a) if a.isdigit() else a for a in arguments))
+        print(json.dumps(figures))
+        return
+
+    results = Results(options.results, "tokens")
+    threads = options.threads
+
+    def measured(part: str, *arguments: Any) -> dict[str, Any]:
+        print(f"{part} {' '.join(map(str, arguments))} ...", file=sys.stderr, flush=True)
+        figures = in_process("bench.tokens", "--part", part, *map(str, arguments))
+        results.add(**figures)
+        return figures
+
+    made = measured("rows", "ogbn-arxiv", threads)
+    way = measured("whole_way", "ogbn-arxiv", threads)
+    points = [measured("growth_point", nodes, threads) for nodes in GROWTH_NODES]
+    times = [float(point["seconds"]) for point in points]
+    shown = made["graph"]
+    lines = [
+        (f"{shown}: sampling + all distances, {threads} threads", "12 µs", f"{made['us_row']:.1f} µs a token"),
+        (
+            f"{shown}: against per-pair merge queries",
+            "20 x",
+            f"{made['ratio']:.0f} x ({made['us_row_by_merging']:.0f} µs a token)",
+        ),
+        (f"{shown}: sampling alone", "1.5 µs", f"{made['us_sampling']:.2f} µs a token"),
+        (
+            f"{shown}: edges to tokens on disk",
+            "9 s",
+            f"{way['seconds']:.1f} s (read {way['seconds_read']:.1f}, labels "
+            f"{way['seconds_labels']:.1f}, tokens {way['seconds_tokens']:.1f})",
+        ),
+        (
+            f"{shown}: on disk, size 32",
+            "640 / 400 B",
+            f"{way['bytes_per_node']:.0f} B a node, {way['bytes_per_node_4_bit']:.0f} B in 4 bits",
+        ),
+        (f"{shown}: stored rows read back", "", f"{way['us_row_stored']:.2f} µs a row"),
+        (
+            f"growth, {GROWTH_NODES[0]:,} to {GROWTH_NODES[-1]:,} nodes: time against nodes",
+            "linear",
+            f"exponent {exponent([float(p['nodes']) for p in points], times):.2f}",
+        ),
+    ]
+    for point in points:
+        lines.append(
+            (
+                f"  {point['nodes']:,} nodes, {point['entries'] / point['nodes']:.0f} entries a node",
+                "",
+                f"{point['seconds']:.2f} s, {point['peak_bytes'] / 1e6:.0f} MB beyond labels of "
+                f"{point['label_bytes'] / 1e6:.0f} MB",
+            )
+        )
+    draw_growth(points, options.results / "tokens-growth.png")
+    table(lines)
+
+
+if __name__ == "__main__":
+    main()
