@@ -234,9 +234,7 @@ def test_rows_larger_than_the_graph_are_padded_whatever_the_exponent(exponent, s
     rows = sampler(labels, size=size, out_exponent=exponent, in_exponent=exponent).rows(range(5))
     assert (rows.ids[:, 0] == np.arange(5)).all()
     assert ((rows.ids >= 0).sum(1) <= 5).all()
-    np.testing.assert_array_equal(
-        rows.spd, expected_square(rows.ids, bfs_codes(path_graph(5)))
-    )
+    np.testing.assert_array_equal(rows.spd, expected_square(rows.ids, bfs_codes(path_graph(5))))
 
 
 @pytest.mark.parametrize("exponent", [-64.0, -4.0, 4.0, 64.0])

@@ -169,6 +169,11 @@ class Tokens:
     # ---- what there is -------------------------------------------------------------------------
 
     @property
+    def plan(self) -> Plan:
+        """Everything that determines the bytes of the rows."""
+        return self._plan
+
+    @property
     def spec(self) -> TokenSpec:
         """Shape and law of the rows."""
         return self._plan.spec

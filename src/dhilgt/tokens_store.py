@@ -261,7 +261,7 @@ def gather(plan: Plan, shards: list[Shard], at: NDArray[np.int64]) -> PackedRows
     where = at // plan.shard_rows
     order = np.argsort(where, kind="stable")
     numbers, firsts = np.unique(where[order], return_index=True)
-    for number, picked in zip(numbers, np.split(order, firsts[1:]), strict=True):
+    for number, picked in zip(numbers, np.split(order, firsts[1:]), strict=len(at) > 0):
         within = at[picked] - number * plan.shard_rows
         shard = shards[number]
         found = shard.ids[within]
