@@ -99,9 +99,9 @@ def test_the_text_of_a_report():
     stats = token_stats(Tokens.build(labels_of(path_graph(4)), size=4, progress=False))
     assert str(stats).splitlines() == [
         "rows         4 (4 of 4 nodes, 1 each), 4 slots, 104 B",
-        "filled       68.8% of the slots, 31.2% padding",
+        "filled       62.5% of the slots, 37.5% padding",
         "hubs         1.0 a row (0 to 2), 2 distinct nodes",
-        "holders      0.8 a row (0 to 1), 3 distinct nodes",
+        "holders      0.5 a row (0 to 1), 2 distinct nodes",
         "distances    1: 75.0%, 2: 25.0%",
     ]
 

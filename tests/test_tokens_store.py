@@ -105,7 +105,7 @@ def test_no_nodes_at_all(tmp_path, on_disk):
 def test_copies_beyond_those_kept_are_refused():
     kept = build(generated_labels(), copies=2)
     for copy in (2, -1, 0.0, True):
-        with pytest.raises(ValueError, match="copy = .* from 0 to 1"):
+        with pytest.raises(ValueError, match=r"copy = .* from 0 to 1"):
             kept.rows([0], copy)
 
 
@@ -465,7 +465,13 @@ def sign(store, change):
 def test_newer_and_older_formats_are_refused(store):
     """Row 38 of the bad inputs."""
     key = next(key for key in json.loads((store / "manifest.json").read_text()) if "format" in key)
-    for number, message in ((2, "reads up to 1"), (10**30, ""), (0, ""), (-1, ""), ("1", "")):
+    for number, message in (
+        (2, "reads up to 1"),
+        (10**30, "reads up to 1"),
+        (0, "format"),
+        (-1, "format"),
+        ("1", "manifest"),
+    ):
         sign(store, lambda manifest, number=number: manifest.update({key: number}))
         with pytest.raises(ArtifactError, match=message):
             Tokens.load(store)
@@ -506,18 +512,18 @@ EVIL = [0, -1, 1, 2**31, 2**63, 10**30, 1.5, "64", None, True, [], {}, float("1e
 def test_settings_that_do_not_fit_the_files_never_crash(store, name):
     """Either refused with the folder named, or harmless: every row can be read."""
     right = json.loads((store / "manifest.json").read_text())["params"][name]
-    refused = 0
+    refused = []
     for value in EVIL:
         sign(store, lambda manifest, value=value: manifest["params"].update({name: value}))
         try:
             kept = Tokens.load(store)
             rows = kept.rows(np.arange(150))
         except ArtifactError as error:
-            assert "tokens" in str(error)
-            refused += 1
+            refused.append(str(error))
         else:
             assert rows.ids.shape == (150, 10)
-    assert refused >= (9 if name != "labels_fingerprint" else 8)
+    assert len(refused) >= 9
+    assert all(str(store) in message for message in refused)
     sign(store, lambda manifest: manifest["params"].pop(name))
     with pytest.raises(ArtifactError, match=rf"manifest\.json.*'{name}' is missing"):
         Tokens.load(store)

@@ -107,7 +107,7 @@ class Sides:
 
 
 def sides_of(labels):
-    """The two sides of every node, from single labels; on directed graphs both label sets joined."""
+    """The sides of every node, from single labels; on directed graphs both label sets joined."""
     n = labels.num_nodes
     sides = [Sides({}, {}) for _ in range(n)]
     for node in range(n):

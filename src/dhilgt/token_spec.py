@@ -1,6 +1,5 @@
 """What a token row looks like and how its nodes are drawn."""
 
-import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -119,8 +118,7 @@ def _exponent(name: str, value: Any) -> float:
     if (
         isinstance(value, (bool, np.bool_))
         or not isinstance(value, (int, float, np.integer, np.floating))
-        or not math.isfinite(value)
-        or abs(value) > _MAX_EXPONENT
+        or not -_MAX_EXPONENT <= float(value) <= _MAX_EXPONENT  # not a number is not either
     ):
         raise ValueError(f"{name} = {value!r}; pass a number from -64 to 64")
     return float(value)

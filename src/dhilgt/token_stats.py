@@ -108,7 +108,7 @@ def token_stats(tokens: Tokens) -> TokenStats:
         >>> labels = HubLabels.build(Graph.from_edges([0, 1, 2], [1, 2, 3]), progress=False)
         >>> stats = token_stats(Tokens.build(labels, size=4, progress=False))
         >>> stats.fill_rate, stats.distances
-        (0.6875, (0, 6, 2))
+        (0.625, (0, 6, 2))
     """
     counter = _Counter(tokens)
     step = max(1, _BYTES_AT_ONCE // tokens.plan.row_bytes)
