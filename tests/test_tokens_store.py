@@ -17,7 +17,14 @@ from dhilgt import ArtifactError, GraphError, HubLabels, Tokens, TokenSampler, t
 from dhilgt.store_files import canonical_json
 from dhilgt.token_sampler import unpack_distances
 from dhilgt.tokens_store import from_nibbles, to_nibbles
-from tests.token_cases import contents, generated_labels, labels_of, landmark_path, path_graph
+from tests.token_cases import (
+    contents,
+    generated,
+    generated_labels,
+    labels_of,
+    landmark_path,
+    path_graph,
+)
 
 fork = multiprocessing.get_context("fork")
 SPEC = {"size": 10, "out_exponent": -0.5, "in_exponent": 1.0, "seed": 4}
@@ -327,6 +334,16 @@ def test_a_build_does_not_continue_one_of_another_graph_or_order(tmp_path, monke
     with pytest.raises(ArtifactError, match=ranked[0].fingerprint[:20]) as refusal:
         build(ranked[1], tmp_path / "ranked", resume=True)
     assert ranked[1].fingerprint[:20] in str(refusal.value)
+
+
+def test_tokens_of_another_graph_are_told_apart(tmp_path):
+    """Row 37 of the bad inputs, for those who bring a graph and tokens together."""
+    build(generated_labels(), tmp_path / "tokens")
+    tokens = Tokens.load(tmp_path / "tokens")
+    own, other = generated(False), path_graph(400)
+    tokens.check_fingerprint(own.fingerprint)
+    with pytest.raises(ArtifactError, match=rf"tokens.*{own.fingerprint}.*{other.fingerprint}"):
+        tokens.check_fingerprint(other.fingerprint)
 
 
 # ---- targets that cannot be written ------------------------------------------------------------

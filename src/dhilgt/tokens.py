@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import tokens_store
-from dhilgt.errors import GraphError, MemoryLimitError
+from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError
 from dhilgt.labels import HubLabels
 from dhilgt.memory import format_bytes, memory_limit
 from dhilgt.progress import progress_bar
@@ -212,6 +212,22 @@ class Tokens:
     def labels_fingerprint(self) -> str:
         """Fingerprint of the labels these tokens were made from."""
         return self._plan.labels_fingerprint
+
+    def check_fingerprint(self, graph_fingerprint: str) -> None:
+        """Makes sure that these tokens belong to the graph with this fingerprint.
+
+        Args:
+            graph_fingerprint: As `Graph.fingerprint` gives it.
+
+        Raises:
+            ArtifactError: If they do not, with both fingerprints.
+        """
+        if graph_fingerprint != self.graph_fingerprint:
+            raise ArtifactError(
+                f"{self._path or 'these tokens'}: made from another graph, with fingerprint "
+                f"{self.graph_fingerprint}; that of the graph given is {graph_fingerprint}; use "
+                "the graph they were made from or build them again"
+            )
 
     @property
     def nbytes(self) -> int:
