@@ -5,14 +5,14 @@ import pytest
 import scipy.sparse.csgraph
 
 from dhilgt import Tokens
-from tests import real_data
+from tests import raw_graphs
 from tests.token_cases import expected_square, labels_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dhilgt.GraphWarning")
 
 
 def test_citeseer_has_neighbourhoods_of_the_recorded_size():
-    graph = real_data.citeseer()
+    graph = raw_graphs.citeseer()
     labels = labels_of(graph)
     assert graph.num_nodes == 3327
     hubs_only = (labels.num_entries - graph.num_nodes) / graph.num_nodes
@@ -25,7 +25,7 @@ def test_citeseer_has_neighbourhoods_of_the_recorded_size():
 
 
 def test_chameleon_has_neighbourhoods_of_the_recorded_size():
-    graph = real_data.chameleon()
+    graph = raw_graphs.chameleon()
     labels = labels_of(graph)
     assert graph.num_nodes == 890
     assert round((labels.num_entries - 890) / 890, 1) == 28.2
@@ -33,7 +33,7 @@ def test_chameleon_has_neighbourhoods_of_the_recorded_size():
 
 @pytest.mark.parametrize("name", ["citeseer", "chameleon"])
 def test_distances_of_public_graphs_are_those_of_a_search(name):
-    graph = getattr(real_data, name)()
+    graph = getattr(raw_graphs, name)()
     tokens = Tokens.build(labels_of(graph), progress=False)
     found = scipy.sparse.csgraph.shortest_path(graph.to_scipy(), unweighted=True)
     codes = np.where(np.isinf(found), 255, np.minimum(found, 254)).astype(np.uint8)

@@ -34,7 +34,7 @@ class Tokens:
         >>> labels = HubLabels.build(Graph.from_edges([0, 1, 2], [1, 2, 3]), progress=False)
         >>> tokens = Tokens.build(labels, size=4, progress=False)
         >>> tokens
-        Tokens(rows=4, size=4, copies=1, 40 bytes per row)
+        Tokens(rows=4, size=4, copies=1, 26 bytes per row)
         >>> tokens.rows([3]).ids.tolist()
         [[3, 2, 1, -1]]
     """
