@@ -87,23 +87,22 @@ TokenMaker::Parts TokenMaker::sample(Node rank, std::uint64_t copy, std::vector<
   return parts;
 }
 
-// Neighbours are the label entries at distance 1: hubs among the better, holders among the worse.
+// Neighbours are the label entries at distance 1: hubs among the better, holders among the worse. They
+// are drawn one by one as if both lists were shuffled, those already in the row passed over: at most
+// `size` draws miss, so the cost does not depend on how many neighbours there are.
 void TokenMaker::fill_with_neighbors(Node rank, KeyedRandom& random, std::vector<Node>& members) {
-  if (members.size() >= shape_.size) return;
-  std::vector<Node> spare;
-  for (const LabelSet* side : {source_.hubs, source_.holders}) {
-    const LabelView label = side->of(rank);
-    if (label.segments.size() < 2 || label.segments[1].distance != 1) continue;
-    for (Node i = 1; i < label.segments[1].end; ++i) {
-      if (std::find(members.begin(), members.end(), label.hubs[i]) == members.end()) {
-        spare.push_back(label.hubs[i]);
-      }
-    }
-  }
-  const std::size_t wanted = std::min<std::size_t>(shape_.size - members.size(), spare.size());
-  for (std::size_t i = 0; i < wanted; ++i) {
-    std::swap(spare[i], spare[i + random.below(spare.size() - i)]);
-    members.push_back(spare[i]);
+  auto neighbors = [rank](const LabelSet& set) {
+    const LabelView label = set.of(rank);
+    const bool any = label.segments.size() > 1 && label.segments[1].distance == 1;
+    return label.hubs.subspan(1, any ? label.segments[1].end - 1 : 0);
+  };
+  const std::span<const Node> better = neighbors(*source_.hubs);
+  const std::span<const Node> worse = neighbors(*source_.holders);
+  neighbor_draw_.start(better.size() + worse.size());
+  while (members.size() < shape_.size && neighbor_draw_.left() > 0) {
+    const std::size_t at = neighbor_draw_.next(random);
+    const Node drawn = at < better.size() ? better[at] : worse[at - better.size()];
+    if (std::find(members.begin(), members.end(), drawn) == members.end()) members.push_back(drawn);
   }
 }
 

@@ -109,6 +109,7 @@ class TokenMaker {
   const DistanceWeights& in_weights_;
   TokenCells* cells_;
   LabelSampler sampler_;
+  ShuffledDraw neighbor_draw_;
   std::vector<Node> positions_;
   std::vector<Node> touched_;
 };

@@ -44,6 +44,23 @@ double DistanceWeights::relative(Distance distance, Distance heaviest) const {
   return ratio >= 1.0 ? exact_power(ratio, exponent_) : exact_power(1.0 / ratio, -exponent_);
 }
 
+std::size_t ShuffledDraw::holds(std::size_t at) const {
+  for (const Swap& swap : swaps_) {
+    if (swap.at == at) return swap.holds;
+  }
+  return at;
+}
+
+std::size_t ShuffledDraw::next(KeyedRandom& random) {
+  const auto at = static_cast<std::size_t>(random.below(left_));
+  const std::size_t drawn = holds(at);
+  const std::size_t last = holds(--left_);
+  const auto known = std::find_if(swaps_.begin(), swaps_.end(), [at](const Swap& swap) { return swap.at == at; });
+  if (known != swaps_.end()) known->holds = last;
+  else swaps_.push_back({at, last});
+  return drawn;
+}
+
 void LabelSampler::make_pools(const LabelView& label, const DistanceWeights& weights) {
   pools_.clear();
   const std::span<const Segment> segments = label.segments.subspan(1);  // behind the self entry

@@ -28,6 +28,28 @@ class DistanceWeights {
   double table_[kTable];  // distance^exponent
 };
 
+// Draws 0 .. count - 1 in random order, one at a time: Fisher-Yates on a list that is never written, only
+// the places that changed being remembered. The k-th draw costs O(k), whatever the count.
+class ShuffledDraw {
+ public:
+  void start(std::size_t count) {
+    left_ = count;
+    swaps_.clear();
+  }
+  std::size_t left() const { return left_; }
+  std::size_t next(KeyedRandom& random);  // left() > 0
+
+ private:
+  struct Swap {
+    std::size_t at;
+    std::size_t holds;
+  };
+  std::size_t holds(std::size_t at) const;
+
+  std::size_t left_ = 0;
+  std::vector<Swap> swaps_;
+};
+
 // Draws positions of a label (self entry left out) without replacement, the chance of an entry at each
 // step being proportional to distance^exponent among those left. Costs O(quota), whatever the length.
 class LabelSampler {

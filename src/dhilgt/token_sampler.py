@@ -11,7 +11,7 @@ from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.labels import HubLabels
 from dhilgt.memory import format_bytes, memory_limit
 from dhilgt.progress import progress_bar
-from dhilgt.token_spec import TokenSpec
+from dhilgt.token_spec import TokenSpec, whole_number
 from dhilgt.validate import num_threads
 
 
@@ -21,8 +21,7 @@ class TokenRows(NamedTuple):
     Attributes:
         ids: Node indices, [b, size] int32; the ego first, then hubs, holders and padding (-1).
         spd: Distances of all pairs, [b, size, size] uint8, row = source: 0 to 253 exact, 254 far,
-        255
-            no path or padding.
+            255 no path or padding.
     """
 
     ids: NDArray[np.int32]
@@ -34,9 +33,9 @@ class PackedRows(NamedTuple):
 
     Attributes:
         ids: Node indices, [b, size] int32; -1 = padding.
-        spd: [b, pairs] uint8: the distance from slot j to slot i > j stands at i * (i - 1) / 2 + j;
-        on
-            directed graphs the distances from i to j follow in the same order.
+        spd: [b, pairs] uint8: the distance from slot j to slot i > j stands at
+            i * (i - 1) / 2 + j; on directed graphs the distances from i to j follow in the same
+            order.
         parts: How many hubs and holders follow the ego, [b, 2] uint16.
     """
 
@@ -93,11 +92,7 @@ class TokenSampler:
                     lambda done, total, *_: update(done, total or None),
                 )
             except _native.OutOfBudget as error:
-                wanted, allowed, _ = error.args
-                raise MemoryLimitError(
-                    f"tokens need {format_bytes(wanted)} beyond the labels, "
-                    f"{format_bytes(allowed)} are allowed; raise max_memory or use a larger machine"
-                ) from None
+                raise _outgrown(error, "raise max_memory or use a larger machine") from None
 
     @property
     def nbytes(self) -> int:
@@ -152,30 +147,29 @@ class TokenSampler:
         self, nodes: Any, copy: int, with_distances: bool, update: Any
     ) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.uint8]]:
         spec = self.spec
-        if (
-            isinstance(copy, bool)
-            or not isinstance(copy, (int, np.integer))
-            or not 0 <= copy < 2**63
-        ):
-            raise ValueError(f"copy = {copy!r}; pass a whole number from 0 on")
+        copy = whole_number("copy", copy, 0, 2**63 - 1)
         ranks = self._ranks[checked_nodes(nodes, self.num_nodes)]
-        ids, parts, packed = self._native.rows(
-            ranks,
-            spec.size,
-            spec.hubs_wanted,
-            spec.holders_wanted,
-            spec.out_exponent,
-            spec.in_exponent,
-            spec.seed,
-            int(copy),
-            spec.spill,
-            spec.fill == "neighbors",
-            with_distances,
-            self._threads,
-            None if update is None else lambda done, total, *_: update(done, total),
-        )
-        rows = len(ranks)
-        return ids.reshape(rows, spec.size), parts.reshape(rows, 2), packed.reshape(rows, -1)
+        try:
+            ids, parts, packed = self._native.rows(
+                ranks,
+                spec.size,
+                spec.hubs_wanted,
+                spec.holders_wanted,
+                spec.out_exponent,
+                spec.in_exponent,
+                spec.seed,
+                copy,
+                spec.spill,
+                spec.fill == "neighbors",
+                with_distances,
+                self._threads,
+                None if update is None else lambda done, total, *_: update(done, total),
+            )
+        except _native.OutOfBudget as error:
+            way_out = "raise max_memory, or use fewer threads or a smaller size"
+            raise _outgrown(error, way_out) from None
+        rows, pairs = len(ranks), spec.num_pairs(self.directed) if with_distances else 0
+        return ids.reshape(rows, spec.size), parts.reshape(rows, 2), packed.reshape(rows, pairs)
 
 
 def unpack_distances(
@@ -219,3 +213,11 @@ def checked_nodes(nodes: Any, num_nodes: int) -> NDArray[np.int64]:
             f"nodes[{wrong[0]}] = {array[wrong[0]]}; indices run from 0 to {num_nodes - 1}"
         )
     return array.astype(np.int64)
+
+
+def _outgrown(error: MemoryError, way_out: str) -> MemoryLimitError:
+    wanted, allowed, _ = error.args
+    return MemoryLimitError(
+        f"tokens need {format_bytes(wanted)} beyond the labels, "
+        f"{format_bytes(allowed)} are allowed; {way_out}"
+    )

@@ -1,8 +1,9 @@
 """What a token row looks like and how its nodes are drawn."""
 
-import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+import numpy as np
 
 FAR = 254
 """Stands for every distance of 254 and more."""
@@ -26,8 +27,7 @@ class TokenSpec:
         num_out: Hubs to draw. None takes half of the slots.
         num_in: Holders to draw. None takes what is left.
         out_exponent: A hub at distance d is drawn with weight d ** out_exponent: negative favours
-        near
-            ones, positive far ones, 0 none.
+            near ones, positive far ones, 0 none.
         in_exponent: The same for holders.
         seed: Key of all draws. The row of a node depends on (seed, copy, node) alone.
         spill: Give slots that one side cannot use to the other.
@@ -48,15 +48,15 @@ class TokenSpec:
     fill: str | None = None
 
     def __post_init__(self) -> None:
-        _check_count("size", self.size, 1, _MAX_SIZE)
+        self._set_count("size", 1, _MAX_SIZE)
+        for name in ("num_out", "num_in"):
+            if getattr(self, name) is not None:
+                self._set_count(name, 0, self.size - 1)
         if self.num_out is None:
-            spare = self.size - 1 - (self.num_in or 0)
-            default = self.size // 2 if self.num_in is None else spare
-            object.__setattr__(self, "num_out", max(0, min(default, self.size - 1)))
+            half = self.size // 2 if self.num_in is None else self.size - 1 - self.num_in
+            object.__setattr__(self, "num_out", min(half, self.size - 1))
         if self.num_in is None:
-            object.__setattr__(self, "num_in", max(0, self.size - 1 - (self.num_out or 0)))
-        _check_count("num_out", self.num_out, 0, self.size - 1)
-        _check_count("num_in", self.num_in, 0, self.size - 1)
+            object.__setattr__(self, "num_in", self.size - 1 - self.hubs_wanted)
         wanted = 1 + self.hubs_wanted + self.holders_wanted
         if wanted > self.size:
             raise ValueError(
@@ -64,17 +64,16 @@ class TokenSpec:
                 f"size = {self.size}; lower num_out or num_in, or raise size"
             )
         for name in ("out_exponent", "in_exponent"):
-            value = getattr(self, name)
-            if (
-                not isinstance(value, (int, float))
-                or not math.isfinite(value)
-                or abs(value) > _MAX_EXPONENT
-            ):
-                raise ValueError(f"{name} = {value!r}; pass a number from -64 to 64")
-            object.__setattr__(self, name, float(value))
-        _check_count("seed", self.seed, 0, 2**64 - 1)
-        if self.fill not in (None, "neighbors"):
+            object.__setattr__(self, name, _exponent(name, getattr(self, name)))
+        self._set_count("seed", 0, 2**64 - 1)
+        if not isinstance(self.spill, (bool, np.bool_)):
+            raise ValueError(f"spill = {self.spill!r}; pass True or False")
+        object.__setattr__(self, "spill", bool(self.spill))
+        if self.fill is not None and self.fill != "neighbors":
             raise ValueError(f'fill = {self.fill!r}; pass None or "neighbors"')
+
+    def _set_count(self, name: str, low: int, high: int) -> None:
+        object.__setattr__(self, name, whole_number(name, getattr(self, name), low, high))
 
     @property
     def hubs_wanted(self) -> int:
@@ -96,11 +95,30 @@ class TokenSpec:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TokenSpec":
-        """Gives the spec that `to_dict` wrote; other keys are passed over."""
-        names = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in names})
+        """Gives the spec that `to_dict` wrote; other keys are passed over, none may be missing."""
+        return cls(**{field.name: values[field.name] for field in fields(cls)})
 
 
-def _check_count(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+def whole_number(name: str, value: Any, low: int, high: int) -> int:
+    """Gives a setting as an int, from any kind of integer.
+
+    Raises:
+        ValueError: If it is no integer or out of range.
+    """
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, (int, np.integer))
+        or not low <= value <= high
+    ):
         raise ValueError(f"{name} = {value!r}; pass a whole number from {low} to {high}")
+    return int(value)
+
+
+def _exponent(name: str, value: Any) -> float:
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, (int, float, np.integer, np.floating))
+        or not -_MAX_EXPONENT <= float(value) <= _MAX_EXPONENT  # not a number is not either
+    ):
+        raise ValueError(f"{name} = {value!r}; pass a number from -64 to 64")
+    return float(value)

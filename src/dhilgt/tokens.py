@@ -1,14 +1,16 @@
 """Token rows kept: in memory, or in shards on disk that are mapped, not read."""
 
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import tokens_store
-from dhilgt.errors import GraphError
+from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError
 from dhilgt.labels import HubLabels
+from dhilgt.memory import format_bytes, memory_limit
 from dhilgt.progress import progress_bar
 from dhilgt.token_sampler import (
     PackedRows,
@@ -17,7 +19,7 @@ from dhilgt.token_sampler import (
     checked_nodes,
     unpack_distances,
 )
-from dhilgt.token_spec import TokenSpec
+from dhilgt.token_spec import TokenSpec, whole_number
 from dhilgt.tokens_store import Plan, Shard
 from dhilgt.validate import num_threads
 
@@ -32,7 +34,7 @@ class Tokens:
         >>> labels = HubLabels.build(Graph.from_edges([0, 1, 2], [1, 2, 3]), progress=False)
         >>> tokens = Tokens.build(labels, size=4, progress=False)
         >>> tokens
-        Tokens(rows=4, size=4, copies=1, 40 bytes per row)
+        Tokens(rows=4, size=4, copies=1, 26 bytes per row)
         >>> tokens.rows([3]).ids.tolist()
         [[3, 2, 1, -1]]
     """
@@ -43,6 +45,7 @@ class Tokens:
         self._shards = shards
         self._nodes = nodes  # None: every node has rows
         self._sorted: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        self._path: Path | None = None  # where the rows are mapped from
 
     # ---- making and keeping --------------------------------------------------------------------
 
@@ -114,7 +117,10 @@ class Tokens:
             num_egos=labels.num_nodes if chosen is None else len(chosen),
             graph_fingerprint=labels.graph_fingerprint,
             labels_fingerprint=labels.fingerprint,
+            nodes_fingerprint=None if chosen is None else tokens_store.fingerprint_of(chosen),
         )
+        if path is None:
+            _refuse_too_large(plan, memory_limit(max_memory))
         egos = np.arange(labels.num_nodes) if chosen is None else chosen
         # Bad paths and full disks are found here, before the heavy work.
         writer = None
@@ -156,9 +162,16 @@ class Tokens:
         Raises:
             ArtifactError: If the folder does not hold whole tokens of a known format.
         """
-        return cls(*tokens_store.load(path, verify=verify))
+        tokens = cls(*tokens_store.load(path, verify=verify))
+        tokens._path = Path(path).absolute()
+        return tokens
 
     # ---- what there is -------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """Everything that determines the bytes of the rows."""
+        return self._plan
 
     @property
     def spec(self) -> TokenSpec:
@@ -200,13 +213,35 @@ class Tokens:
         """Fingerprint of the labels these tokens were made from."""
         return self._plan.labels_fingerprint
 
+    def check_fingerprint(self, graph_fingerprint: str) -> None:
+        """Makes sure that these tokens belong to the graph with this fingerprint.
+
+        Args:
+            graph_fingerprint: As `Graph.fingerprint` gives it.
+
+        Raises:
+            ArtifactError: If they do not, with both fingerprints.
+        """
+        if graph_fingerprint != self.graph_fingerprint:
+            raise ArtifactError(
+                f"{self._path or 'these tokens'}: made from another graph, with fingerprint "
+                f"{self.graph_fingerprint}; that of the graph given is {graph_fingerprint}; use "
+                "the graph they were made from or build them again"
+            )
+
     @property
     def nbytes(self) -> int:
         """Bytes of all rows."""
         return sum(shard.nbytes for shard in self._shards)
 
     def __len__(self) -> int:
-        return self._plan.num_egos * self.copies
+        return self._plan.num_rows
+
+    def __reduce__(self) -> "str | tuple[Any, ...]":
+        """Rows on disk are mapped again by whoever gets a copy, such as a worker process."""
+        if self._path is not None:
+            return Tokens.load, (self._path,)
+        return Tokens, (self._plan, self._shards, self._nodes)
 
     def __repr__(self) -> str:
         return (
@@ -233,12 +268,7 @@ class Tokens:
             nodes: Node indices.
             copy: Which of the node's rows.
         """
-        if (
-            isinstance(copy, bool)
-            or not isinstance(copy, (int, np.integer))
-            or not 0 <= copy < self.copies
-        ):
-            raise ValueError(f"copy = {copy!r}; these tokens have copies 0 to {self.copies - 1}")
+        copy = whole_number("copy", copy, 0, self.copies - 1)
         at = self._positions(checked_nodes(nodes, self.num_nodes)) + copy * self._plan.num_egos
         return tokens_store.gather(self._plan, self._shards, at)
 
@@ -269,3 +299,12 @@ def _refuse_repeats(nodes: NDArray[np.int64]) -> None:
     if counts.size and counts.max() > 1:
         twice = values[counts.argmax()]
         raise GraphError(f"nodes lists {twice} {counts.max()} times; list each node once")
+
+
+def _refuse_too_large(plan: Plan, limit: int) -> None:
+    wanted = plan.num_rows * plan.row_bytes
+    if wanted > limit:
+        raise MemoryLimitError(
+            f"the rows take {format_bytes(wanted)}, {format_bytes(limit)} are allowed; give a path "
+            "to keep them on disk, raise max_memory, or draw them on the fly with a TokenSampler"
+        )

@@ -1,5 +1,6 @@
 """Token rows on disk: how they are cut into shards, written, resumed and read back."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -11,15 +12,31 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import ArtifactError
 from dhilgt.store import Artifact
+from dhilgt.store_files import SUFFIX
+from dhilgt.store_manifest import MANIFEST
 from dhilgt.store_shards import ShardWriter
 from dhilgt.token_sampler import PackedRows, TokenSampler
-from dhilgt.token_spec import FAR, NO_PATH, TokenSpec
+from dhilgt.token_spec import FAR, NO_PATH, PADDING, TokenSpec, whole_number
 
 KIND = "tokens"
 FORMAT = 1
 
 _SHARD_ROWS = 32_768  # about 20 MB at size 32: what a kill can cost, and what a build holds at once
+_SHARD_BYTES = 64 << 20  # fewer rows in a shard when they are large
+_MOST_SHARDS = 4096  # more rows in a shard rather than more files, mappings and manifest lines
 _MOST_COPIES = 1 << 20
+
+_MOST_NODES = 1 << 32
+_PLAN_PARAMS = (
+    "copies",
+    "bits",
+    "directed",
+    "num_nodes",
+    "num_egos",
+    "shard_rows",
+    "labels_fingerprint",
+    "nodes_fingerprint",
+)
 
 # Four bits: 0 to 13 exact, then "far" and "no path".
 _NIBBLE_FAR, _NIBBLE_NO_PATH = 14, 15
@@ -37,19 +54,17 @@ class Plan:
     num_egos: int
     graph_fingerprint: str
     labels_fingerprint: str
-    shard_rows: int = _SHARD_ROWS
+    nodes_fingerprint: str | None = None
+    shard_rows: int = 0
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.copies, bool)
-            or not isinstance(self.copies, int)
-            or not 1 <= self.copies <= _MOST_COPIES
-        ):
-            raise ValueError(
-                f"copies = {self.copies!r}; pass a whole number from 1 to {_MOST_COPIES}"
-            )
-        if self.bits not in (4, 8):
+        object.__setattr__(self, "copies", whole_number("copies", self.copies, 1, _MOST_COPIES))
+        if isinstance(self.bits, float) or self.bits not in (4, 8):
             raise ValueError(f"bits = {self.bits!r}; pass 8 or 4")
+        object.__setattr__(self, "bits", int(self.bits))
+        if self.shard_rows == 0:
+            few = max(1, min(_SHARD_ROWS, _SHARD_BYTES // self.row_bytes))
+            object.__setattr__(self, "shard_rows", max(few, -(-self.num_rows // _MOST_SHARDS)))
 
     @property
     def stored_pairs(self) -> int:
@@ -62,12 +77,22 @@ class Plan:
         """Bytes of a row in all."""
         return 4 * self.spec.size + 2 * 2 + self.stored_pairs
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of all copies."""
+        return self.num_egos * self.copies
+
+    @property
+    def num_shards(self) -> int:
+        """Shards of all rows."""
+        return -(-self.num_rows // self.shard_rows)
+
     def shards(self) -> "list[ShardPlace]":
         """Gives the shards of all copies: rows run through the egos of one copy after the other."""
-        rows = self.num_egos * self.copies
+        starts = range(0, self.num_rows, self.shard_rows)
         return [
-            ShardPlace(number, start, min(rows, start + self.shard_rows))
-            for number, start in enumerate(range(0, rows, self.shard_rows))
+            ShardPlace(number, start, min(self.num_rows, start + self.shard_rows))
+            for number, start in enumerate(starts)
         ]
 
     def params(self) -> dict[str, Any]:
@@ -81,6 +106,7 @@ class Plan:
             "num_egos": self.num_egos,
             "shard_rows": self.shard_rows,
             "labels_fingerprint": self.labels_fingerprint,
+            "nodes_fingerprint": self.nodes_fingerprint,
         }
 
 
@@ -110,7 +136,7 @@ class ShardPlace:
     ) -> "Shard":
         """Gives the shard's rows, copy after copy."""
         parts = []
-        total = plan.num_egos * plan.copies
+        total = plan.num_rows
         for copy in range(self.start // plan.num_egos, (self.stop - 1) // plan.num_egos + 1):
             base = copy * plan.num_egos
             first, last = max(self.start, base), min(self.stop, base + plan.num_egos)
@@ -132,6 +158,7 @@ class Shard:
     ids: NDArray[np.int32]
     spd: NDArray[np.uint8]
     parts: NDArray[np.uint16]
+    folder: Path | None = None  # where it is mapped from
 
     @property
     def nbytes(self) -> int:
@@ -164,11 +191,20 @@ def open_writer(
         shard_names=[name for shard in plan.shards() for name in shard.names],
         resume=resume,
         overwrite=overwrite,
-        need_bytes=plan.num_egos * plan.copies * plan.row_bytes,
+        need_bytes=plan.num_rows * plan.row_bytes,
     )
     if nodes is not None:
-        writer.write_array("nodes", nodes)
+        try:
+            writer.write_array("nodes", nodes)
+        except BaseException:
+            writer.close()
+            raise
     return writer
+
+
+def fingerprint_of(nodes: NDArray[np.int64]) -> str:
+    """SHA-256 of a list of nodes: a build continues with the same nodes in the same order only."""
+    return hashlib.sha256(nodes.astype("<i8", copy=False).tobytes()).hexdigest()
 
 
 def load(
@@ -182,23 +218,39 @@ def load(
     shards = []
     for place in plan.shards():
         rows = place.stop - place.start
-        shapes = ((rows, plan.spec.size), (rows, plan.stored_pairs), (rows, 2))
-        arrays = []
-        for name, shape, dtype in zip(
-            place.names, shapes, (np.int32, np.uint8, np.uint16), strict=True
+        ids = _array(artifact, place.names[0], np.int32, (rows, plan.spec.size))
+        spd = _array(artifact, place.names[1], np.uint8, (rows, plan.stored_pairs))
+        parts = _array(artifact, place.names[2], np.uint16, (rows, 2))
+        shards.append(Shard(place, ids, spd, parts, Path(path)))
+    nodes = None
+    if plan.nodes_fingerprint is not None:
+        nodes = _array(artifact, "nodes", np.int64, (plan.num_egos,), mmap=False)
+        if (
+            np.unique(nodes).size != nodes.size
+            or (nodes < 0).any()
+            or (nodes >= plan.num_nodes).any()
         ):
-            array = artifact.array(name)
-            if array.shape != shape or array.dtype != dtype:
-                raise ArtifactError(
-                    f"{Path(path) / name}: holds {array.dtype} {array.shape}, "
-                    f"expected {np.dtype(dtype)} {shape}; build the tokens again"
-                )
-            arrays.append(np.asarray(array))
-        shards.append(Shard(place, *arrays))
-    nodes = artifact.array("nodes", mmap=False) if "nodes" in artifact.names else None
-    if nodes is not None and (nodes.dtype != np.int64 or nodes.shape != (plan.num_egos,)):
-        raise ArtifactError(f"{Path(path)}: nodes does not list {plan.num_egos} nodes; build again")
+            raise ArtifactError(
+                f"{_file(path, 'nodes')}: holds repeated nodes or some that are not among the "
+                f"{plan.num_nodes} of the graph; build the tokens again"
+            )
     return plan, shards, nodes
+
+
+def _array(
+    artifact: Artifact, name: str, dtype: type, shape: tuple[int, ...], *, mmap: bool = True
+) -> NDArray[Any]:
+    array = artifact.array(name, mmap=mmap)
+    if array.shape != shape or array.dtype != dtype:
+        raise ArtifactError(
+            f"{_file(artifact.path, name)}: holds {array.dtype} {array.shape}, "
+            f"expected {np.dtype(dtype)} {shape}; build the tokens again"
+        )
+    return array
+
+
+def _file(path: "str | PathLike[str]", name: str) -> Path:
+    return Path(path) / (name + SUFFIX)
 
 
 def gather(plan: Plan, shards: list[Shard], at: NDArray[np.int64]) -> PackedRows:
@@ -207,16 +259,30 @@ def gather(plan: Plan, shards: list[Shard], at: NDArray[np.int64]) -> PackedRows
     spd = np.empty((len(at), plan.stored_pairs), np.uint8)
     parts = np.empty((len(at), 2), np.uint16)
     where = at // plan.shard_rows
-    for number in np.unique(where):
-        picked = np.flatnonzero(where == number)
+    order = np.argsort(where, kind="stable")
+    numbers, firsts = np.unique(where[order], return_index=True)
+    for number, picked in zip(numbers, np.split(order, firsts[1:]), strict=len(at) > 0):
         within = at[picked] - number * plan.shard_rows
         shard = shards[number]
-        ids[picked] = shard.ids[within]
+        found = shard.ids[within]
+        check_ids(found, plan, shard)
+        ids[picked] = found
         spd[picked] = shard.spd[within]
         parts[picked] = shard.parts[within]
     if plan.bits == 4:
         spd = from_nibbles(spd, plan.spec.num_pairs(plan.directed))
     return PackedRows(ids, spd, parts)
+
+
+def check_ids(ids: NDArray[np.int32], plan: Plan, shard: Shard) -> None:
+    """Refuses ids that no node of the graph has, before anyone looks up features with them."""
+    if ids.size and (ids.min() < PADDING or ids.max() >= plan.num_nodes):
+        name = shard.place.names[0]
+        where = name if shard.folder is None else _file(shard.folder, name)
+        raise ArtifactError(
+            f"{where} is damaged: expected ids from {PADDING} to {plan.num_nodes - 1}, found "
+            f"{ids.min()} to {ids.max()}; restore it from a copy or build the tokens again"
+        )
 
 
 def to_nibbles(distances: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -243,29 +309,32 @@ def from_nibbles(stored: NDArray[np.uint8], num_pairs: int) -> NDArray[np.uint8]
 def _plan_of(artifact: Artifact) -> Plan:
     params = artifact.params
     try:
+        for name in ("num_nodes", "num_egos"):
+            whole_number(name, params[name], 0, _MOST_NODES)
+        whole_number("shard_rows", params["shard_rows"], 1, _MOST_NODES * _MOST_COPIES)
+        _check_type("directed", params["directed"], bool)
+        _check_type("labels_fingerprint", params["labels_fingerprint"], str)
+        if params["nodes_fingerprint"] is not None:
+            _check_type("nodes_fingerprint", params["nodes_fingerprint"], str)
+        elif params["num_egos"] != params["num_nodes"]:
+            raise ValueError(f"{params['num_egos']} of {params['num_nodes']} nodes without a list")
         plan = Plan(
             spec=TokenSpec.from_dict(params),
             graph_fingerprint=artifact.fingerprint,
-            **{
-                name: params[name]
-                for name in (
-                    "copies",
-                    "bits",
-                    "directed",
-                    "num_nodes",
-                    "num_egos",
-                    "shard_rows",
-                    "labels_fingerprint",
-                )
-            },
+            **{name: params[name] for name in _PLAN_PARAMS},
         )
+        found = sum(name.startswith("ids-") for name in artifact.names)
+        if found != plan.num_shards:
+            raise ValueError(f"{plan.num_shards} shards expected, {found} there")
     except (KeyError, TypeError, ValueError) as error:
+        said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ArtifactError(
-            f"{artifact.path}: settings are not those of tokens ({error})"
+            f"{artifact.path / MANIFEST}: settings are not those of tokens ({said}); build the "
+            "tokens again"
         ) from error
-    counts = (plan.num_nodes, plan.num_egos, plan.shard_rows)
-    if any(isinstance(count, bool) or not isinstance(count, int) or count < 0 for count in counts):
-        raise ArtifactError(f"{artifact.path}: sizes {counts} are not numbers; build again")
-    if plan.shard_rows == 0 or plan.num_egos > plan.num_nodes:
-        raise ArtifactError(f"{artifact.path}: sizes {counts} do not fit together; build again")
     return plan
+
+
+def _check_type(name: str, value: Any, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise ValueError(f"{name} = {value!r} is not a {wanted.__name__}")

@@ -1,0 +1,155 @@
+"""Tokens for PyTorch Geometric: a transform that adds them to a `Data`.
+
+This module needs torch and torch_geometric (``pip install 'dhilgt[pyg]'``); the rest of the
+package does not, and does not import it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dhilgt import validate
+from dhilgt.errors import GraphError
+from dhilgt.graph import Graph
+from dhilgt.labels import HubLabels
+from dhilgt.token_sampler import TokenSampler
+from dhilgt.token_spec import TokenSpec, whole_number
+
+try:
+    import torch
+    from torch_geometric.data.datapipes import functional_transform
+    from torch_geometric.transforms import BaseTransform
+except ImportError as error:
+    raise ImportError(
+        f"dhilgt.pyg needs torch and torch_geometric ({error}); install them with "
+        "pip install 'dhilgt[pyg]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+_MOST_COPIES = 1 << 20
+
+
+@functional_transform("add_hub_tokens")
+class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
+    """Adds a row of tokens to every node of a `Data` (functional name: ``add_hub_tokens``).
+
+    The result has
+
+    - ``token_ids``, [N, size] int64: the node itself, then hubs, holders and padding (-1). PyTorch
+      takes int64 wherever it takes an index, so ``data.x[data.token_ids]`` works as it is; mask
+      the padding first or clamp it.
+    - ``token_spd``, [N, size, size] uint8: distances of all pairs, row = source: 0 to 253 exact,
+      254 far, 255 no path or padding. With ``packed=True`` it is [N, pairs] instead; see
+      `dhilgt.PackedRows`.
+
+    With ``copies`` above 1 a dimension follows the first: [N, copies, size] and so on. The same
+    graph and settings give the same rows as `Tokens` and `TokenSampler` do. Everything is kept in
+    the `Data`, about 1.3 kB a node at size 32, 0.75 kB packed: for graphs where that is too much
+    store `Tokens` on disk, or draw rows per batch with a `TokenSampler`.
+
+    The transform suits one graph whose nodes stay together. `token_ids` are indices into that
+    graph: subgraph samplers do not renumber them. When graphs are put into a `Batch` they do not
+    shift either.
+
+    Args:
+        size: Slots of a row, the node's own included.
+        num_out: Hubs to draw; half of the slots when None.
+        num_in: Holders to draw; the rest when None.
+        out_exponent: A hub at distance d has weight d ** out_exponent.
+        in_exponent: A holder at distance d has weight d ** in_exponent.
+        copies: Rows to draw per node.
+        seed: Key of all draws.
+        spill: Give slots that one side cannot use to the other.
+        fill: "neighbors" gives slots still free to neighbours not drawn.
+        directed: Keep the direction of the edges; otherwise missing reverse edges are added.
+        threads: Threads to use; None for every core.
+        packed: Keep distances packed, which halves them.
+        weights: A `Data` with an `edge_weight` other than ones is refused, since distances count
+            edges; "ignore" counts every edge as one hop.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+        >>> data = AddHubTokens(size=4)(Data(edge_index=edge_index, num_nodes=4))
+        >>> data.token_ids[3].tolist(), data.token_spd[3, 0].tolist()
+        ([3, 2, 1, -1], [0, 1, 2, 255])
+    """
+
+    def __init__(
+        self,
+        size: int = 32,
+        num_out: int | None = None,
+        num_in: int | None = None,
+        out_exponent: float = -1.0,
+        in_exponent: float = -1.0,
+        *,
+        copies: int = 1,
+        seed: int = 0,
+        spill: bool = False,
+        fill: str | None = None,
+        directed: bool = False,
+        threads: int | None = None,
+        packed: bool = False,
+        weights: str | None = None,
+    ) -> None:
+        self.spec = TokenSpec(
+            size=size,
+            num_out=num_out,
+            num_in=num_in,
+            out_exponent=out_exponent,
+            in_exponent=in_exponent,
+            seed=seed,
+            spill=spill,
+            fill=fill,
+        )
+        self.copies = whole_number("copies", copies, 1, _MOST_COPIES)
+        validate.num_threads(threads)  # refused here rather than in the middle of a pipeline
+        self.directed = directed
+        self.threads = threads
+        self.packed = packed
+        self.weights = weights
+
+    def forward(self, data: "Data") -> "Data":
+        """Gives the data with ``token_ids`` and ``token_spd``.
+
+        Args:
+            data: One graph with an `edge_index`. Loops and repeated edges count for nothing.
+
+        Raises:
+            GraphError: If there is no `edge_index`, no node, or an edge to a node that is none.
+        """
+        labels = HubLabels.build(self._graph(data), threads=self.threads, progress=False)
+        sampler = TokenSampler(labels, threads=self.threads, progress=False, **self.spec.to_dict())
+        nodes = np.arange(labels.num_nodes)
+        rows: list[tuple[Any, Any]] = []
+        for copy in range(self.copies):
+            made = sampler.packed_rows(nodes, copy) if self.packed else sampler.rows(nodes, copy)
+            rows.append((torch.from_numpy(made.ids).long(), torch.from_numpy(made.spd)))
+        if self.copies == 1:
+            data.token_ids, data.token_spd = rows[0]
+        else:
+            data.token_ids = torch.stack([ids for ids, _ in rows], dim=1)
+            data.token_spd = torch.stack([spd for _, spd in rows], dim=1)
+        return data
+
+    def _graph(self, data: "Data") -> Graph:
+        edges = getattr(data, "edge_index", None)
+        if edges is None or hasattr(data, "edge_types"):
+            raise GraphError(
+                f"{type(data).__name__} has no edge_index; pass a torch_geometric.data.Data "
+                "(for heterogeneous data its to_homogeneous())"
+            )
+        validate.weights(getattr(data, "edge_weight", None), self.weights, "edge_weight")
+        # Only the structure is looked at: features, classes and masks may be of any kind here.
+        return Graph.from_edge_index(
+            edges, data.num_nodes, directed=self.directed, threads=self.threads
+        )
+
+    def __repr__(self) -> str:
+        copies = f", copies={self.copies}" if self.copies > 1 else ""
+        return (
+            f"{type(self).__name__}(size={self.spec.size}, num_out={self.spec.num_out}, "
+            f"num_in={self.spec.num_in}{copies})"
+        )
