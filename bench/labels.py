@@ -69,7 +69,9 @@ def against_networkit(name: str) -> dict[str, Any]:
     labels = build(graph, 1)
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, graph.num_nodes, (200, 2))
-    agree = all(int(peer.query(int(u), int(v))) == labels.distance(int(u), int(v)) for u, v in pairs)
+    agree = all(
+        int(peer.query(int(u), int(v))) == labels.distance(int(u), int(v)) for u, v in pairs
+    )
     return {
         "measure": "against networkit",
         "graph": shown,
@@ -157,9 +159,7 @@ def draw_growth(points: list[dict[str, Any]], path: Path) -> None:
         values = [point[key] * scale for point in points]
         axis.loglog(edges, values, "o-")
         axis.set(xlabel="edges (both directions)", title=title)
-        axis.text(
-            0.05, 0.9, f"exponent {exponent(edges, values):.2f}", transform=axis.transAxes
-        )
+        axis.text(0.05, 0.9, f"exponent {exponent(edges, values):.2f}", transform=axis.transAxes)
         axis.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
 
@@ -223,7 +223,9 @@ def main() -> None:
         )
     )
     figures = measured("disk_and_queries", "ogbn-arxiv", threads)
-    rows.append((f"{figures['graph']}: on disk", "1.6 B", f"{figures['bytes_per_entry']:.2f} B an entry"))
+    rows.append(
+        (f"{figures['graph']}: on disk", "1.6 B", f"{figures['bytes_per_entry']:.2f} B an entry")
+    )
     rows.append(
         (
             f"{figures['graph']}: a million random distances",

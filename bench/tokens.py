@@ -15,17 +15,11 @@ import numpy as np
 from bench import graphs
 from bench.labels import build, table
 from bench.measure import Results, exponent, in_process, peak_memory, seconds
-from dhilgt import HubLabels, Tokens, TokenSampler, generate
+from dhilgt import HubLabels, Tokens, TokenSampler, _native, generate
 
 GROWTH_NODES = (50_000, 100_000, 200_000, 400_000, 1_000_000)
 GROWTH_DEGREE = 10
 MERGED_ROWS = 300
-
-
-def merge_distance(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
-    """One pair by merging two labels: the textbook query, for the peer that is timed natively."""
-    _, at, to = np.intersect1d(left[0], right[0], return_indices=True)
-    return int((left[1][at] + right[1][to]).min()) if len(at) else 255
 
 
 def rows(name: str, threads: int) -> dict[str, Any]:
@@ -37,7 +31,7 @@ def rows(name: str, threads: int) -> dict[str, Any]:
     n = graph.num_nodes
     sampling = seconds(lambda: sampler.ids(everyone), 3) / n
     whole = seconds(lambda: sampler.packed_rows(everyone), 3) / n
-    # The peer: every pair of a row asked one by one of the same labels, by the native query.
+    # The peer: every pair of a row by merging its two labels, natively, on as many threads.
     some = np.random.default_rng(0).choice(n, MERGED_ROWS, replace=False)
     ids = sampler.ids(some)
     sources, targets = [], []
@@ -47,8 +41,9 @@ def rows(name: str, threads: int) -> dict[str, Any]:
         sources.append(real[first])
         targets.append(real[second])
     left, right = np.concatenate(sources), np.concatenate(targets)
-    order = np.random.default_rng(1).permutation(len(left))  # no source spread once for its row
-    by_pairs = labels_merge_seconds(labels, left[order], right[order], threads) / MERGED_ROWS
+    left_ranks, right_ranks = labels.ranks[left], labels.ranks[right]
+    index = _native.MergeIndex(labels.native)
+    by_pairs = seconds(lambda: index.pairs(left_ranks, right_ranks, threads), 3) / MERGED_ROWS
     return {
         "measure": "rows",
         "graph": shown,
@@ -60,16 +55,6 @@ def rows(name: str, threads: int) -> dict[str, Any]:
         "ratio": by_pairs / whole,
         "mean_members": float((ids >= 0).sum(1).mean()),
     }
-
-
-def labels_merge_seconds(
-    labels: HubLabels, sources: np.ndarray, targets: np.ndarray, threads: int
-) -> float:
-    """Times per-pair merge queries of two labels, natively."""
-    ranks = labels.ranks
-    return seconds(
-        lambda: labels.native.merge_pairs(ranks[sources], ranks[targets], threads), 3
-    )
 
 
 def whole_way(name: str, threads: int) -> dict[str, Any]:
@@ -179,7 +164,11 @@ def main() -> None:
     times = [float(point["seconds"]) for point in points]
     shown = made["graph"]
     lines = [
-        (f"{shown}: sampling + all distances, {threads} threads", "12 µs", f"{made['us_row']:.1f} µs a token"),
+        (
+            f"{shown}: sampling + all distances, {threads} threads",
+            "12 µs",
+            f"{made['us_row']:.1f} µs a token",
+        ),
         (
             f"{shown}: against per-pair merge queries",
             "20 x",

@@ -15,6 +15,7 @@
 #include "label_pack.h"
 #include "native_labels.h"
 #include "query.h"
+#include "query_merge.h"
 #include "ranked_graph.h"
 #include "simd.h"
 
@@ -227,6 +228,29 @@ nb::object pairs(NativeLabels& labels, const Nodes& sources, const Nodes& target
   return nb::make_tuple(to_numpy(std::move(distances)), to_numpy(std::move(hubs)));
 }
 
+// Distances by the textbook merge of two labels, for benchmarks and as an oracle.
+nb::object merged_pairs(const MergeIndex& index, Node num_nodes, const Nodes& left, const Nodes& right,
+                        unsigned threads) {
+  const std::span<const Node> from = checked_nodes(left, num_nodes, "left");
+  const std::span<const Node> to = checked_nodes(right, num_nodes, "right");
+  if (from.size() != to.size()) throw std::invalid_argument("left and right differ in length");
+  std::vector<Distance> distances(from.size());
+  Control control;
+  run_polled(control, nb::none(), [&] {
+    index.answer(from, to, distances, std::max(1u, threads), control);
+  });
+  return nb::cast(to_numpy(std::move(distances)));
+}
+
+struct NativeMergeIndex {
+  explicit NativeMergeIndex(const NativeLabels& labels)
+      : num_nodes(labels.num_nodes()), index(labels.in_memory(0)) {
+    if (labels.directed()) throw std::invalid_argument("the merge index is for undirected graphs");
+  }
+  Node num_nodes;
+  MergeIndex index;
+};
+
 nb::object matrix(NativeLabels& labels, const Nodes& nodes, unsigned threads, nb::object progress) {
   const std::span<const Node> wanted = checked_nodes(nodes, labels.num_nodes(), "nodes");
   std::vector<Distance> distances(wanted.size() * wanted.size());
@@ -341,6 +365,14 @@ void bind_labels(nb::module_& module) {
              nb::arg("first"), nb::arg("last"), nb::arg("max_bytes"), nb::arg("progress").none());
   module.def("labels_from_packed", &from_packed, nb::arg("directed"), nb::arg("num_nodes"),
              nb::arg("arrays"), nb::rv_policy::take_ownership);
+
+  nb::class_<NativeMergeIndex>(module, "MergeIndex")
+      .def(nb::init<const NativeLabels&>(), nb::arg("labels"))
+      .def("pairs",
+           [](const NativeMergeIndex& self, const Nodes& left, const Nodes& right, unsigned threads) {
+             return merged_pairs(self.index, self.num_nodes, left, right, threads);
+           },
+           nb::arg("left").noconvert(), nb::arg("right").noconvert(), nb::arg("threads"));
 
   nb::class_<NativeLabels>(module, "Labels")
       .def_prop_ro("num_nodes", &NativeLabels::num_nodes)

@@ -11,7 +11,7 @@
 namespace dhilgt {
 namespace {
 
-// A search this deep floods the graph level by level; the tail, which follows only what changes, wins.
+// A search deeper than this costs too much level by level; Algorithm 1 takes over.
 constexpr Distance kMaxPlaneLevels = 64;
 constexpr Node kMaxTopHubs = 65024;  // top hubs are two bytes; a multiple of the block
 constexpr Distance kMaxTopDistance = 65535;  // and so are their distances
@@ -131,27 +131,25 @@ Labels build_automatic(const RankedGraph& graph, const BuildOptions& options, Co
   const Node most = std::min(options.plane_hubs, n);
   if (graph.num_arcs() == 0 || workers == 0 || most == 0) return tail_only(graph, options.threads, control);
   const bool planned = options.plane_hubs == kPlanHubs;
+  const Distance max_levels = planned ? kMaxPlaneLevels : most == n ? kUnreachable : kMaxTopDistance;
   const Node batch = std::clamp(workers, 4u, kMaxTopHubs / kPlaneHubs) * kPlaneHubs;
   {
     PlaneStage stage(graph, workers, control);
+    bool shallow = true;
     while (stage.num_hubs() < most) {
       Node last = std::min(most, stage.num_hubs() + batch);
       if (last < n) last = std::min(last, kMaxTopHubs);
       if (last == stage.num_hubs()) break;
-      if (!stage.run(last, planned ? kMaxPlaneLevels : most == n ? kUnreachable : kMaxTopDistance)) break;
-      if (stage.num_hubs() == n) return finish_all_planes(graph, stage, options.threads, control);
-      if (stage.num_hubs() == most || (planned && stage.tail_is_cheaper())) {
-        return finish_with_tail(graph, stage, options.threads, control);
-      }
+      shallow = stage.run(last, max_levels);
+      if (!shallow || (planned && stage.tail_is_cheaper())) break;
     }
-    bool complete = true;
-    for (const SideBlocks& side : stage.sides()) {
-      for (const PlaneBlock& block : side.blocks) complete &= block.complete;
-    }
-    if (complete) return finish_with_tail(graph, stage, options.threads, control);
+    if (shallow && stage.num_hubs() == n) return finish_all_planes(graph, stage, options.threads, control);
+    if (shallow) return finish_with_tail(graph, stage, options.threads, control);
   }
+  // Long paths: a search from one hub touches few nodes a level, and going hub by hub reads each
+  // label once per hub instead of once per level.
   control.entries.store(0);
-  return tail_only(graph, options.threads, control);
+  return label_by_pll(graph, control);
 }
 
 Labels build_planes(const RankedGraph& graph, unsigned threads, Control& control) {

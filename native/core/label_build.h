@@ -10,7 +10,7 @@
 namespace dhilgt {
 
 enum class Algorithm {
-  automatic,  // planes for the best hubs while they pay, then the tail
+  automatic,  // planes for the best hubs while they pay, then the tail; pll if paths are long
   pll,        // Algorithm 1
   planes,     // bit planes for all hubs
   psl,        // level-synchronous propagation for all hubs

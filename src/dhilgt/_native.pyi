@@ -149,3 +149,9 @@ class Tokens:
 def unpack_distances(
     ids: NDArray[np.int32], packed: NDArray[np.uint8], size: int, directed: bool, threads: int
 ) -> NDArray[np.uint8]: ...
+
+class MergeIndex:
+    def __init__(self, labels: Labels) -> None: ...
+    def pairs(
+        self, left: NDArray[np.uint32], right: NDArray[np.uint32], threads: int
+    ) -> NDArray[np.uint32]: ...
