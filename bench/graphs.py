@@ -1,4 +1,4 @@
-"""The graphs benchmarks run on: real ones where their files are at hand, generated ones otherwise."""
+"""The graphs benchmarks run on: real ones where the files are at hand, else generated ones."""
 
 import os
 from collections.abc import Callable

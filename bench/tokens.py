@@ -196,7 +196,7 @@ def main() -> None:
     for point in points:
         lines.append(
             (
-                f"  {point['nodes']:,} nodes, {point['entries'] / point['nodes']:.0f} entries a node",
+                f"  {point['nodes']:,} nodes, {point['entries'] // point['nodes']} entries a node",
                 "",
                 f"{point['seconds']:.2f} s, {point['peak_bytes'] / 1e6:.0f} MB beyond labels of "
                 f"{point['label_bytes'] / 1e6:.0f} MB",

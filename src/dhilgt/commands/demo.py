@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from dhilgt.commands import label, searches, shell
+from dhilgt.commands import tokens as tokens_command
 from dhilgt.errors import DhilgtError
 from dhilgt.generate import generate
 from dhilgt.graph import Graph
@@ -20,6 +21,8 @@ from dhilgt.labels import HubLabels
 from dhilgt.memory import format_bytes
 from dhilgt.store import Artifact
 from dhilgt.store_target import Target
+from dhilgt.token_stats import token_stats
+from dhilgt.tokens import Tokens
 
 _AVERAGE_DEGREE = 10
 _SOURCES = 5
@@ -40,6 +43,11 @@ class Demo:
         """Where the labels are kept."""
         return self.folder / "labels"
 
+    @property
+    def tokens_path(self) -> Path:
+        """Where the tokens are kept."""
+        return self.folder / "tokens"
+
     def the_graph(self) -> Graph:
         """Gives the graph, which the first step makes."""
         assert self.graph is not None
@@ -58,14 +66,15 @@ def run(
     nodes: Annotated[int, typer.Option(min=500, help="Nodes of the generated graph.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Which graph is generated.")] = 0,
 ) -> None:
-    """Show everything on a generated graph: labels, distances, files.
+    """Show everything on a generated graph: labels, distances, tokens, files.
 
     \b
     Example:
       dhilgt demo
     """  # noqa: D301 - \b keeps the example's lines apart
     demo = Demo(output, nodes, seed)
-    Target(demo.labels_path, overwrite=True, keep=False).abandon()
+    for path in (demo.labels_path, demo.tokens_path):
+        Target(path, overwrite=True, keep=False).abandon()
     started = time.perf_counter()
     for number, (title, step) in enumerate(STEPS, start=1):
         typer.echo(f"{'' if number == 1 else chr(10)}{number}. {title}")
@@ -74,6 +83,7 @@ def run(
     two = demo.the_labels().ids.ids_of(np.array([0, nodes // 2])).tolist()
     typer.echo(f"  dhilgt query {demo.labels_path} {two[0]} {two[1]} --witness")
     typer.echo(f"  dhilgt inspect {demo.labels_path}")
+    typer.echo(f"  dhilgt inspect {demo.tokens_path}")
 
 
 # ---- the steps ---------------------------------------------------------------------------------
@@ -142,9 +152,28 @@ def _load_labels(demo: Demo) -> None:
     typer.echo(f"{demo.labels_path} ({size}): checksums right, 10,000 answers the same")
 
 
+def _build_tokens(demo: Demo) -> None:
+    labels = demo.the_labels()
+    started = time.perf_counter()
+    tokens = Tokens.build(labels, path=demo.tokens_path, overwrite=True)
+    taken = time.perf_counter() - started
+    shell.print_table(
+        tokens_command.summary_rows(tokens_command.summary(tokens, demo.tokens_path, taken))
+    )
+    for line in str(token_stats(tokens)).splitlines()[1:]:
+        typer.echo(line)
+    ids, spd = tokens.rows([0])
+    members = ids[0][ids[0] >= 0]
+    exact = labels.distance_matrix(labels.ids.ids_of(members.astype(np.int64)))
+    if not np.array_equal(exact, spd[0, : len(members), : len(members)]):
+        raise DhilgtError(f"the row of node 0 in {demo.tokens_path} has wrong distances")
+    typer.echo(f"the row of node 0: {members.tolist()}, all {len(members) ** 2} distances right")
+
+
 STEPS: list[tuple[str, Callable[[Demo], None]]] = [
     ("A graph with hubs, communities and classes", _make_graph),
     ("Its hub labels", _build_labels),
     ("Distances, checked live against breadth-first search", _ask_distances),
     ("Saved and loaded", _load_labels),
+    ("A token of 32 nodes for each node, with all distances inside", _build_tokens),
 ]

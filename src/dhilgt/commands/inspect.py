@@ -13,12 +13,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from dhilgt import labels_store
+from dhilgt import labels_store, tokens_store
 from dhilgt.commands import shell
 from dhilgt.labels import HubLabels
 from dhilgt.memory import format_bytes
 from dhilgt.progress import progress_bar
 from dhilgt.store import Artifact
+from dhilgt.token_stats import token_stats
+from dhilgt.tokens import Tokens
 
 _NODES_TO_LOOK_AT = 200_000  # labels are decoded one by one; more would keep a person waiting
 _MOST_BARS = 40
@@ -168,6 +170,54 @@ def _histogram_lines(histogram: list[int]) -> list[str]:
     return [*shell.bars(shown), f"{_MOST_BARS} and more: {rest:,}"]
 
 
+# ---- tokens ------------------------------------------------------------------------------------
+
+
+def _describe_tokens(artifact: Artifact) -> Report:
+    tokens = Tokens.load(artifact.path)
+    stats = token_stats(tokens)
+    settings = {
+        **tokens.spec.to_dict(),
+        "copies": tokens.copies,
+        "bits": tokens.bits,
+        "directed": tokens.directed,
+    }
+    facts = {
+        **stats.to_dict(),
+        "settings": settings,
+        "labels_fingerprint": tokens.labels_fingerprint,
+        "bytes_per_row": artifact.nbytes / max(1, stats.rows),
+    }
+    parts = [
+        (
+            name,
+            f"{part.mean:.1f} a row ({part.least} to {part.most}), covering {part.covered:,} nodes",
+        )
+        for name, part in (("hubs", stats.hubs), ("holders", stats.holders))
+    ]
+    rows = [
+        ("labels", tokens.labels_fingerprint),
+        (
+            "rows",
+            f"{stats.rows:,}: {stats.num_egos:,} of {stats.num_nodes:,} nodes, {stats.copies} each",
+        ),
+        ("settings", ", ".join(f"{name} {value}" for name, value in settings.items())),
+        ("slots", f"{stats.size} a row, {stats.fill_rate:.1%} filled, {stats.padding:.1%} padding"),
+        *parts,
+        (
+            "on disk",
+            f"{format_bytes(artifact.nbytes)} ({facts['bytes_per_row']:.0f} bytes per row)",
+        ),
+    ]
+    if stats.neighbors:
+        rows.append(("filler", f"{stats.neighbors:.1f} neighbours a row"))
+    lines = ["", "pairs by distance", *_histogram_lines(list(stats.distances))]
+    lines += [f"far: {stats.far:,} pairs"] if stats.far else []
+    lines += [f"no path: {stats.unreachable:,} pairs"] if stats.unreachable else []
+    return Report(facts, rows, lines)
+
+
 KINDS: dict[str, Callable[[Artifact], Report]] = {
     labels_store.KIND: _describe_labels,
+    tokens_store.KIND: _describe_tokens,
 }

@@ -32,6 +32,10 @@ _WORDS = (
     (r"(?<![\w-])nodes=(?=\W|$)", "--nodes"),
     (r"\bmax_memory\b", "--max-memory"),
     (r"\bpreflight=False\b", "--no-preflight"),
+    (
+        r"\b(num_out|num_in|out_exponent|in_exponent)\b",
+        lambda found: "--" + found[0].replace("_", "-"),
+    ),
     (r" \(overwrite=True\)", ""),
 )
 
@@ -51,8 +55,8 @@ def guarded(run: Callable[_P, None]) -> Callable[_P, None]:
             with _notes():
                 run(*args, **kwargs)
             sys.stdout.flush()
-        except KeyboardInterrupt:
-            _fail("interrupted; nothing was left half written", INTERRUPTED)
+        except KeyboardInterrupt as stop:
+            _fail(str(stop) or "interrupted; nothing was left half written", INTERRUPTED)
         except BrokenPipeError:
             # Whoever read our output has enough of it. The interpreter flushes once more at exit.
             with contextlib.suppress(OSError, ValueError):
