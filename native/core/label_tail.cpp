@@ -58,9 +58,12 @@ struct Side {
   std::uint64_t num_settled = 0;  // entries
   std::uint64_t num_chained = 0;
   // entries of the level before, what the next level is made from
-  Buffer<const Node*> fresh_hubs;
-  Buffer<std::uint32_t> fresh_count;
-  Buffer<Node> fresh_nodes;  // those with fresh_count > 0
+  struct Fresh {
+    const Node* hubs;
+    std::uint32_t count;
+  };
+  Buffer<Fresh> fresh;       // per tail node
+  Buffer<Node> fresh_nodes;  // those with any
 
   Side(const Adjacency& pull_arcs, const Adjacency& push_arcs, TopLabels top_labels, Node tail_nodes,
        Control& control)
@@ -71,13 +74,11 @@ struct Side {
         chains(&control),
         first_chained(&control),
         last_chained(&control),
-        fresh_hubs(&control),
-        fresh_count(&control),
+        fresh(&control),
         fresh_nodes(&control) {
     first_chained.assign(tail_nodes, kNone);
     last_chained.assign(tail_nodes, kNone);
-    fresh_hubs.assign(tail_nodes, nullptr);
-    fresh_count.assign(tail_nodes, 0);
+    fresh.assign(tail_nodes, {nullptr, 0});
   }
 
   // Calls visit(segment) for what hangs in the node's chain.
@@ -157,28 +158,24 @@ class Examiner {
 
   // New hubs of `node` at `depth`; the result is valid until the next call.
   std::span<const Node> find(Node node, Distance depth, const Side& side, const Side& opposite) {
+    collect_offers(node, side);
+    if (offers_.empty()) return {};
+    mark_label(node, side, [](Distance distance) { return static_cast<Mark>(distance); });
     candidates_.resize(0);
-    bool spread = false;
-    for (const Node neighbour : tail_of(side.pull.of(node))) {
-      const std::uint32_t count = side.fresh_count[neighbour - first_hub_];
-      if (count == 0) continue;
-      const Node* hubs = side.fresh_hubs[neighbour - first_hub_];
-      if (hubs[0] >= node) continue;
-      if (!spread) {
-        mark_label(node, side, [](Distance distance) { return static_cast<Mark>(distance); });
-        spread = true;
-      }
-      for (std::uint32_t i = 0; i < count && hubs[i] < node; ++i) {
-        if (marks_[hubs[i]] == kFar) {
-          marks_[hubs[i]] = kCandidate;
-          candidates_.push_back(hubs[i]);
+    for (const Side::Fresh& offer : offers_) {
+      for (std::uint32_t i = 0; i < offer.count && offer.hubs[i] < node; ++i) {
+        const Node hub = offer.hubs[i];
+        if (marks_[hub] == kFar) {
+          marks_[hub] = kCandidate;
+          candidates_.push_back(hub);
+          prefetch_place(hub, opposite);
         }
       }
     }
-    if (!spread) return {};
+    const std::size_t first = std::min(kAhead, candidates_.size());
+    for (std::size_t i = 0; i < first; ++i) prefetch_label(candidates_[i], opposite);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      if (i + 2 * kAhead < candidates_.size()) prefetch_place(candidates_[i + 2 * kAhead], opposite);
       if (i + kAhead < candidates_.size()) prefetch_label(candidates_[i + kAhead], opposite);
       const Node hub = candidates_[i];
       const bool covered = is_covered(hub, depth, opposite);
@@ -192,7 +189,22 @@ class Examiner {
   }
 
  private:
-  static constexpr std::size_t kAhead = 4;
+  static constexpr std::size_t kAhead = 6;
+
+  // What the neighbours found in the level before. All of it lies far apart in memory, so each step of
+  // the way is asked for before the first one is used.
+  void collect_offers(Node node, const Side& side) {
+    const std::span<const Node> neighbours = tail_of(side.pull.of(node));
+    for (const Node neighbour : neighbours) __builtin_prefetch(&side.fresh[neighbour - first_hub_]);
+    offers_.clear();
+    for (const Node neighbour : neighbours) {
+      const Side::Fresh& offer = side.fresh[neighbour - first_hub_];
+      if (offer.count == 0) continue;
+      __builtin_prefetch(offer.hubs);
+      offers_.push_back(offer);
+    }
+    std::erase_if(offers_, [&](const Side::Fresh& offer) { return offer.hubs[0] >= node; });
+  }
 
   std::span<const Node> tail_of(std::span<const Node> neighbours) const {
     const auto from = std::lower_bound(neighbours.begin(), neighbours.end(), first_hub_);
@@ -225,7 +237,8 @@ class Examiner {
     return covered;
   }
 
-  // A label is two jumps away: first where it lies, some candidates later its first lines.
+  // A label is two jumps away: where it lies is asked for when a candidate shows up, its first lines
+  // some candidates before it is read.
   void prefetch_place(Node hub, const Side& opposite) const {
     if (first_hub_ > 0) opposite.top.prefetch_place(hub);
     opposite.settled.prefetch_place(hub - first_hub_);
@@ -237,6 +250,7 @@ class Examiner {
 
   Node first_hub_;
   Buffer<Mark> marks_;  // distance from the node, by hub
+  std::vector<Side::Fresh> offers_;
   Buffer<Node> candidates_;
 };
 
@@ -338,7 +352,7 @@ class TailBuilder {
       }
       for (std::size_t s = 0; s < sides_.size(); ++s) {
         Side& side = sides_[s];
-        for (const Node node : side.fresh_nodes) side.fresh_count[node - first_hub_] = 0;
+        for (const Node node : side.fresh_nodes) side.fresh[node - first_hub_].count = 0;
         side.fresh_nodes.resize(0);
         for (const Found& item : found[s]) publish(side, item, depth);
         found[s].clear();
@@ -353,7 +367,7 @@ class TailBuilder {
     receivers_.resize(0);
     ++stamp_now_;
     for (const Node node : side.fresh_nodes) {
-      const Node best_hub = side.fresh_hubs[node - first_hub_][0];
+      const Node best_hub = side.fresh[node - first_hub_].hubs[0];
       const std::span<const Node> takers = side.push.of(node);
       for (std::size_t i = takers.size(); i-- > 0 && takers[i] > best_hub;) {
         std::uint32_t& stamp = stamp_[takers[i] - first_hub_];
@@ -400,8 +414,7 @@ class TailBuilder {
     }
     side.last_chained[at] = index;
     side.num_chained += item.count;
-    side.fresh_hubs[at] = item.hubs;
-    side.fresh_count[at] = item.count;
+    side.fresh[at] = {item.hubs, item.count};
     side.fresh_nodes.push_back(item.node);
   }
 
