@@ -206,7 +206,8 @@ def main() -> None:
                 f"{figures['graph']}: {threads} threads against pll",
                 f"{aim} x" if aim else "",
                 f"{figures['ratio']:.1f} x ({figures['seconds_pll']:.2f} s / "
-                f"{figures['seconds']:.3f} s), {figures['entries'] / figures['nodes']:.1f} entries a node",
+                f"{figures['seconds']:.3f} s), "
+                f"{figures['entries'] / figures['nodes']:.1f} entries a node",
             )
         )
     figures = measured("against_networkit", "tolokers")

@@ -34,6 +34,13 @@ using TokenMemberFunction = void (*)(const TokenLabel& label, std::uint32_t memb
                                      std::uint8_t* row);
 inline constexpr std::uint32_t kNoColumn = 0xFFFFFFFFu;
 
-TokenMemberFunction token_member_function();
+// Unsets every touched cell, for the next row.
+using TokenClearFunction = void (*)(TokenTable& table);
+
+struct TokenKernel {
+  TokenMemberFunction member;
+  TokenClearFunction clear;
+};
+TokenKernel token_kernel();  // of the SIMD level in use
 
 }  // namespace dhilgt

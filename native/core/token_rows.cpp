@@ -13,24 +13,27 @@ namespace dhilgt {
 #if defined(__x86_64__)
 namespace avx512 {
 void token_member(const TokenLabel&, std::uint32_t, TokenTable&, std::uint8_t*);
+void token_clear(TokenTable&);
 }
 namespace avx2 {
 void token_member(const TokenLabel&, std::uint32_t, TokenTable&, std::uint8_t*);
+void token_clear(TokenTable&);
 }
 #endif
 namespace portable {
 void token_member(const TokenLabel&, std::uint32_t, TokenTable&, std::uint8_t*);
+void token_clear(TokenTable&);
 }
 
-TokenMemberFunction token_member_function() {
+TokenKernel token_kernel() {
 #if defined(__x86_64__)
   switch (simd_level()) {
-    case Simd::avx512: return avx512::token_member;
-    case Simd::avx2: return avx2::token_member;
+    case Simd::avx512: return {avx512::token_member, avx512::token_clear};
+    case Simd::avx2: return {avx2::token_member, avx2::token_clear};
     default: break;
   }
 #endif
-  return portable::token_member;
+  return {portable::token_member, portable::token_clear};
 }
 
 namespace {
@@ -111,7 +114,7 @@ void TokenMaker::prefetch(std::span<const Node> members) const {
     const LabelView label = source_.in->of(member);
     __builtin_prefetch(label.segments.data());
     const char* line = reinterpret_cast<const char*>(label.hubs.data());
-    const std::size_t most = std::min<std::size_t>(label.hubs.size_bytes(), 256);
+    const std::size_t most = std::min<std::size_t>(label.hubs.size_bytes(), 512);
     for (std::size_t i = 0; i < most; i += 64) __builtin_prefetch(line + i);
   }
 }
@@ -123,7 +126,7 @@ void TokenMaker::distances(std::span<const Node> members, std::span<std::uint8_t
 }
 
 void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
-  const TokenMemberFunction pass = token_member_function();
+  const auto [pass, clear] = token_kernel();
   std::size_t most_touched = 1;  // one more: the kernel writes before it decides
   for (const Node member : members) most_touched += source_.in->of(member).hubs.size();
   if (touched_.size() < most_touched) touched_.resize(most_touched);
@@ -151,9 +154,8 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
       }
     }
   }
-  for (std::size_t i = 0; i < table.num_touched; ++i) {
-    std::fill_n(cells_->bytes.data() + std::size_t{touched_[i]} * cells_->width, cells_->width, kUnsetCell);
-  }
+  clear(table);
+}
 }
 
 // Long distances or large rows: the same with room for any distance, without vector code of its own.
