@@ -156,7 +156,6 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
   }
   clear(table);
 }
-}
 
 // Long distances or large rows: the same with room for any distance, without vector code of its own.
 void TokenMaker::word_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
