@@ -19,7 +19,7 @@ from dhilgt import HubLabels, Tokens, TokenSampler, _native, generate
 
 GROWTH_NODES = (50_000, 100_000, 200_000, 400_000, 1_000_000)
 GROWTH_DEGREE = 10
-MERGED_ROWS = 3_000
+PEER_BLOCK, PEER_STEP = 20_000, 8  # the peer answers every 8th row of a block of nodes
 
 
 def rows(name: str, threads: int) -> dict[str, Any]:
@@ -31,10 +31,10 @@ def rows(name: str, threads: int) -> dict[str, Any]:
     n = graph.num_nodes
     sampling = seconds(lambda: sampler.ids(everyone), 3) / n
     whole = seconds(lambda: sampler.packed_rows(everyone), 3) / n
-    # The peer: every pair of the same rows by merging two labels, natively, on as many threads.
-    some = np.random.default_rng(0).choice(n, MERGED_ROWS, replace=False)
-    ids = sampler.ids(some)
-    same_rows = seconds(lambda: sampler.packed_rows(some), 3) / MERGED_ROWS
+    # The peer: every pair of a row by merging two labels, natively, on as many threads.
+    block = everyone[n // 4 : n // 4 + PEER_BLOCK]
+    same_rows = seconds(lambda: sampler.packed_rows(block), 3) / len(block)
+    ids = sampler.ids(block[::PEER_STEP])
     sources, targets = [], []
     for row in ids:
         real = row[row >= 0]
@@ -44,7 +44,7 @@ def rows(name: str, threads: int) -> dict[str, Any]:
     left, right = np.concatenate(sources), np.concatenate(targets)
     left_ranks, right_ranks = labels.ranks[left], labels.ranks[right]
     index = _native.MergeIndex(labels.native)
-    by_pairs = seconds(lambda: index.pairs(left_ranks, right_ranks, threads), 3) / MERGED_ROWS
+    by_pairs = seconds(lambda: index.pairs(left_ranks, right_ranks, threads), 3) / len(ids)
     return {
         "measure": "rows",
         "graph": shown,
