@@ -176,6 +176,13 @@ def table(rows: list[tuple[str, str, str]]) -> None:
     Console(width=110).print(shown)
 
 
+def write_markdown(rows: list[tuple[str, str, str]], path: Path) -> None:
+    """Writes the same table for the documentation."""
+    lines = ["| what | aim | measured |", "|---|---|---|"]
+    lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Measures everything, or one part in this process (`--part`, used for fresh memory)."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -260,6 +267,7 @@ def main() -> None:
             )
         )
     draw_growth(points, options.results / "labels-growth.png")
+    write_markdown(rows, options.results / "labels-table.md")
     table(rows)
 
 

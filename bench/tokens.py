@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench import graphs
-from bench.labels import build, table
+from bench.labels import build, table, write_markdown
 from bench.measure import Results, exponent, in_process, peak_memory, seconds
 from dhilgt import HubLabels, Tokens, TokenSampler, _native, generate
 
@@ -207,6 +207,7 @@ def main() -> None:
             )
         )
     draw_growth(points, options.results / "tokens-growth.png")
+    write_markdown(lines, options.results / "tokens-table.md")
     table(lines)
 
 

@@ -420,7 +420,8 @@ def test_demo_runs_twice(tmp_path):
         text = ok("demo", "-o", tmp_path / "show", "--nodes", 1000).stdout
         assert text.count("equal a breadth-first search") == 5
         assert "checksums right" in text
-    assert names_in(tmp_path / "show") == ["labels"]
+    assert "distances right" in text
+    assert names_in(tmp_path / "show") == ["labels", "tokens"]
 
 
 def test_doctor():
