@@ -12,7 +12,7 @@ version = release = dhilgt.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "results/*-table.md"]
 
 html_theme = "furo"
 html_title = f"dhilgt {version}"

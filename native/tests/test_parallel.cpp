@@ -37,7 +37,8 @@ void the_first_exception_is_carried() {
     } catch (const std::domain_error& error) {
       CHECK(std::string(error.what()) == "at 40");
     }
-    CHECK(visited >= 41 && visited < 100000);  // the others stopped early
+    // Others stop early, some with an item in hand that they no longer visit.
+    CHECK(visited >= (threads == 1 ? 41u : 1u) && visited < 100000);
   }
 }
 

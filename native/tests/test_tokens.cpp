@@ -40,8 +40,10 @@ void rows_are_right(const Graph& graph, const TokenShape& shape) {
   const std::size_t pairs = packed_pairs(shape.size, graph.directed);
   std::vector<std::int32_t> ids(std::size_t{n} * shape.size), again(ids.size());
   std::vector<std::uint8_t> packed(n * pairs), packed_again(packed.size());
-  make_rows(source.view, shape, ranks, 0, ids, packed, 1, control);
-  make_rows(source.view, shape, ranks, 0, again, packed_again, 3, control);
+  std::vector<std::uint16_t> parts(2 * std::size_t{n});
+  TokenFactory factory(source.view, control);
+  factory.make_rows(shape, ranks, 0, ids, parts, packed, 1, control);
+  factory.make_rows(shape, ranks, 0, again, parts, packed_again, 3, control);
   CHECK(ids == again && packed == packed_again);
   auto as_byte = [](Distance distance) -> unsigned {
     return distance == kUnreachable ? kUnreachableByte : std::min<Distance>(distance, kFarByte);
@@ -58,6 +60,8 @@ void rows_are_right(const Graph& graph, const TokenShape& shape) {
     while (members < shape.size && row[members] >= 0) ++members;
     CHECK(std::all_of(row + members, row + shape.size, [](std::int32_t id) { return id == -1; }));
     CHECK(std::set<std::int32_t>(row, row + members).size() == members);
+    const std::size_t drawn = std::size_t{1} + parts[2 * std::size_t{r}] + parts[2 * std::size_t{r} + 1];
+    CHECK(shape.fill_neighbors ? drawn <= members : drawn == members);
     for (std::size_t i = 0; i < shape.size; ++i) {
       if (i < members) CHECK(allowed.contains(rank_of[static_cast<Node>(row[i])]));
       for (std::size_t j = 0; j < i; ++j) {
