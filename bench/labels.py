@@ -3,20 +3,15 @@
 `make bench-labels` prints the table and writes `labels.jsonl` and `labels-growth.png`.
 """
 
-import argparse
-import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from bench import graphs
-from bench.measure import Results, exponent, in_process, peak_memory, seconds
+from bench.measure import Bench, Row, draw_growth, exponent, peak_memory, seconds
 from dhilgt import Graph, HubLabels, generate
 
 GROWTH_EDGES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
@@ -145,69 +140,13 @@ def growth_point(edges: int, threads: int) -> dict[str, Any]:
     }
 
 
-def draw_growth(points: list[dict[str, Any]], path: Path) -> None:
-    """Plots time, entries and memory against edges."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    edges = [point["edges"] for point in points]
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
-    curves = (
-        ("seconds", "seconds", 1.0),
-        ("entries", "label entries", 1.0),
-        ("peak_bytes", "peak memory (MB)", 1e-6),
-    )
-    for axis, (key, title, scale) in zip(axes, curves, strict=True):
-        values = [point[key] * scale for point in points]
-        axis.loglog(edges, values, "o-")
-        axis.set(xlabel="edges (both directions)", title=title)
-        axis.text(0.05, 0.9, f"exponent {exponent(edges, values):.2f}", transform=axis.transAxes)
-        axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
-
-
-def table(rows: list[tuple[str, str, str]]) -> None:
-    """Prints what was measured beside what was aimed at."""
-    shown = Table("what", "aim", "measured")
-    for row in rows:
-        shown.add_row(*row)
-    Console(width=110).print(shown)
-
-
-def write_markdown(rows: list[tuple[str, str, str]], path: Path) -> None:
-    """Writes the same table for the documentation."""
-    lines = ["| what | aim | measured |", "|---|---|---|"]
-    lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def main() -> None:
-    """Measures everything, or one part in this process (`--part`, used for fresh memory)."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=Path("bench-results"))
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--part", nargs="*")
-    options = parser.parse_args()
-    if options.part:
-        name, *arguments = options.part
-        figures = globals()[name](*(int(a) if a.isdigit() else a for a in arguments))
-        print(json.dumps(figures))
-        return
-
-    results = Results(options.results, "labels")
-    threads = options.threads
-    rows: list[tuple[str, str, str]] = []
-
-    def measured(part: str, *arguments: Any) -> dict[str, Any]:
-        print(f"{part} {' '.join(map(str, arguments))} ...", file=sys.stderr, flush=True)
-        figures = in_process("bench.labels", "--part", part, *map(str, arguments))
-        results.add(**figures)
-        return figures
-
+    """Measures everything and prints the table."""
+    bench = Bench("labels", PARTS, __doc__ or "")
+    threads = bench.threads
+    rows: list[Row] = []
     for name, aim in (("ogbn-arxiv", 8), ("physics", 15), ("cornell5", 25), ("tolokers", 0)):
-        figures = measured("against_pll", name, threads)
+        figures = bench.measured(against_pll, name, threads)
         rows.append(
             (
                 f"{figures['graph']}: {threads} threads against pll",
@@ -217,7 +156,7 @@ def main() -> None:
                 f"{figures['entries'] / figures['nodes']:.1f} entries a node",
             )
         )
-    figures = measured("against_networkit", "tolokers")
+    figures = bench.measured(against_networkit, "tolokers")
     rows.append(
         (
             f"{figures['graph']}: against NetworKit, 1 thread each",
@@ -226,7 +165,7 @@ def main() -> None:
             f"{figures['seconds']:.3f} s), distances agree: {figures['distances_agree']}",
         )
     )
-    figures = measured("memory", "ogbn-arxiv", threads)
+    figures = bench.measured(memory, "ogbn-arxiv", threads)
     rows.append(
         (
             f"{figures['graph']}: peak memory over the graph",
@@ -235,7 +174,7 @@ def main() -> None:
             f"({figures['label_bytes'] / 1e6:.0f} MB of it labels)",
         )
     )
-    figures = measured("disk_and_queries", "ogbn-arxiv", threads)
+    figures = bench.measured(disk_and_queries, "ogbn-arxiv", threads)
     rows.append(
         (f"{figures['graph']}: on disk", "1.6 B", f"{figures['bytes_per_entry']:.2f} B an entry")
     )
@@ -247,7 +186,7 @@ def main() -> None:
             f"({figures['seconds_million_pairs_mapped']:.2f} s from mapped files)",
         )
     )
-    points = [measured("growth_point", edges, threads) for edges in GROWTH_EDGES]
+    points = [bench.measured(growth_point, edges, threads) for edges in GROWTH_EDGES]
     entries = [float(point["entries"]) for point in points]
     times = [float(point["seconds"]) for point in points]
     rows.append(
@@ -266,10 +205,16 @@ def main() -> None:
                 f"{point['peak_bytes'] / 1e6:.0f} MB",
             )
         )
-    draw_growth(points, options.results / "labels-growth.png")
-    write_markdown(rows, options.results / "labels-table.md")
-    table(rows)
+    curves = [
+        ("seconds", "seconds", 1.0),
+        ("entries", "label entries", 1.0),
+        ("peak_bytes", "peak memory (MB)", 1e-6),
+    ]
+    draw_growth(points, "edges", curves, bench.folder / "labels-growth.png")
+    bench.finish(rows)
 
+
+PARTS = [against_pll, against_networkit, memory, disk_and_queries, growth_point]
 
 if __name__ == "__main__":
     main()

@@ -1,5 +1,6 @@
 """Clocks, memory and results as data."""
 
+import argparse
 import json
 import os
 import platform
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 import dhilgt
 from dhilgt import _native
@@ -44,28 +47,61 @@ def machine() -> dict[str, Any]:
     }
 
 
-class Results:
-    """A JSON-lines file of measured figures, each with the machine it was measured on."""
+Row = tuple[str, str, str]  # what, aim, measured
 
-    def __init__(self, folder: Path, name: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / f"{name}.jsonl"
+
+class Bench:
+    """A benchmark of several parts, each measured in a fresh process so that memory is its own.
+
+    Figures go to `<name>.jsonl` as they are measured, each with the machine it was measured on.
+
+    Args:
+        name: Of the module in `bench` and of the files it writes.
+        parts: Functions that measure something and give plain values.
+        about: For --help.
+    """
+
+    def __init__(self, name: str, parts: list[Callable[..., dict[str, Any]]], about: str) -> None:
+        parser = argparse.ArgumentParser(description=about)
+        parser.add_argument("--results", type=Path, default=Path("bench-results"))
+        parser.add_argument("--threads", type=int, default=2)
+        parser.add_argument("--part", nargs="*", help="measure this one here and print it as JSON")
+        options = parser.parse_args()
+        if options.part:
+            wanted, *arguments = options.part
+            part = {function.__name__: function for function in parts}[wanted]
+            print(json.dumps(part(*(int(a) if a.isdigit() else a for a in arguments))))
+            raise SystemExit
+        self.threads: int = options.threads
+        self.folder: Path = options.results
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._name = name
         self._machine = machine()
-        self.path.write_text("")
+        self._lines: list[str] = []
 
-    def add(self, **figures: Any) -> None:
-        """Appends one measurement."""
-        with self.path.open("a") as file:
-            file.write(json.dumps({**figures, "machine": self._machine}) + "\n")
+    def measured(self, part: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+        """Gives the figures of a part, and keeps them."""
+        print(f"{part.__name__} {' '.join(map(str, arguments))} ...", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", f"bench.{self._name}", "--part", part.__name__]
+        done = subprocess.run(
+            [*command, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True
+        )
+        figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        self._lines.append(json.dumps({**figures, "machine": self._machine}))
+        return figures
 
-
-def in_process(module: str, *arguments: str) -> dict[str, Any]:
-    """Runs a measurement in a fresh process, so that memory is its own, and gives its JSON."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True
-    )
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+    def finish(self, rows: list[Row]) -> None:
+        """Writes the figures and the table of what was measured beside what was aimed at."""
+        text = "\n".join(self._lines) + "\n"
+        (self.folder / f"{self._name}.jsonl").write_text(text, encoding="utf-8")
+        lines = ["| what | aim | measured |", "|---|---|---|"]
+        lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
+        table_path = self.folder / f"{self._name}-table.md"
+        table_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        shown = Table("what", "aim", "measured")
+        for row in rows:
+            shown.add_row(*row)
+        Console(width=110).print(shown)
 
 
 @contextmanager
@@ -88,3 +124,32 @@ def _status_bytes(field: str) -> int:
 def exponent(xs: list[float], ys: list[float]) -> float:
     """Gives b of the least-squares fit y = a x^b."""
     return float(np.polyfit(np.log(xs), np.log(ys), 1)[0])
+
+
+def draw_growth(
+    points: list[dict[str, Any]], x: str, curves: list[tuple[str, str, float]], path: Path
+) -> None:
+    """Plots figures against a size on logarithmic axes, with the exponent of each curve.
+
+    Args:
+        points: Measurements.
+        x: Figure on the horizontal axis.
+        curves: Figure, title and scale of each plot.
+        path: Image to write.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    sizes = [point[x] for point in points]
+    figure, axes = plt.subplots(
+        1, len(curves), figsize=(3.8 * len(curves), 3.4), layout="constrained"
+    )
+    for axis, (key, title, scale) in zip(axes, curves, strict=True):
+        values = [point[key] * scale for point in points]
+        axis.loglog(sizes, values, "o-")
+        axis.set(xlabel=x, title=title)
+        axis.text(0.05, 0.9, f"exponent {exponent(sizes, values):.2f}", transform=axis.transAxes)
+        axis.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)

@@ -3,9 +3,6 @@
 `make bench-tokens` prints the table and writes `tokens.jsonl` and `tokens-growth.png`.
 """
 
-import argparse
-import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bench import graphs
-from bench.labels import build, table, write_markdown
-from bench.measure import Results, exponent, in_process, peak_memory, seconds
+from bench.labels import build
+from bench.measure import Bench, draw_growth, exponent, peak_memory, seconds
 from dhilgt import HubLabels, Tokens, TokenSampler, _native, generate
 
 GROWTH_NODES = (50_000, 100_000, 200_000, 400_000, 1_000_000)
@@ -119,50 +116,13 @@ def growth_point(nodes: int, threads: int) -> dict[str, Any]:
     }
 
 
-def draw_growth(points: list[dict[str, Any]], path: Path) -> None:
-    """Plots time and memory against nodes."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    nodes = [point["nodes"] for point in points]
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
-    curves = (("seconds", "seconds", 1.0), ("peak_bytes", "memory beyond labels (MB)", 1e-6))
-    for axis, (key, title, scale) in zip(axes, curves, strict=True):
-        values = [point[key] * scale for point in points]
-        axis.loglog(nodes, values, "o-")
-        axis.set(xlabel="nodes", title=title)
-        axis.text(0.05, 0.9, f"exponent {exponent(nodes, values):.2f}", transform=axis.transAxes)
-        axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
-
-
 def main() -> None:
-    """Measures everything, or one part in this process (`--part`, used for fresh memory)."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=Path("bench-results"))
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--part", nargs="*")
-    options = parser.parse_args()
-    if options.part:
-        name, *arguments = options.part
-        figures = globals()[name](*(int(a) if a.isdigit() else a for a in arguments))
-        print(json.dumps(figures))
-        return
-
-    results = Results(options.results, "tokens")
-    threads = options.threads
-
-    def measured(part: str, *arguments: Any) -> dict[str, Any]:
-        print(f"{part} {' '.join(map(str, arguments))} ...", file=sys.stderr, flush=True)
-        figures = in_process("bench.tokens", "--part", part, *map(str, arguments))
-        results.add(**figures)
-        return figures
-
-    made = measured("rows", "ogbn-arxiv", threads)
-    way = measured("whole_way", "ogbn-arxiv", threads)
-    points = [measured("growth_point", nodes, threads) for nodes in GROWTH_NODES]
+    """Measures everything and prints the table."""
+    bench = Bench("tokens", PARTS, __doc__ or "")
+    threads = bench.threads
+    made = bench.measured(rows, "ogbn-arxiv", threads)
+    way = bench.measured(whole_way, "ogbn-arxiv", threads)
+    points = [bench.measured(growth_point, nodes, threads) for nodes in GROWTH_NODES]
     times = [float(point["seconds"]) for point in points]
     shown = made["graph"]
     lines = [
@@ -206,10 +166,15 @@ def main() -> None:
                 f"{point['label_bytes'] / 1e6:.0f} MB",
             )
         )
-    draw_growth(points, options.results / "tokens-growth.png")
-    write_markdown(lines, options.results / "tokens-table.md")
-    table(lines)
+    curves = [
+        ("seconds", "seconds", 1.0),
+        ("peak_bytes", "memory beyond labels (MB)", 1e-6),
+    ]
+    draw_growth(points, "nodes", curves, bench.folder / "tokens-growth.png")
+    bench.finish(lines)
 
+
+PARTS = [rows, whole_way, growth_point]
 
 if __name__ == "__main__":
     main()
