@@ -120,9 +120,10 @@ def gathered_bias(pairs: Pairs, table: Tensor, dtype: torch.dtype) -> Tensor:
     batch, size, _ = pairs.codes.shape
     table = table.to(dtype)
     if pairs.codes.device.type == "cpu":
-        # The backward of `gather` sums along a row, seven times as fast here as by embedding.
-        flat = pairs.codes.reshape(1, -1).expand(table.shape[1], -1)
-        return table.t().gather(1, flat).view(-1, batch, size, size).transpose(0, 1)
+        # The backward of `gather` sums along a row: several times as fast here as that of embedding.
+        heads = table.shape[1]
+        flat = pairs.codes.reshape(1, batch * size * size).expand(heads, -1)
+        return table.t().gather(1, flat).view(heads, batch, size, size).transpose(0, 1)
     # On a GPU those sums would be contended atomics; the backward of embedding sorts, and repeats.
     return F.embedding(pairs.codes, table).permute(0, 3, 1, 2).contiguous()
 

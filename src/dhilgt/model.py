@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from dhilgt.attention import pair_codes
 from dhilgt.model_config import DHILGTConfig
+from dhilgt.model_files import load_model, save_model
 from dhilgt.model_layers import (
     MLP,
     AttentionReadout,
@@ -180,8 +181,6 @@ class DHILGT(nn.Module):
         Raises:
             ArtifactError: If the folder cannot be written.
         """
-        from dhilgt.model_files import save_model
-
         save_model(self._config, self.state_dict(), folder)
 
     @classmethod
@@ -194,8 +193,6 @@ class DHILGT(nn.Module):
         Raises:
             ArtifactError: If a file is missing or damaged, or the two do not belong together.
         """
-        from dhilgt.model_files import load_model
-
         config, tensors = load_model(folder, lambda config: _shell(cls, config).state_dict())
         model = _shell(cls, config)
         model.load_state_dict(tensors, assign=True)

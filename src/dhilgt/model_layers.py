@@ -19,7 +19,7 @@ class MLP(nn.Module):
     def __init__(self, widths: list[int], dropout: float) -> None:
         super().__init__()
         self.dropout = dropout
-        self.layers = nn.ModuleList(nn.Linear(*widths) for widths in pairwise(widths))
+        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
 
     def forward(self, h: Tensor) -> Tensor:
         """Gives the last layer's output, [..., widths[0]] to [..., widths[-1]]."""
