@@ -120,7 +120,7 @@ def gathered_bias(pairs: Pairs, table: Tensor, dtype: torch.dtype) -> Tensor:
     batch, size, _ = pairs.codes.shape
     table = table.to(dtype)
     if pairs.codes.device.type == "cpu":
-        # The backward of `gather` sums along a row: several times as fast here as that of embedding.
+        # Its backward sums along a row: several times as fast here as that of embedding.
         heads = table.shape[1]
         flat = pairs.codes.reshape(1, batch * size * size).expand(heads, -1)
         return table.t().gather(1, flat).view(heads, batch, size, size).transpose(0, 1)

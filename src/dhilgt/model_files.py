@@ -32,6 +32,7 @@ from dhilgt.store_files import (
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 _HEAD = {"architecture": "DHILGT", "format_version": 1}
+_NOTE = "dhilgt"
 _MAX_CONFIG_BYTES = 1 << 20
 
 
@@ -42,8 +43,9 @@ def save_model(
     path = Path(folder)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = canonical_json({**_HEAD, **config.to_dict()}, indent=2) + b"\n"
-    metadata = {"config": text.decode("ascii"), "sha256": _digest(plain)}
-    weights = safetensors.torch.save(plain, metadata)
+    note = {"config": text.decode("ascii"), "sha256": _digest(plain, text)}
+    # One entry: several would be written in no fixed order.
+    weights = safetensors.torch.save(plain, {_NOTE: canonical_json(note).decode("ascii")})
     with explained("write", path, len(weights)):
         path.mkdir(parents=True, exist_ok=True)
         old = path / CONFIG
@@ -66,13 +68,13 @@ def load_model(
     path = Path(folder)
     if not (path / WEIGHTS).is_file():
         raise ArtifactError(f"{path} has no {WEIGHTS}; pass a folder that save_pretrained wrote")
-    tensors, metadata = _read_weights(path / WEIGHTS)
+    tensors, noted = _read_weights(path / WEIGHTS)
     with explained("read", path):
         if (path / CONFIG).exists():
             with open_regular(path / CONFIG) as file:
                 text, source = file.read(_MAX_CONFIG_BYTES + 1), str(path / CONFIG)
-        elif "config" in metadata:  # a save was interrupted
-            text, source = metadata["config"].encode(), f"the header of {path / WEIGHTS}"
+        elif noted is not None:  # a save was interrupted
+            text, source = noted, f"the header of {path / WEIGHTS}"
         else:
             raise ArtifactError(f"{path} has no {CONFIG}; restore it or save the model again")
     config = _read_config(text, source)
@@ -80,7 +82,8 @@ def load_model(
     return config, tensors
 
 
-def _read_weights(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _read_weights(file: Path) -> tuple[dict[str, Tensor], bytes | None]:
+    """Gives the tensors and the config in the header, None where others wrote the file."""
     opened: Any  # safetensors has no types
     try:
         with explained("read", file), safetensors.safe_open(file, "pt") as opened:
@@ -88,9 +91,17 @@ def _read_weights(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except safetensors.SafetensorError as error:
         raise ArtifactError(f"{file} is damaged ({shown(str(error))}); save it again") from error
-    if "sha256" in metadata and metadata["sha256"] != _digest(tensors):
+    if _NOTE not in metadata:
+        return tensors, None
+    try:
+        note = strict_json(metadata[_NOTE].encode())
+        config = str(note["config"]).encode()
+        whole = note["sha256"] == _digest(tensors, config)
+    except (ArtifactError, KeyError, TypeError):
+        whole = False
+    if not whole:
         raise ArtifactError(f"{file} is damaged (its checksum differs); save or fetch it again")
-    return tensors, metadata
+    return tensors, config
 
 
 def _read_config(text: bytes, source: str) -> DHILGTConfig:
@@ -128,8 +139,8 @@ def _compare(file: Path, found: Mapping[str, Tensor], wanted: Mapping[str, Tenso
         )
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
+def _digest(tensors: Mapping[str, Tensor], config: bytes) -> str:
+    digest = hashlib.sha256(config)
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(canonical_json([name, str(tensor.dtype), list(tensor.shape)]))
