@@ -5,6 +5,7 @@ import torch
 
 from dhilgt import attention
 from dhilgt.attention import MASKED, NO_BIAS, NUM_DISTANCES, attend, bias_table, pair_codes
+from dhilgt.dropout import dropout
 from dhilgt.model_config import ATTENTIONS
 from tests.model_cases import batch_of
 
@@ -135,3 +136,36 @@ def test_names_of_paths_are_the_settings():
     assert set(ATTENTIONS) == {"auto", *attention.PATHS}
     assert attention.default_path(torch.device("cpu")) in attention.PATHS
     assert attention.default_path(torch.device("cuda")) == "sdpa"
+
+
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (999, 1001)])
+def test_dropout(p, shape):
+    torch.manual_seed(1)
+    h = torch.ones(shape, dtype=torch.float64, requires_grad=True)
+    out = dropout(h, p)
+    assert out.shape == shape
+    kept = out != 0
+    torch.testing.assert_close(
+        out[kept], torch.full_like(out[kept], 1 / (1 - p)), rtol=1e-4, atol=0
+    )
+    out.sum().backward()
+    assert torch.equal(h.grad, out)
+    if h.numel() > 100:
+        assert abs(kept.double().mean() - (1 - p)) < 0.002
+        assert abs(out.mean() - 1) < 0.01
+        # neighbours share a draw of 64 bits and must still be independent
+        for step in (1, 2, 3, 4):
+            both = (kept[:, step:] & kept[:, :-step]).double().mean()
+            assert abs(both - (1 - p) ** 2) < 0.002
+    assert dropout(h, p, training=False) is h
+
+
+def test_dropout_repeats_by_seed_and_survives_rates_near_one():
+    h = torch.ones(1000)
+    torch.manual_seed(4)
+    one = dropout(h, 0.3)
+    torch.manual_seed(4)
+    assert torch.equal(dropout(h, 0.3), one)
+    assert dropout(h, 1 - 1e-9).isfinite().all()
+    assert dropout(torch.ones(0, 3), 0.5).shape == (0, 3)

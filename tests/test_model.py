@@ -521,6 +521,21 @@ def test_compiles_as_one_graph(path):
     torch.testing.assert_close(compiled(*batch), model(*batch))
 
 
+def test_training_compiles_as_one_graph():
+    model, batch = model_of(attention_dropout=0.1, train=True), batch_of()
+    assert torch.compile(model, backend="eager", fullgraph=True)(*batch).isfinite().all()
+
+
+@pytest.mark.parametrize("path", ["auto", *PATHS])
+def test_shapes_off_the_cpu(path):
+    # The meta device computes shapes alone, by the code that other devices than the CPU run.
+    model = model_of(attention=path, attention_dropout=0.1, train=True).to("meta")
+    out = model(*(part.to("meta") for part in batch_of()))
+    assert out.device.type == "meta"
+    assert out.shape == (5, 3)
+    out.sum().backward()
+
+
 def test_exports_with_batches_of_any_size():
     model, batch = model_of(), batch_of()
     rows, nodes = torch.export.Dim("rows"), torch.export.Dim("nodes")

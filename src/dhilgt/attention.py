@@ -5,12 +5,16 @@ each code its bias. A path decides how the bias is formed, so that a kernel that
 while it computes, and never holds a bias of all pairs, is one more entry of `PATHS`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+
+from dhilgt.dropout import drop_mask, dropout
 
 NUM_DISTANCES = 256
 """Rows of a distance table: 0 to 253 exact, 254 far, 255 no path."""
@@ -58,8 +62,7 @@ def pair_codes(spd: Tensor, real: Tensor, num_virtual: int = 0, dropout_p: float
         codes = torch.cat([codes, below.expand(batch, m, size + m)], 1)
         real = torch.cat([real, real.new_ones(batch, m)], 1)
     if dropout_p > 0.0:
-        dropped = torch.rand(codes.shape, device=codes.device) < dropout_p
-        codes = codes.masked_fill(dropped, NO_BIAS)
+        codes = codes.masked_fill(drop_mask(codes.shape, dropout_p, codes.device), NO_BIAS)
     codes = codes.masked_fill(~real[:, None, :], MASKED)
     # A query that sees nothing has no softmax: padding may see all, and `attend` zeroes the result.
     codes = codes.masked_fill(~real[:, :, None], NO_BIAS)
@@ -133,7 +136,7 @@ def _reference(
 ) -> Tensor:
     scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)  # [B, H, t, t]
     weights = torch.softmax(scores + gathered_bias(pairs, table, scores.dtype), -1)
-    return F.dropout(weights, dropout_p) @ value
+    return dropout(weights, dropout_p) @ value
 
 
 def _sdpa(

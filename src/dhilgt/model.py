@@ -1,5 +1,7 @@
 """The model: from features, token rows and distances to logits."""
 
+from __future__ import annotations
+
 from os import PathLike
 
 import torch
@@ -172,7 +174,7 @@ class DHILGT(nn.Module):
             raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
         return self.readout.weights(self.norm(self._encode(x, index, spd)), index != PADDING)
 
-    def save_pretrained(self, folder: "str | PathLike[str]") -> None:
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Writes config.json and model.safetensors, each whole or not at all.
 
         Args:
@@ -184,7 +186,7 @@ class DHILGT(nn.Module):
         save_model(self._config, self.state_dict(), folder)
 
     @classmethod
-    def from_pretrained(cls, folder: "str | PathLike[str]") -> "DHILGT":
+    def from_pretrained(cls, folder: str | PathLike[str]) -> DHILGT:
         """Gives the model that `save_pretrained` wrote: on the CPU, in eval mode.
 
         Args:

@@ -5,6 +5,8 @@ removed before the weights are replaced and written after them, so that a save t
 anywhere leaves the old model or the new one, never a mixture.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -37,7 +39,7 @@ _MAX_CONFIG_BYTES = 1 << 20
 
 
 def save_model(
-    config: DHILGTConfig, tensors: Mapping[str, Tensor], folder: "str | PathLike[str]"
+    config: DHILGTConfig, tensors: Mapping[str, Tensor], folder: str | PathLike[str]
 ) -> None:
     """Writes a model's folder; see `DHILGT.save_pretrained`."""
     path = Path(folder)
@@ -57,7 +59,7 @@ def save_model(
 
 
 def load_model(
-    folder: "str | PathLike[str]", expected: Callable[[DHILGTConfig], Mapping[str, Tensor]]
+    folder: str | PathLike[str], expected: Callable[[DHILGTConfig], Mapping[str, Tensor]]
 ) -> tuple[DHILGTConfig, dict[str, Tensor]]:
     """Reads a model's folder, trusting nothing in it.
 

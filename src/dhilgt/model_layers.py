@@ -1,5 +1,7 @@
 """The parts of the model."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import torch
@@ -7,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from dhilgt.attention import NUM_DISTANCES, Pairs, attend, bias_table
+from dhilgt.dropout import dropout
 from dhilgt.model_config import DHILGTConfig
 
 # Small next to one: layer norm and attention decide how much of them is used.
@@ -28,7 +31,7 @@ class MLP(nn.Module):
     def rest(self, h: Tensor) -> Tensor:
         """Goes on from the first layer's output."""
         for layer in self.layers[1:]:
-            h = layer(F.dropout(F.gelu(h), self.dropout, self.training))
+            h = layer(dropout(F.gelu(h), self.dropout, self.training))
         return h
 
 
@@ -45,9 +48,9 @@ class InputMLP(MLP):
         assert isinstance(first, nn.Linear)
         dtype = first.weight.dtype
         if x.layout == torch.sparse_csr:
-            values = F.dropout(x.values().to(dtype), self.input_dropout, self.training)
+            values = dropout(x.values().to(dtype), self.input_dropout, self.training)
             return self.rest(sparse_linear(x, values, first.weight, first.bias))
-        return super().forward(F.dropout(x.to(dtype), self.input_dropout, self.training))
+        return super().forward(dropout(x.to(dtype), self.input_dropout, self.training))
 
 
 def sparse_linear(x: Tensor, values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -107,9 +110,9 @@ class EncoderLayer(nn.Module):
     def forward(self, h: Tensor, pairs: Pairs) -> Tensor:
         """Gives the next representation, [B, t, F] to [B, t, F]."""
         p = self.config.dropout
-        h = h + F.dropout(self._attention(self.attention_norm(h), pairs), p, self.training)
+        h = h + dropout(self._attention(self.attention_norm(h), pairs), p, self.training)
         inner = F.gelu(self.ffn_in(self.ffn_norm(h)))  # [B, t, ffn]
-        return h + F.dropout(self.ffn_out(inner), p, self.training)
+        return h + dropout(self.ffn_out(inner), p, self.training)
 
     def bias_table(self) -> Tensor:
         """Gives the bias of every code and head, [codes, H]."""
