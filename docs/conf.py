@@ -19,6 +19,7 @@ html_title = f"dhilgt {version}"
 html_copy_source = False
 
 default_role = "code"  # docstrings are read as plain text as often as here
+autodoc_mock_imports = ["torch", "safetensors"]  # large, and not needed to read signatures
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"

@@ -1,5 +1,8 @@
 """Graph Transformers for graphs too large for one."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError, DhilgtError, GraphError, GraphWarning, MemoryLimitError
 from dhilgt.estimate import LabelEstimate, estimate
@@ -7,14 +10,24 @@ from dhilgt.generate import generate
 from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
+from dhilgt.model_config import DHILGTConfig
 from dhilgt.token_sampler import PackedRows, TokenRows, TokenSampler
 from dhilgt.token_spec import TokenSpec
 from dhilgt.tokens import Tokens
+
+if TYPE_CHECKING:
+    from dhilgt.model import DHILGT as DHILGT
+
+# What needs torch is imported when it is first used: labels and tokens do without.
+_LAZY = {
+    "DHILGT": "dhilgt.model",
+}
 
 __all__ = [
     "UNREACHABLE",
     "ArtifactError",
     "Cleaning",
+    "DHILGTConfig",
     "DhilgtError",
     "Graph",
     "GraphError",
@@ -33,3 +46,22 @@ __all__ = [
     "estimate",
     "generate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        value = getattr(import_module(_LAZY[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "safetensors"):
+            raise
+        raise ImportError(
+            f"dhilgt.{name} needs {error.name}; install it with pip install 'dhilgt[train]'"
+        ) from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,249 @@
+"""The model: from features, token rows and distances to logits."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from dhilgt.attention import pair_codes
+from dhilgt.model_config import DHILGTConfig
+from dhilgt.model_files import load_model, save_model
+from dhilgt.model_layers import (
+    MLP,
+    AttentionReadout,
+    EncoderLayer,
+    InputMLP,
+    draw_virtual,
+    reset_linear,
+)
+from dhilgt.token_spec import PADDING
+
+
+class DHILGT(nn.Module):
+    """DHIL-GT: a graph transformer over token rows; `forward` takes rows, not edges.
+
+    Features go through an MLP, then through pre-norm transformer layers whose attention has a
+    learned bias per distance, head and layer; virtual nodes stand behind the slots of every row. A
+    readout adds a weighted sum of the row to its ego, an MLP gives the logits.
+
+    Args:
+        in_channels: Features per node.
+        hidden_channels: Width of the representations; a multiple of `heads`.
+        out_channels: Logits per node: the number of classes, also when there are two.
+        num_layers: Transformer layers.
+        heads: Attention heads.
+        num_virtual: Virtual nodes; 0 for none.
+        dropout: Dropout on what each attention and each feed-forward block adds, and between the
+            layers of deeper input and output MLPs.
+        input_dropout: Dropout on the features, before the first layer; of sparse features, on the
+            stored ones. Drawn once per distinct node, not per slot.
+        bias_dropout: Share of pairs that lose their bias, drawn once per row and forward: the same
+            pairs for all heads and layers. The other biases are scaled up.
+        ffn_channels: Inner width of the feed-forward blocks; `hidden_channels` when None.
+        input_layers: Linear layers of the input MLP.
+        output_layers: Linear layers of the output MLP.
+        readout: "attention", or "ego" to use the ego's representation alone.
+        spd_bias: Whether distances have a learned bias. Without it `spd` is checked, not used.
+        attention: "reference" (plain operations), "sdpa" (PyTorch's fused attention) or "auto":
+            "reference" on the CPU, "sdpa" elsewhere.
+        attention_dropout: Dropout on the attention weights.
+
+    Example:
+        >>> import torch
+        >>> model = DHILGT(in_channels=5, hidden_channels=16, out_channels=3).eval()
+        >>> x = torch.randn(4, 5)  # features of the four distinct nodes of the batch
+        >>> index = torch.tensor([[0, 1, 2], [3, 1, -1]])  # two rows of three slots
+        >>> spd = torch.tensor([[[0, 1, 2], [1, 0, 1], [2, 1, 0]]] * 2, dtype=torch.uint8)
+        >>> model(x, index, spd).shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int = 4,
+        heads: int = 8,
+        num_virtual: int = 4,
+        dropout: float = 0.5,
+        input_dropout: float = 0.1,
+        bias_dropout: float = 0.1,
+        ffn_channels: int | None = None,
+        input_layers: int = 1,
+        output_layers: int = 1,
+        readout: str = "attention",
+        spd_bias: bool = True,
+        attention: str = "auto",
+        attention_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        config = DHILGTConfig(
+            in_channels=in_channels,
+            hidden_channels=hidden_channels,
+            out_channels=out_channels,
+            num_layers=num_layers,
+            heads=heads,
+            num_virtual=num_virtual,
+            dropout=dropout,
+            input_dropout=input_dropout,
+            bias_dropout=bias_dropout,
+            ffn_channels=ffn_channels,
+            input_layers=input_layers,
+            output_layers=output_layers,
+            readout=readout,
+            spd_bias=spd_bias,
+            attention=attention,
+            attention_dropout=attention_dropout,
+        )
+        self._config = config
+        width = config.hidden_channels
+        self.input = InputMLP(
+            [config.in_channels] + [width] * config.input_layers,
+            config.dropout,
+            config.input_dropout,
+        )
+        self.virtual = (
+            nn.Parameter(torch.empty(config.num_virtual, width)) if config.num_virtual else None
+        )
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_layers))
+        self.norm = nn.LayerNorm(width)
+        self.readout = AttentionReadout(width) if config.readout == "attention" else None
+        self.output = MLP([width] * config.output_layers + [config.out_channels], config.dropout)
+        if self.virtual is not None:
+            draw_virtual(self.virtual)
+
+    @property
+    def config(self) -> DHILGTConfig:
+        """The settings the model was made with."""
+        return self._config
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        reset_linear(self)
+        if self.virtual is not None:
+            draw_virtual(self.virtual)
+
+    def forward(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+        """Gives the logits of the egos, [B, out_channels].
+
+        Args:
+            x: Features of the distinct nodes of the batch, [n, in_channels]: dense, or sparse CSR,
+                which is never made dense.
+            index: Rows of `x` that stand in the slots, [B, s] int32 or int64: the ego first,
+                -1 = padding.
+            spd: Distances of all pairs of slots, [B, s, s] uint8: 0 to 253 exact, 254 far, 255 no
+                path. Pairs with padding may hold anything.
+
+        Raises:
+            ValueError: If a shape or a type is wrong.
+        """
+        logits: Tensor = self.output(self.embed(x, index, spd))
+        return logits
+
+    def embed(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+        """Gives the representations of the egos that the output MLP sees, [B, hidden_channels].
+
+        Args:
+            x: As for `forward`.
+            index: As for `forward`.
+            spd: As for `forward`.
+        """
+        h = self._encode(x, index, spd)  # [B, s, F]
+        if self.readout is None:
+            z: Tensor = self.norm(h[:, 0])  # [B, F]
+        else:
+            z = self.readout(self.norm(h), index != PADDING)  # [B, F]
+        return z
+
+    def readout_weights(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+        """Gives the share of each slot in the readout, [B, s]; a row sums to 1, padding has 0.
+
+        Args:
+            x: As for `forward`.
+            index: As for `forward`.
+            spd: As for `forward`.
+
+        Raises:
+            ValueError: If the model has readout = "ego", which weighs nothing.
+        """
+        if self.readout is None:
+            raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
+        return self.readout.weights(self.norm(self._encode(x, index, spd)), index != PADDING)
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Writes config.json and model.safetensors, each whole or not at all.
+
+        Args:
+            folder: Made if it does not exist; other files in it stay.
+
+        Raises:
+            ArtifactError: If the folder cannot be written.
+        """
+        save_model(self._config, self.state_dict(), folder)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | PathLike[str]) -> DHILGT:
+        """Gives the model that `save_pretrained` wrote: on the CPU, in eval mode.
+
+        Args:
+            folder: Holds config.json and model.safetensors.
+
+        Raises:
+            ArtifactError: If a file is missing or damaged, or the two do not belong together.
+        """
+        config, tensors = load_model(folder, lambda config: _shell(cls, config).state_dict())
+        model = _shell(cls, config)
+        model.load_state_dict(tensors, assign=True)
+        return model.eval()
+
+    def extra_repr(self) -> str:
+        """Says the settings in `repr`."""
+        return ", ".join(f"{name}={value!r}" for name, value in self._config.to_dict().items())
+
+    def _encode(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+        self._check(x, index, spd)
+        config = self._config
+        dtype = self.norm.weight.dtype
+        # Projected once per distinct node, then gathered. A row of zeros in front stands for -1,
+        # so that no node's features reach a padding slot. Under autocast the sums along the layers
+        # stay in the parameters' precision.
+        h: Tensor = self.input(x).to(dtype)  # [n, F]
+        h = torch.cat([h.new_zeros(1, h.shape[1]), h])
+        h = F.embedding(index + 1, h, padding_idx=0)  # [B, s, F]
+        if self.virtual is not None:
+            h = torch.cat([h, self.virtual.expand(h.shape[0], -1, -1)], 1)  # [B, t, F]
+        dropped = config.bias_dropout if self.training else 0.0
+        pairs = pair_codes(spd, index != PADDING, config.num_virtual, dropped)  # codes [B, t, t]
+        for layer in self.layers:
+            h = layer(h, pairs)
+        return h[:, : index.shape[1]]
+
+    def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:
+        if x.dim() != 2 or x.shape[1] != self._config.in_channels:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; pass [nodes, in_channels = "
+                f"{self._config.in_channels}]"
+            )
+        if x.layout not in (torch.strided, torch.sparse_csr):
+            raise ValueError(f"x has layout {x.layout}; pass x.to_dense() or x.to_sparse_csr()")
+        if index.dim() != 2 or index.shape[1] == 0:
+            raise ValueError(f"index has shape {tuple(index.shape)}; pass [batch, slots]")
+        if index.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"index holds {index.dtype}; pass int32 or int64")
+        if spd.shape != (*index.shape, index.shape[1]):
+            raise ValueError(
+                f"spd has shape {tuple(spd.shape)}; index of shape {tuple(index.shape)} needs "
+                f"{(*index.shape, index.shape[1])}"
+            )
+        if spd.dtype != torch.uint8:
+            raise ValueError(f"spd holds {spd.dtype}; pass uint8")
+
+
+def _shell(cls: type[DHILGT], config: DHILGTConfig) -> DHILGT:
+    # Without storage: nothing is drawn, and a config that asks for too much costs nothing.
+    with torch.device("meta"):
+        return cls(**config.to_dict())

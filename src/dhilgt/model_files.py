@@ -1,0 +1,151 @@
+"""A model's folder: config.json and model.safetensors.
+
+The weights carry a copy of the config and a checksum in their header. A config of other settings is
+removed before the weights are replaced and written after them, so that a save that is interrupted
+anywhere leaves the old model or the new one, never a mixture.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from dhilgt.errors import ArtifactError
+from dhilgt.model_config import DHILGTConfig
+from dhilgt.store_files import (
+    canonical_json,
+    explained,
+    open_regular,
+    ops,
+    shown,
+    strict_json,
+    sync_folder,
+    write_file,
+)
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+_HEAD = {"architecture": "DHILGT", "format_version": 1}
+_NOTE = "dhilgt"
+_MAX_CONFIG_BYTES = 1 << 20
+
+
+def save_model(
+    config: DHILGTConfig, tensors: Mapping[str, Tensor], folder: str | PathLike[str]
+) -> None:
+    """Writes a model's folder; see `DHILGT.save_pretrained`."""
+    path = Path(folder)
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = canonical_json({**_HEAD, **config.to_dict()}, indent=2) + b"\n"
+    note = {"config": text.decode("ascii"), "sha256": _digest(plain, text)}
+    # One entry: several would be written in no fixed order.
+    weights = safetensors.torch.save(plain, {_NOTE: canonical_json(note).decode("ascii")})
+    with explained("write", path, len(weights)):
+        path.mkdir(parents=True, exist_ok=True)
+        old = path / CONFIG
+        if old.exists() and old.read_bytes() != text:
+            ops.unlink(old)
+            sync_folder(path)
+        write_file(path / WEIGHTS, iter([memoryview(weights)]))
+        write_file(path / CONFIG, iter([memoryview(text)]))
+
+
+def load_model(
+    folder: str | PathLike[str], expected: Callable[[DHILGTConfig], Mapping[str, Tensor]]
+) -> tuple[DHILGTConfig, dict[str, Tensor]]:
+    """Reads a model's folder, trusting nothing in it.
+
+    Args:
+        folder: The folder.
+        expected: Gives the tensors, stored or not, that a model of some settings has.
+    """
+    path = Path(folder)
+    if not (path / WEIGHTS).is_file():
+        raise ArtifactError(f"{path} has no {WEIGHTS}; pass a folder that save_pretrained wrote")
+    tensors, noted = _read_weights(path / WEIGHTS)
+    with explained("read", path):
+        if (path / CONFIG).exists():
+            with open_regular(path / CONFIG) as file:
+                text, source = file.read(_MAX_CONFIG_BYTES + 1), str(path / CONFIG)
+        elif noted is not None:  # a save was interrupted
+            text, source = noted, f"the header of {path / WEIGHTS}"
+        else:
+            raise ArtifactError(f"{path} has no {CONFIG}; restore it or save the model again")
+    config = _read_config(text, source)
+    _compare(path / WEIGHTS, tensors, expected(config))
+    return config, tensors
+
+
+def _read_weights(file: Path) -> tuple[dict[str, Tensor], bytes | None]:
+    """Gives the tensors and the config in the header, None where others wrote the file."""
+    opened: Any  # safetensors has no types
+    try:
+        with explained("read", file), safetensors.safe_open(file, "pt") as opened:
+            metadata: dict[str, str] = opened.metadata() or {}
+            tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise ArtifactError(f"{file} is damaged ({shown(str(error))}); save it again") from error
+    if _NOTE not in metadata:
+        return tensors, None
+    try:
+        note = strict_json(metadata[_NOTE].encode())
+        config = str(note["config"]).encode()
+        whole = note["sha256"] == _digest(tensors, config)
+    except (ArtifactError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise ArtifactError(f"{file} is damaged (its checksum differs); save or fetch it again")
+    return tensors, config
+
+
+def _read_config(text: bytes, source: str) -> DHILGTConfig:
+    if len(text) > _MAX_CONFIG_BYTES:
+        raise ArtifactError(f"{source} is too long to be a config; save the model again")
+    try:
+        values = strict_json(text)
+        if not isinstance(values, dict):
+            raise ArtifactError(f"it holds {shown(values)}, not settings")
+        for key, wanted in _HEAD.items():
+            found = values.pop(key, wanted)
+            if found != wanted:
+                raise ArtifactError(f"{key} is {shown(found)}, not {shown(wanted)}")
+        return DHILGTConfig.from_dict(values)
+    except ValueError as error:
+        raise ArtifactError(f"{source} is not a config of DHILGT: {error}") from error
+
+
+def _compare(file: Path, found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    problems = [f"{name} is missing" for name in wanted if name not in found]
+    problems += [f"{name} is not expected" for name in found if name not in wanted]
+    for name, tensor in found.items():
+        if name not in wanted:
+            continue
+        shape, right = list(tensor.shape), list(wanted[name].shape)
+        if shape != right:
+            problems.append(f"{name} has shape {shape}, not {right}")
+        elif not tensor.is_floating_point():
+            problems.append(f"{name} holds {tensor.dtype}, not floating point numbers")
+    if problems:
+        more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
+        raise ArtifactError(
+            f"{file} does not belong to the config: {'; '.join(problems[:5])}{more}; "
+            f"restore the {CONFIG} it was saved with"
+        )
+
+
+def _digest(tensors: Mapping[str, Tensor], config: bytes) -> str:
+    digest = hashlib.sha256(config)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(canonical_json([name, str(tensor.dtype), list(tensor.shape)]))
+        if tensor.numel():
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
