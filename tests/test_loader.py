@@ -584,6 +584,31 @@ print("done")
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
+# ---- GPUs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("source", ["tokens", "sampler"])
+def test_a_gpu_gets_the_same_batches(request, source, kind, features, sparse, classes):
+    rows_of = request.getfixturevalue(source)
+    values = features if kind == "dense" else sparse
+    settings = {"batch_size": 60, "shuffle": True, "copies": 3}
+    wanted = all_of(TokenLoader(rows_of, values, classes, **settings))
+    for resident in (True, False, "auto"):
+        for prefetch in (0, 3):
+            loader = TokenLoader(
+                rows_of, values, classes, **settings,
+                device="cuda", resident=resident, prefetch=prefetch,
+            )  # fmt: skip
+            assert loader.resident == (resident is not False)
+            batch = next(iter(loader))
+            assert all(tensor.is_cuda for tensor in batch.tensors())
+            for _ in range(3):  # while a stream is busy, too
+                torch.randn(2000, 2000, device="cuda") @ torch.randn(2000, 2000, device="cuda")
+                assert all_of(loader) == wanted
+
+
 # ---- refusals ----------------------------------------------------------------------------------
 
 

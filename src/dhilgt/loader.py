@@ -270,6 +270,7 @@ class TokenLoader:
     def _made_beside(
         self, jobs: list[tuple[NDArray[np.int64], int]]
     ) -> Iterator[tuple[TokenBatch, torch.cuda.Event]]:
+        torch.cuda.set_device(self.device)  # a new thread begins on the first
         # A stream of its own: what waits for the device here does not wait for the model.
         stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         make = self._maker()
@@ -394,13 +395,16 @@ def resolve_device(device: "str | torch.device") -> torch.device:
     """
     there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
     if device == "auto":
-        return torch.device("cuda" if len(there) > 1 else "cpu")
+        device = "cuda" if len(there) > 1 else "cpu"
     try:
         found = torch.device(device)
     except RuntimeError as error:
         raise ValueError(f"device = {device!r} ({error}); there are {', '.join(there)}") from None
     if found.type == "cuda" and (found.index or 0) >= len(there) - 1:
         raise ValueError(f'device = {str(found)!r} is not there; use {", ".join(there)} or "auto"')
+    if found.type == "cuda" and found.index is None:
+        # "The current one" would be another one in another thread.
+        return torch.device("cuda", torch.cuda.current_device())
     return found
 
 
