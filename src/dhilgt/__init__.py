@@ -4,26 +4,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dhilgt._version import __version__
-from dhilgt.errors import ArtifactError, DhilgtError, GraphError, GraphWarning, MemoryLimitError
+from dhilgt.errors import (
+    ArtifactError,
+    DhilgtError,
+    GraphError,
+    GraphWarning,
+    MemoryLimitError,
+)
 from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.generate import generate
 from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
-from dhilgt.model_config import DHILGTConfig
 from dhilgt.token_sampler import PackedRows, TokenRows, TokenSampler
 from dhilgt.token_spec import TokenSpec
 from dhilgt.tokens import Tokens
 
 if TYPE_CHECKING:
+    from dhilgt.batch import TokenBatch as TokenBatch
+    from dhilgt.loader import TokenLoader as TokenLoader
+    from dhilgt.loader import averaged_logits as averaged_logits
     from dhilgt.model import DHILGT as DHILGT
+    from dhilgt.model import DHILGTConfig as DHILGTConfig
 
 # What needs torch is imported when it is first used: labels and tokens do without.
 _LAZY = {
     "DHILGT": "dhilgt.model",
+    "DHILGTConfig": "dhilgt.model",
+    "TokenBatch": "dhilgt.batch",
+    "TokenLoader": "dhilgt.loader",
+    "averaged_logits": "dhilgt.loader",
 }
 
 __all__ = [
+    "DHILGT",
     "UNREACHABLE",
     "ArtifactError",
     "Cleaning",
@@ -37,12 +51,15 @@ __all__ = [
     "LabelGraph",
     "MemoryLimitError",
     "PackedRows",
+    "TokenBatch",
+    "TokenLoader",
     "TokenRows",
     "TokenSampler",
     "TokenSpec",
     "Tokens",
     "Witness",
     "__version__",
+    "averaged_logits",
     "estimate",
     "generate",
 ]
@@ -64,4 +81,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *__all__})

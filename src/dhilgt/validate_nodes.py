@@ -160,7 +160,7 @@ def masks(
             near = difflib.get_close_matches(str(name), MASK_NAMES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the names are {MASK_NAMES}"
             raise GraphError(f"masks has the unknown name {name!r}; {hint}")
-        mask = _mask(as_array(given), count, name)
+        mask = node_mask(as_array(given), count, f"mask {name!r}")
         for other, taken in out.items():
             both = np.flatnonzero(mask & taken)
             if both.size:
@@ -180,30 +180,35 @@ def masks(
     return out
 
 
-def _mask(array: NDArray[Any], count: int, name: str) -> NDArray[np.bool_]:
+def node_mask(array: NDArray[Any], count: int, name: str) -> NDArray[np.bool_]:
+    """Gives a boolean mask from one, or from indices where these cannot be taken for a mask.
+
+    Args:
+        array: Booleans, one per node, or indices, each once.
+        count: Number of nodes.
+        name: What the user calls it.
+    """
     if array.ndim != 1:
-        raise GraphError(f"mask {name!r} has shape {array.shape}; pass a 1-D mask, one split")
+        raise GraphError(f"{name} has shape {array.shape}; pass a 1-D mask, one split")
     if array.dtype == np.bool_:
         if len(array) != count:
-            raise GraphError(
-                f"mask {name!r} has {len(array)} entries, but the graph has {count} nodes"
-            )
+            raise GraphError(f"{name} has {len(array)} entries, but the graph has {count} nodes")
         return array.copy()
     if array.size and array.dtype.kind not in "iu":
-        raise GraphError(f"mask {name!r} holds {array.dtype}; pass booleans or indices")
+        raise GraphError(f"{name} holds {array.dtype}; pass booleans or indices")
     if array.size == count and np.isin(array, (0, 1)).all():
         raise GraphError(
-            f"mask {name!r} has {count} entries that are all 0 or 1, a mask or indices; "
+            f"{name} has {count} entries that are all 0 or 1, a mask or indices; "
             "pass mask.astype(bool), or indices in an array of another length"
         )
     out = np.zeros(count, dtype=np.bool_)
     bad = np.flatnonzero((array < 0) | (array >= count))
     if bad.size:
         raise GraphError(
-            f"mask {name!r}[{bad[0]}] = {array[bad[0]]} is outside 0 to {count - 1}; "
+            f"{name}[{bad[0]}] = {array[bad[0]]} is outside 0 to {count - 1}; "
             "pass booleans or indices of nodes"
         )
     out[array.astype(np.int64)] = True
     if int(out.sum()) != array.size:
-        raise GraphError(f"mask {name!r} lists a node twice; pass every index once")
+        raise GraphError(f"{name} lists a node twice; pass every index once")
     return out

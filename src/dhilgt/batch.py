@@ -1,0 +1,61 @@
+"""What a loader gives and a model takes: a batch of token rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Some egos with everything a model needs to know about them.
+
+    Attributes:
+        inputs: What the model is called with: (x, index, spd). `x` holds the features of the
+            distinct nodes of the batch, [n, channels], dense or sparse CSR; `index` [B, size]
+            int64 points into it, -1 = padding, column 0 = the ego; `spd` [B, size, size] uint8
+            holds the distances, row = source.
+        labels: Classes of the egos, [B] int64; None where the loader has no labels.
+        nodes: Node indices of the egos, [B] int64.
+
+    Example:
+        >>> import torch
+        >>> index, spd = torch.tensor([[0, -1]]), torch.tensor([[[0, 255], [255, 255]]])
+        >>> batch = TokenBatch((torch.ones(1, 3), index, spd), None, torch.tensor([7]))
+        >>> len(batch), batch.to("cpu").nodes.tolist()
+        (1, [7])
+    """
+
+    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+    labels: torch.Tensor | None
+    nodes: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def to(self, device: Any, non_blocking: bool = False) -> "TokenBatch":
+        """Gives the batch on a device.
+
+        Args:
+            device: Where to.
+            non_blocking: Do not wait for copies out of pinned memory.
+        """
+        x, index, spd = (part.to(device, non_blocking=non_blocking) for part in self.inputs)
+        labels = self.labels
+        return TokenBatch(
+            (x, index, spd),
+            None if labels is None else labels.to(device, non_blocking=non_blocking),
+            self.nodes.to(device, non_blocking=non_blocking),
+        )
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Gives all plain tensors, those inside a sparse one included."""
+        found: list[torch.Tensor] = []
+        for tensor in (*self.inputs, self.labels, self.nodes):
+            if tensor is None:
+                continue
+            if tensor.layout == torch.sparse_csr:
+                found += [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+            else:
+                found.append(tensor)
+        return found

@@ -1,0 +1,504 @@
+"""From a mask or a list of nodes to batches on a device."""
+
+import copy as copying
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dhilgt import assemble, validate_nodes
+from dhilgt.batch import TokenBatch
+from dhilgt.errors import GraphError, MemoryLimitError
+from dhilgt.features import DeviceFeatures, open_features
+from dhilgt.memory import available_bytes, format_bytes
+from dhilgt.prefetch import Prefetcher
+from dhilgt.token_sampler import TokenSampler
+from dhilgt.token_spec import whole_number
+from dhilgt.tokens import Tokens
+from dhilgt.validate import as_array
+
+_LARGEST_BATCH = 1 << 24
+_MOST_AHEAD = 64
+
+
+class TokenLoader:
+    """Gives batches of token rows with features and labels.
+
+    Batches depend on (seed, epoch) and on the settings that name them (nodes, batch size,
+    shuffling, processes), not on where they are made: the same batches come for any `resident` and
+    `prefetch`, and from stored tokens as from a sampler with the same settings.
+
+    Iterating twice gives the same batches twice; call `set_epoch` in between for another order
+    and, with `fresh`, other tokens.
+
+    Args:
+        tokens: Stored `Tokens`, or a `TokenSampler` that makes rows as they are needed.
+        features: One row per node of the graph: NumPy array, mapped array, SciPy sparse matrix or
+            torch tensor. Mapped files are read row by row, sparse rows stay sparse (CSR).
+        labels: One class per node, -1 = unlabelled; None for inference.
+        nodes: The egos: a boolean mask or indices; None for all nodes with rows.
+        batch_size: Egos per batch and process.
+        shuffle: Another order each epoch.
+        seed: Key of the orders.
+        device: Where batches are wanted; "auto" takes a GPU if there is one.
+        resident: True keeps features and rows on the device and builds batches there, False
+            builds them on the host, "auto" decides: on an accelerator, if they take less than half
+            of its free memory; on the CPU never, as files are mapped there anyway.
+        fresh: Draw new rows each epoch; needs a sampler.
+        copies: Rows per node to go through: epoch after epoch in training, all of them and
+            averaged in inference (`averaged_logits`).
+        drop_last: Leave out a last batch that is not full.
+        prefetch: Batches made ahead in a thread; 0 makes them when asked.
+        rank: Number of this process; None asks torch.distributed, then the environment.
+        world_size: Number of processes; likewise.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(100, 6, seed=1, num_features=8)
+        >>> labels = dhilgt.HubLabels.build(graph, progress=False)
+        >>> tokens = dhilgt.Tokens.build(labels, size=4, progress=False)
+        >>> loader = TokenLoader(tokens, graph.features, graph.labels, batch_size=64)
+        >>> [len(batch) for batch in loader]
+        [64, 36]
+        >>> x, index, spd = next(iter(loader)).inputs
+        >>> x.shape[1], tuple(index.shape), tuple(spd.shape)
+        (8, (64, 4), (64, 4, 4))
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens | TokenSampler,
+        features: Any,
+        labels: Any = None,
+        *,
+        nodes: Any = None,
+        batch_size: int = 1024,
+        shuffle: bool = False,
+        seed: int = 0,
+        device: "str | torch.device" = "cpu",
+        resident: bool | Literal["auto"] = "auto",
+        fresh: bool = False,
+        copies: int = 1,
+        drop_last: bool = False,
+        prefetch: int = 2,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        if not isinstance(tokens, (Tokens, TokenSampler)):
+            raise TypeError(f"tokens is a {type(tokens).__name__}; pass Tokens or a TokenSampler")
+        self.tokens = tokens
+        self.batch_size = whole_number("batch_size", batch_size, 1, _LARGEST_BATCH)
+        self.shuffle = bool(shuffle)
+        self.seed = whole_number("seed", seed, 0, 2**63 - 1)
+        self.device = resolve_device(device)
+        self.fresh = bool(fresh)
+        self.copies = _checked_copies(tokens, copies, self.fresh)
+        self.drop_last = bool(drop_last)
+        self.prefetch = whole_number("prefetch", prefetch, 0, _MOST_AHEAD)
+        self.rank, self.world_size = _process(rank, world_size)
+        self.epoch = 0
+        self._fixed_copy: int | None = None
+        self._nodes = _checked_egos(tokens, nodes)
+        self._labels: NDArray[np.int64] | None = None
+        self.class_names: tuple[str, ...] | None = None
+        if labels is not None:
+            self._labels, self.class_names = validate_nodes.labels(labels, tokens.num_nodes)
+            _refuse_unlabelled(self._nodes, self._labels)
+        self._refuse_no_batches()
+        self._features = open_features(features, tokens.num_nodes)
+        self.resident = self._decide(resident)
+        self._device_features: DeviceFeatures | None = None
+        self._device_labels: torch.Tensor | None = None
+        self._device_rows: assemble.DeviceRows | None = None
+        if self.resident:
+            self._move()
+
+    # ---- what there is -------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """Indices of the egos, in the order of an epoch without shuffling."""
+        return self._nodes
+
+    @property
+    def num_nodes(self) -> int:
+        """Egos of an epoch, over all processes."""
+        whole = self.batch_size * self.world_size
+        return len(self._nodes) // whole * whole if self.drop_last else len(self._nodes)
+
+    @property
+    def num_channels(self) -> int:
+        """Width of the features."""
+        return self._features.num_channels
+
+    @property
+    def num_classes(self) -> int:
+        """Largest label of any node + 1, or the number of class names; 0 without labels."""
+        if self.class_names is not None:
+            return len(self.class_names)
+        return 0 if self._labels is None else int(self._labels.max(initial=-1)) + 1
+
+    def __len__(self) -> int:
+        steps = self._num_steps()
+        return steps - (len(self._share(steps - 1)) == 0)  # only a last share can be empty
+
+    def total(self, batch: int) -> int:
+        """Gives the egos of batch number `batch` over all processes, to weigh gradients with.
+
+        Args:
+            batch: Number of the batch in the epoch.
+        """
+        whole = self.batch_size * self.world_size
+        return max(0, min(whole, self.num_nodes - batch * whole))
+
+    def __repr__(self) -> str:
+        kind = "sampler" if isinstance(self.tokens, TokenSampler) else "stored"
+        return (
+            f"TokenLoader({self.num_nodes:,} nodes, {len(self):,} batches of {self.batch_size:,}, "
+            f"{kind} tokens, device={self.device}, resident={self.resident})"
+        )
+
+    # ---- going through -------------------------------------------------------------------------
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order and, with `fresh` or `copies`, the rows of what is iterated next.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+        """
+        self.epoch = whole_number("epoch", epoch, 0, 2**62)
+
+    def __iter__(self) -> Iterator[TokenBatch]:
+        return self.iterate()
+
+    def iterate(self, start_batch: int = 0) -> Iterator[TokenBatch]:
+        """Gives the batches of the epoch from one on, exactly those a whole epoch would give.
+
+        Args:
+            start_batch: Number of the first batch, 0 to len(loader).
+        """
+        copy = self._copy_now()
+        return self._run([(step, copy) for step in self._steps(start_batch)])
+
+    def iterate_copies(self, start_batch: int = 0) -> Iterator[list[TokenBatch]]:
+        """Gives lists of `copies` batches: the same egos with each of their rows.
+
+        Args:
+            start_batch: Number of the first batch.
+        """
+        copies = range(self.copies) if self._fixed_copy is None else [self._fixed_copy]
+        steps = self._steps(start_batch)
+        batches = self._run([(step, copy) for step in steps for copy in copies])
+        return _grouped(batches, len(copies))
+
+    def with_copy(self, copy: int) -> "TokenLoader":
+        """Gives a loader that always takes one copy of the rows; it shares everything else.
+
+        Args:
+            copy: Which copy: below `copies` for stored tokens, any for a sampler.
+        """
+        most = self.tokens.copies - 1 if isinstance(self.tokens, Tokens) else 2**62
+        other = copying.copy(self)
+        other._fixed_copy = whole_number("copy", copy, 0, most)
+        other.copies, other.fresh = 1, False
+        return other
+
+    def with_batch_size(self, batch_size: int) -> "TokenLoader":
+        """Gives a loader with another batch size; it shares everything else.
+
+        Args:
+            batch_size: Egos per batch and process.
+        """
+        other = copying.copy(self)
+        other.batch_size = whole_number("batch_size", batch_size, 1, _LARGEST_BATCH)
+        other._refuse_no_batches()
+        return other
+
+    # ---- the order -----------------------------------------------------------------------------
+
+    def _copy_now(self) -> int:
+        if self._fixed_copy is not None:
+            return self._fixed_copy
+        return self.epoch if self.fresh else self.epoch % self.copies
+
+    def _order(self) -> NDArray[np.int64]:
+        """Gives the places of the egos, the same in every process."""
+        if not self.shuffle:
+            return np.arange(len(self._nodes))
+        return np.random.default_rng([self.seed, self.epoch]).permutation(len(self._nodes))
+
+    def _num_steps(self) -> int:
+        return -(-self.num_nodes // (self.batch_size * self.world_size))
+
+    def _share(self, step: int) -> range:
+        """Gives this process's part of a step: of a full one batch_size, of a last one its share.
+
+        The parts of all processes make up the batch a single process with the same global batch
+        would take.
+        """
+        total, first = self.total(step), step * self.batch_size * self.world_size
+        return range(
+            first + total * self.rank // self.world_size,
+            first + total * (self.rank + 1) // self.world_size,
+        )
+
+    def _steps(self, start_batch: int) -> list[NDArray[np.int64]]:
+        start = whole_number("start_batch", start_batch, 0, len(self))
+        order = self._order()
+        shares = [self._share(step) for step in range(start, len(self))]
+        return [order[share.start : share.stop] for share in shares]
+
+    # ---- making batches ------------------------------------------------------------------------
+
+    def _run(self, jobs: list[tuple[NDArray[np.int64], int]]) -> Iterator[TokenBatch]:
+        if self.prefetch == 0 or not jobs:
+            return self._made(jobs, self._maker())
+        if self.device.type != "cuda":
+            return Prefetcher(lambda: self._made(jobs, self._maker()), self.prefetch)
+        ahead = Prefetcher(lambda: self._made_beside(jobs), self.prefetch)
+        return _handed_over(ahead, self.device)
+
+    def _made(
+        self, jobs: list[tuple[NDArray[np.int64], int]], make: "Maker"
+    ) -> Iterator[TokenBatch]:
+        for places, copy in jobs:
+            yield make(places, self._nodes[places], copy)
+
+    def _made_beside(
+        self, jobs: list[tuple[NDArray[np.int64], int]]
+    ) -> Iterator[tuple[TokenBatch, torch.cuda.Event]]:
+        torch.cuda.set_device(self.device)  # a new thread begins on the first
+        # A stream of its own: what waits for the device here does not wait for the model.
+        stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        make = self._maker()
+        for places, copy in jobs:
+            with torch.cuda.stream(stream):
+                batch = make(places, self._nodes[places], copy)
+                done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                done.record(stream)
+            yield batch, done
+
+    def _maker(self) -> "Maker":
+        place = self._place
+        if self._device_features is None:
+            return assemble.on_host(
+                self.tokens, self._features, self._labels, self.tokens.num_nodes, place, self.device
+            )
+        return assemble.on_device(
+            self._rows, self._device_features, self._device_labels, self.tokens.directed, place
+        )
+
+    def _rows(
+        self, places: NDArray[np.int64], nodes: NDArray[np.int64], copy: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if self._device_rows is not None and not self.fresh:
+            return self._device_rows.gather(self._place(torch.from_numpy(places)), copy)
+        ids, packed, _ = self.tokens.packed_rows(nodes, copy)
+        return self._place(torch.from_numpy(ids)), self._place(torch.from_numpy(packed))
+
+    def _place(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.device.type == "cpu":
+            return tensor
+        if self.device.type == "cuda":
+            tensor = tensor.pin_memory()
+        return tensor.to(self.device, non_blocking=True)
+
+    # ---- where things lie ----------------------------------------------------------------------
+
+    def _decide(self, resident: bool | Literal["auto"]) -> bool:
+        if isinstance(resident, (bool, np.bool_)):
+            free = _free_bytes(self.device)
+            if resident and free is not None and self._resident_bytes() > free:
+                raise MemoryLimitError(
+                    f"features and rows take {format_bytes(self._resident_bytes())}, "
+                    f"{format_bytes(free)} are free on {self.device}; pass resident=False"
+                )
+            return bool(resident)
+        if resident != "auto":
+            raise ValueError(f'resident = {resident!r}; pass True, False or "auto"')
+        if self.device.type != "cuda":
+            return False
+        return self._resident_bytes() < (_free_bytes(self.device) or 0) // 2
+
+    def _resident_bytes(self) -> int:
+        spec = self.tokens.spec
+        row = 4 * spec.size + spec.num_pairs(self.tokens.directed)
+        rows = 0 if self.fresh else len(self._nodes) * self.copies * row
+        return self._features.nbytes + rows + 8 * self.tokens.num_nodes
+
+    def _move(self) -> None:
+        self._device_features = self._features.to(self.device)
+        if self._labels is not None:
+            self._device_labels = torch.tensor(self._labels, device=self.device)
+        if not self.fresh:
+            self._device_rows = assemble.DeviceRows(self.tokens, self._nodes, self.device)
+        if self.device.type == "cuda":  # batches are made on other streams
+            torch.cuda.synchronize(self.device)
+
+    def _refuse_no_batches(self) -> None:
+        if self.num_nodes == 0:
+            raise ValueError(
+                f"drop_last leaves no batch: {len(self._nodes)} nodes are fewer than batch_size "
+                f"{self.batch_size} x {self.world_size} processes; use a smaller batch_size"
+            )
+
+
+Maker = Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]
+
+
+def averaged_logits(
+    model: Callable[..., torch.Tensor], loader: TokenLoader, start_batch: int = 0
+) -> Iterator[tuple[TokenBatch, torch.Tensor]]:
+    """Gives batches with logits whose softmax is the mean of the probabilities over the copies.
+
+    With one copy these are the model's own logits. No gradients are kept; put the model into
+    evaluation mode first.
+
+    Args:
+        model: Called with a batch's inputs.
+        loader: Whose `copies` are averaged.
+        start_batch: Number of the first batch.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(50, 4, seed=1, num_features=8)
+        >>> labels = dhilgt.HubLabels.build(graph, progress=False)
+        >>> sampler = dhilgt.TokenSampler(labels, size=4, progress=False)
+        >>> loader = TokenLoader(sampler, graph.features, batch_size=50, copies=3)
+        >>> def model(x, index, spd):
+        ...     return x[index[:, 0]]
+        >>> [logits.shape for _, logits in averaged_logits(model, loader)]
+        [torch.Size([50, 8])]
+    """
+    for batches in loader.iterate_copies(start_batch):
+        with torch.no_grad():
+            each = [model(*batch.inputs) for batch in batches]
+            if len(each) == 1:
+                logits = each[0]
+            else:
+                logs = torch.stack([torch.log_softmax(one.float(), -1) for one in each])
+                logits = torch.logsumexp(logs, 0) - float(np.log(len(each)))
+        yield batches[0], logits
+
+
+def resolve_device(device: "str | torch.device") -> torch.device:
+    """Gives a device that is there.
+
+    Args:
+        device: As torch names it, or "auto": a GPU if there is one.
+
+    Raises:
+        ValueError: If it is not there, with those that are.
+    """
+    there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+    if device == "auto":
+        device = "cuda" if len(there) > 1 else "cpu"
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device = {device!r} ({error}); there are {', '.join(there)}") from None
+    if found.type == "cuda" and (found.index or 0) >= len(there) - 1:
+        raise ValueError(f'device = {str(found)!r} is not there; use {", ".join(there)} or "auto"')
+    if found.type == "cuda" and found.index is None:
+        # "The current one" would be another one in another thread.
+        return torch.device("cuda", torch.cuda.current_device())
+    return found
+
+
+# ---- checks ------------------------------------------------------------------------------------
+
+
+def _checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> int:
+    copies = whole_number("copies", copies, 1, 2**31)
+    if isinstance(tokens, TokenSampler):
+        return copies
+    if fresh:
+        raise ValueError(
+            "fresh=True with stored tokens: these are drawn already; pass a TokenSampler, or store "
+            "several copies (Tokens.build(..., copies=k)) and pass copies=k to take one each epoch"
+        )
+    if copies > tokens.copies:
+        raise ValueError(
+            f"copies = {copies}, but {tokens.copies} are stored; build the tokens with "
+            f"copies={copies}, or pass a TokenSampler"
+        )
+    return copies
+
+
+def _checked_egos(tokens: Tokens | TokenSampler, nodes: Any) -> NDArray[np.int64]:
+    count = tokens.num_nodes
+    stored = tokens.nodes if isinstance(tokens, Tokens) else None
+    if nodes is None:
+        chosen = np.arange(count) if stored is None else stored
+    else:
+        given = as_array(nodes)
+        mask = validate_nodes.node_mask(given, count, "nodes")
+        chosen = np.flatnonzero(mask) if given.dtype == np.bool_ else given.astype(np.int64)
+    if chosen.size == 0:
+        raise GraphError("nodes selects no node; check the mask, or pass None for all")
+    if stored is not None and stored.size < count:
+        bare = np.flatnonzero(~np.isin(chosen, stored))
+        if bare.size:
+            raise GraphError(
+                f"node {chosen[bare[0]]} has no row: these tokens cover {stored.size} of {count} "
+                "nodes; build them for this node too, or use a TokenSampler"
+            )
+    return chosen
+
+
+def _refuse_unlabelled(nodes: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
+    bare = np.flatnonzero(labels[nodes] < 0)
+    if bare.size:
+        raise GraphError(
+            f"nodes selects node {nodes[bare[0]]}, which has no label ({bare.size} such nodes); "
+            "use mask & (labels >= 0), or labels=None to predict"
+        )
+
+
+def _process(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    if (rank is None) != (world_size is None):
+        raise ValueError(f"rank = {rank}, world_size = {world_size}; pass both or neither")
+    if rank is None or world_size is None:
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            rank, world_size = distributed.get_rank(), distributed.get_world_size()
+        else:
+            try:
+                rank = int(os.environ.get("RANK", "0"))
+                world_size = int(os.environ.get("WORLD_SIZE", "1"))
+            except ValueError as error:
+                raise ValueError(f"RANK and WORLD_SIZE must be whole numbers ({error})") from None
+    world_size = whole_number("world_size", world_size, 1, 2**31)
+    return whole_number("rank", rank, 0, world_size - 1), world_size
+
+
+def _free_bytes(device: torch.device) -> int | None:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return available_bytes() if device.type == "cpu" else None
+
+
+def _grouped(batches: Iterator[TokenBatch], count: int) -> Iterator[list[TokenBatch]]:
+    group = []
+    for batch in batches:
+        group.append(batch)
+        if len(group) == count:
+            yield group
+            group = []
+
+
+def _handed_over(
+    ahead: "Prefetcher[tuple[TokenBatch, torch.cuda.Event]]", device: torch.device
+) -> Iterator[TokenBatch]:
+    try:
+        for batch, done in ahead:
+            stream = torch.cuda.current_stream(device)
+            stream.wait_event(done)
+            for tensor in batch.tensors():
+                tensor.record_stream(stream)  # its memory is not reused while the model reads it
+            yield batch
+    finally:
+        ahead.close()

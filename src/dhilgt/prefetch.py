@@ -1,0 +1,102 @@
+"""One thread that works ahead, and never outlives or blocks its reader."""
+
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+_POLL = 0.1  # seconds; every wait ends by then to look whether the other side is still there
+_PATIENCE = 10.0  # seconds a reader that leaves waits for the item in the making
+
+
+class Prefetcher(Generic[T], Iterator[T]):
+    """Runs an iterator in a thread, at most `ahead` items before the reader.
+
+    The thread ends when the items do, when the reader calls `close`, and when the reader is gone:
+    dropped after a `break`, by an exception, or at exit. An exception of the iterator reaches the
+    reader in its place in the order.
+
+    Args:
+        make: Gives the iterator; called in the thread.
+        ahead: Most items that wait.
+
+    Example:
+        >>> list(Prefetcher(lambda: iter(range(3)), 2))
+        [0, 1, 2]
+    """
+
+    def __init__(self, make: Callable[[], Iterator[T]], ahead: int) -> None:
+        self._items: queue.Queue[tuple[str, Any]] = queue.Queue(max(1, ahead))
+        self._stop = threading.Event()
+        # The thread must not know `self`: a reader it keeps alive would never be dropped.
+        self._thread = threading.Thread(
+            target=_work, args=(make, self._items, self._stop), name="dhilgt-prefetch", daemon=True
+        )
+        self.close = weakref.finalize(self, _shut_down, self._thread, self._items, self._stop)
+        self._thread.start()
+
+    def __iter__(self) -> "Prefetcher[T]":
+        return self
+
+    def __next__(self) -> T:
+        if not self.close.alive:
+            raise StopIteration
+        try:
+            kind, item = self._get()
+        except BaseException:  # Ctrl-C while waiting
+            self.close()
+            raise
+        if kind == "item":
+            value: T = item
+            return value
+        self.close()
+        if kind == "error":
+            raise item
+        raise StopIteration
+
+    def _get(self) -> tuple[str, Any]:
+        while True:
+            try:
+                return self._items.get(timeout=_POLL)
+            except queue.Empty:
+                if not self._thread.is_alive() and self._items.empty():
+                    raise RuntimeError("the prefetch thread ended without a word") from None
+
+
+def _work(
+    make: Callable[[], Iterator[Any]], items: "queue.Queue[tuple[str, Any]]", stop: threading.Event
+) -> None:
+    try:
+        for item in make():
+            if not _put(items, stop, ("item", item)):
+                return
+        _put(items, stop, ("end", None))
+    except BaseException as error:
+        _put(items, stop, ("error", error))
+
+
+def _put(
+    items: "queue.Queue[tuple[str, Any]]", stop: threading.Event, entry: tuple[str, Any]
+) -> bool:
+    while not stop.is_set():
+        try:
+            items.put(entry, timeout=_POLL)
+        except queue.Full:
+            continue
+        return True
+    return False
+
+
+def _shut_down(
+    thread: threading.Thread, items: "queue.Queue[tuple[str, Any]]", stop: threading.Event
+) -> None:
+    stop.set()
+    while True:  # what waits is not wanted any more, and a full queue would hold the thread
+        try:
+            items.get_nowait()
+        except queue.Empty:
+            break
+    if thread is not threading.current_thread() and thread.ident is not None:
+        thread.join(_PATIENCE)
