@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from dhilgt.loader import TokenLoader as TokenLoader
     from dhilgt.loader import averaged_logits as averaged_logits
     from dhilgt.model import DHILGT as DHILGT
-    from dhilgt.model import DHILGTConfig as DHILGTConfig
+    from dhilgt.model_config import DHILGTConfig as DHILGTConfig
 
 # What needs torch is imported when it is first used: labels and tokens do without.
 _LAZY = {
     "DHILGT": "dhilgt.model",
-    "DHILGTConfig": "dhilgt.model",
+    "DHILGTConfig": "dhilgt.model_config",
     "TokenBatch": "dhilgt.batch",
     "TokenLoader": "dhilgt.loader",
     "averaged_logits": "dhilgt.loader",
