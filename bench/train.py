@@ -1,0 +1,171 @@
+"""Training on the CPU: loader against model, first batch, memory, and the distinct-node projection.
+
+`make bench-train` prints the table and writes `train.jsonl`.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench import graphs
+from bench.labels import build
+from bench.measure import Bench, Row, peak_memory, seconds
+from dhilgt import (
+    DHILGT,
+    HubLabels,
+    TokenLoader,
+    Tokens,
+    TokenSampler,
+    TrainConfig,
+    Trainer,
+    generate,
+)
+
+DEGREE, CHANNELS, HIDDEN, CLASSES, BATCH = 10, 128, 128, 10, 256
+RATE_NODES, MEMORY_NODES = 100_000, 400_000
+STEPS = 12
+
+
+def _labels(nodes: int, threads: int) -> HubLabels:
+    return build(generate(nodes, DEGREE, num_features=0), threads)
+
+
+def _model(in_channels: int, **settings: Any) -> DHILGT:
+    torch.manual_seed(0)
+    return DHILGT(in_channels, HIDDEN, CLASSES, **settings)
+
+
+def _step(model: DHILGT, inputs: tuple[Any, ...], classes: torch.Tensor) -> None:
+    model.zero_grad(set_to_none=True)
+    torch.nn.functional.cross_entropy(model(*inputs), classes).backward()
+
+
+def loader_rate(nodes: int, threads: int) -> dict[str, Any]:
+    """Gives rows per second of the loader alone and of training steps of the model alone."""
+    torch.set_num_threads(threads)
+    labels = _labels(nodes, threads)
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(nodes, CHANNELS)).astype(np.float32)
+    classes = rng.integers(0, CLASSES, nodes)
+    found: dict[str, Any] = {"measure": "loader", "nodes": nodes, "batch": BATCH}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokens"
+        stored = Tokens.build(labels, threads=threads, progress=False, path=path)
+        sampler = TokenSampler(labels, threads=threads, progress=False)
+        for name, source, more in (
+            ("stored", stored, {}),
+            ("fresh", sampler, {"fresh": True}),
+        ):
+            loader = TokenLoader(
+                source, features, classes, batch_size=BATCH, shuffle=True, **more
+            )
+            taken = seconds(lambda loader=loader: [None for _ in loader], 2)
+            found[f"rows_per_second_{name}"] = nodes / taken
+        model = _model(CHANNELS)
+        batch = next(iter(TokenLoader(stored, features, classes, batch_size=BATCH, shuffle=True)))
+        assert batch.labels is not None
+        taken = seconds(lambda: _step(model, batch.inputs, batch.labels), 5)
+    found["rows_per_second_model"] = BATCH / taken
+    found["ratio"] = found["rows_per_second_stored"] / found["rows_per_second_model"]
+    found["ratio_fresh"] = found["rows_per_second_fresh"] / found["rows_per_second_model"]
+    return found
+
+
+def memory(nodes: int, threads: int) -> dict[str, Any]:
+    """Gives the rise of memory while training from stored tokens, and the time to a first batch."""
+    torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokens"
+        Tokens.build(_labels(nodes, threads), threads=threads, progress=False, path=path)
+        rng = np.random.default_rng(0)
+        features = rng.normal(size=(nodes, CHANNELS)).astype(np.float32)
+        classes = rng.integers(0, CLASSES, nodes)
+        with peak_memory() as risen:
+            start = time.perf_counter()
+            tokens = Tokens.load(path)
+            loader = TokenLoader(tokens, features, classes, batch_size=BATCH, shuffle=True)
+            next(iter(loader))
+            first = time.perf_counter() - start
+            config = TrainConfig(epochs=1, max_batches=STEPS)
+            Trainer(_model(CHANNELS), config, device="cpu", progress=False).fit(loader)
+    return {
+        "measure": "memory",
+        "nodes": nodes,
+        "peak_bytes": risen[0],
+        "feature_bytes": features.nbytes,
+        "seconds_first_batch": first,
+    }
+
+
+def projection(threads: int) -> dict[str, Any]:
+    """Times a step with features projected once per distinct node, and once per slot."""
+    torch.set_num_threads(threads)
+    folder = graphs.data_folder()
+    shown, features, graph = "generated", None, None
+    if folder is not None and (folder / "chameleon").is_dir():
+        from dhilgt import Graph
+
+        with np.load(folder / "chameleon/raw/chameleon_filtered.npz") as file:
+            shown, features = "chameleon", file["node_features"].astype(np.float32)
+            graph = Graph.from_edges(*file["edges"].T, num_nodes=len(features))
+    if graph is None or features is None:
+        graph = generate(890, 20, num_features=1)
+        features = np.random.default_rng(0).normal(size=(890, 2325)).astype(np.float32)
+    sampler = TokenSampler(build(graph, threads), threads=threads, progress=False)
+    classes = np.random.default_rng(1).integers(0, CLASSES, graph.num_nodes)
+    batch = next(iter(TokenLoader(sampler, features, classes, batch_size=BATCH, shuffle=True)))
+    assert batch.labels is not None
+    x, index, spd = batch.inputs
+    real = index >= 0
+    slots = torch.where(real, torch.cumsum(real.reshape(-1), 0).reshape(index.shape) - 1, -1)
+    per_slot = (x[index[real]], slots, spd)
+    fast, plain = _model(x.shape[1]), _model(x.shape[1], attention="reference")
+    ours = seconds(lambda: _step(fast, batch.inputs, batch.labels), 7)
+    theirs = seconds(lambda: _step(plain, per_slot, batch.labels), 7)
+    return {
+        "measure": "projection",
+        "graph": shown,
+        "channels": x.shape[1],
+        "seconds_step": ours,
+        "seconds_step_per_slot": theirs,
+        "ratio": theirs / ours,
+    }
+
+
+def main() -> None:
+    """Measures everything and prints the table."""
+    bench = Bench("train", PARTS, __doc__ or "")
+    rate = bench.measured(loader_rate, RATE_NODES, bench.threads)
+    held = bench.measured(memory, MEMORY_NODES, bench.threads)
+    step = bench.measured(projection, bench.threads)
+    rows: list[Row] = [
+        (
+            f"loader against CPU model, {RATE_NODES:,} nodes",
+            "5 x",
+            f"{rate['ratio']:.0f} x stored, {rate['ratio_fresh']:.0f} x fresh "
+            f"({rate['rows_per_second_model']:.0f} rows a second learned)",
+        ),
+        (
+            f"peak memory beyond features, {MEMORY_NODES:,} nodes, stored tokens",
+            "1.5 GB",
+            f"{held['peak_bytes'] / 1e9:.2f} GB",
+        ),
+        ("first batch after opening", "2 s", f"{held['seconds_first_batch']:.2f} s"),
+        (
+            f"step against a plain one without distinct nodes, {step['graph']}",
+            "1.5 x",
+            f"{step['ratio']:.1f} x ({step['seconds_step_per_slot']:.2f} s / "
+            f"{step['seconds_step']:.2f} s, {step['channels']} wide)",
+        ),
+    ]
+    bench.finish(rows)
+
+
+PARTS = [loader_rate, memory, projection]
+
+if __name__ == "__main__":
+    main()
