@@ -11,6 +11,7 @@ checkpoints/
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ LATEST = "LATEST"
 STATE = "state.json"
 TRAINING = "training.safetensors"
 BEST = "best.safetensors"
+_TENSORS = (TRAINING, BEST)
 _NAME = re.compile(r"[0-9]{5,10}-[0-9]{6,13}")
 _UNFINISHED = ".unfinished-"
 _MAX_STATE_BYTES = 1 << 28
@@ -96,10 +98,9 @@ class CheckpointFolder:
                 store_files.ops.mkdir(draft)
                 files = {
                     file: {"bytes": len(data), "sha256": _write(draft / file, data)}
-                    for file, data in ((TRAINING, training), (BEST, best))
+                    for file, data in zip(_TENSORS, (training, best), strict=True)
                 }
-                head = {"format": FORMAT, "version": VERSION, "files": files}
-                _write(draft / STATE, canonical_json(head | checkpoint.values, indent=1))
+                _write(draft / STATE, _state_text(checkpoint.values, files))
                 # A checkpoint of this name that LATEST does not know was cut off before its end.
                 _remove(final)
                 store_files.ops.rename(draft, final)
@@ -197,12 +198,23 @@ def _read(folder: Path) -> Checkpoint:
             f"{state} has version {values.get('version')!r}, this library reads {VERSION}; use the "
             "library that wrote it"
         )
-    files = values.get("files")
-    if not isinstance(files, dict) or set(files) != {TRAINING, BEST}:
-        raise ArtifactError(f"{state} is damaged: its list of files is not as written")
+    content, files = values.get("values"), values.get("files")
+    if values.get("sha256") != _state_hash(content, files):
+        raise ArtifactError(f"{state} is damaged: its content does not match its SHA-256")
+    if not isinstance(content, dict) or not isinstance(files, dict) or set(files) != {*_TENSORS}:
+        raise ArtifactError(f"{state} is damaged: it does not hold what a checkpoint has")
     for file, found in files.items():
         _check(folder / file, found)
-    return Checkpoint(read_tensors(folder / TRAINING), read_tensors(folder / BEST), values)
+    return Checkpoint(read_tensors(folder / TRAINING), read_tensors(folder / BEST), content)
+
+
+def _state_text(values: Any, files: Any) -> bytes:
+    head = {"format": FORMAT, "version": VERSION, "sha256": _state_hash(values, files)}
+    return canonical_json(head | {"files": files, "values": values}, indent=1) + b"\n"
+
+
+def _state_hash(values: Any, files: Any) -> str:
+    return hashlib.sha256(canonical_json([files, values])).hexdigest()
 
 
 def _check(path: Path, expected: Any) -> None:

@@ -176,7 +176,7 @@ class Trainer:
                 display.epoch(state.epoch + 1)
                 with self.stages.measure("epoch", self.device):
                     whole = loop.run(loader, state, lambda: stop.requested, after_step)
-                whole = whole and self._end_epoch(state, loop, optimizer, val_loader, stop)
+                whole = whole and self._end_epoch(state, loop, val_loader, stop)
                 if not whole:
                     save()
                     raise self._interrupted(state, stop)
@@ -197,7 +197,6 @@ class Trainer:
         self,
         state: TrainState,
         loop: EpochLoop,
-        optimizer: torch.optim.Optimizer,
         val_loader: Loader | None,
         stop: StopSignals,
     ) -> bool:
@@ -211,7 +210,7 @@ class Trainer:
             )
         line: dict[str, Any] = {
             "epoch": done,
-            "lr": optimizer.param_groups[0]["lr"],
+            "lr": loop.rate(state.step - 1),
             "train_loss": loss,
             "val_loss": None,
             "val_score": None,

@@ -96,6 +96,12 @@ class EpochLoop:
         parts = self._group.collect_everywhere((float(self.loss_sum), self.count))
         return sum(part for part, _ in parts) / max(1, sum(count for _, count in parts))
 
+    def rate(self, step: int) -> float:
+        """Gives the learning rate of optimizer step ``step`` (from 0)."""
+        config, steps = self._config, self.steps
+        warmup = config.warmup_epochs * steps
+        return config.lr * rate_factor(step, config.epochs * steps, warmup, config.decay)
+
     def _batches(self, loader: Loader, start: int) -> Iterator[Batch]:
         return iter(loader.iterate(start_batch=start)) if start < len(loader) else iter(())
 
@@ -108,10 +114,8 @@ class EpochLoop:
         state: TrainState,
         watched: bool,
     ) -> Batch | None:
-        config, steps = self._config, self.steps
-        warmup = config.warmup_epochs * steps
-        factor = rate_factor(state.step, config.epochs * steps, warmup, config.decay)
-        set_rate(self._optimizer, config.lr * factor)
+        config = self._config
+        set_rate(self._optimizer, self.rate(state.step))
         self._optimizer.zero_grad(set_to_none=True)
         if batch is None:
             last = last or next(iter(loader.iterate(start_batch=0)))

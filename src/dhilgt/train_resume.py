@@ -25,8 +25,8 @@ def loader_facts(loader: Loader, steps: int) -> dict[str, Any]:
     seed = getattr(loader, "seed", None)
     return {
         "num_nodes": int(loader.num_nodes),
-        "batches": steps,
         "seed": seed if isinstance(seed, int) else None,
+        "batches": steps,
     }
 
 
@@ -62,12 +62,13 @@ def check(
             TrainingWarning,
         )
     facts = loader_facts(loader, steps)
-    for key, then in values["loader"].items():
+    for key, now_there in facts.items():
+        then = values["loader"].get(key)
         # Other processes share the nodes out differently.
         same_shares = key != "batches" or len(values["processes"]) == processes
-        if same_shares and facts.get(key) != then:
+        if same_shares and now_there != then:
             raise ConfigError(
-                f"the training loader has {key} = {facts.get(key)}, the run in this folder has "
+                f"the training loader has {key} = {now_there}, the run in this folder has "
                 f"{then}; resume with the same data, or choose another run_dir"
             )
     _check_processes(values, state, processes)
