@@ -60,9 +60,7 @@ def loader_rate(nodes: int, threads: int) -> dict[str, Any]:
             ("stored", stored, {}),
             ("fresh", sampler, {"fresh": True}),
         ):
-            loader = TokenLoader(
-                source, features, classes, batch_size=BATCH, shuffle=True, **more
-            )
+            loader = TokenLoader(source, features, classes, batch_size=BATCH, shuffle=True, **more)
             taken = seconds(lambda loader=loader: [None for _ in loader], 2)
             found[f"rows_per_second_{name}"] = nodes / taken
         model = _model(CHANNELS)

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 from dhilgt._version import __version__
 from dhilgt.errors import (
     ArtifactError,
+    ConfigError,
     DhilgtError,
     GraphError,
     GraphWarning,
     MemoryLimitError,
+    TrainingError,
+    TrainingInterrupted,
+    TrainingWarning,
 )
 from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.generate import generate
@@ -22,10 +26,14 @@ from dhilgt.tokens import Tokens
 
 if TYPE_CHECKING:
     from dhilgt.batch import TokenBatch as TokenBatch
+    from dhilgt.batch_size import find_batch_size as find_batch_size
     from dhilgt.loader import TokenLoader as TokenLoader
     from dhilgt.loader import averaged_logits as averaged_logits
     from dhilgt.model import DHILGT as DHILGT
     from dhilgt.model_config import DHILGTConfig as DHILGTConfig
+    from dhilgt.train import Trainer as Trainer
+    from dhilgt.train_config import TrainConfig as TrainConfig
+    from dhilgt.train_state import TrainResult as TrainResult
 
 # What needs torch is imported when it is first used: labels and tokens do without.
 _LAZY = {
@@ -33,7 +41,11 @@ _LAZY = {
     "DHILGTConfig": "dhilgt.model_config",
     "TokenBatch": "dhilgt.batch",
     "TokenLoader": "dhilgt.loader",
+    "TrainConfig": "dhilgt.train_config",
+    "TrainResult": "dhilgt.train_state",
+    "Trainer": "dhilgt.train",
     "averaged_logits": "dhilgt.loader",
+    "find_batch_size": "dhilgt.batch_size",
 }
 
 __all__ = [
@@ -41,6 +53,7 @@ __all__ = [
     "UNREACHABLE",
     "ArtifactError",
     "Cleaning",
+    "ConfigError",
     "DHILGTConfig",
     "DhilgtError",
     "Graph",
@@ -57,10 +70,17 @@ __all__ = [
     "TokenSampler",
     "TokenSpec",
     "Tokens",
+    "TrainConfig",
+    "TrainResult",
+    "Trainer",
+    "TrainingError",
+    "TrainingInterrupted",
+    "TrainingWarning",
     "Witness",
     "__version__",
     "averaged_logits",
     "estimate",
+    "find_batch_size",
     "generate",
 ]
 

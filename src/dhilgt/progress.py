@@ -99,6 +99,11 @@ class Progress:
             bar.start()
             self._bar = bar
 
+    @property
+    def shown(self) -> bool:
+        """Whether there is a bar, so that what goes beside it is worth making."""
+        return self._bar is not None
+
     def update(self, done: int, total: int | None = None, note: str = "") -> None:
         """Say that ``done`` of ``total`` units are finished; cheap enough for inner loops."""
         now = time.monotonic()

@@ -1,0 +1,81 @@
+"""Finding the largest batch that fits."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+import torch
+
+from dhilgt.errors import ConfigError, MemoryLimitError
+
+
+def find_batch_size(
+    step: Callable[[int], object], start: int = 64, limit: int = 1 << 20, margin: float = 0.1
+) -> int:
+    """Gives the largest batch size that ``step`` can do, less a margin.
+
+    The size is doubled until memory runs out or ``limit`` is reached, then the place between the
+    last that fit and the first that did not is narrowed down to a sixteenth.
+
+    Args:
+        step: Does one whole training step with a batch of the given size.
+        start: The size to try first; halved if it does not fit.
+        limit: The largest size of use, for example the number of training nodes.
+        margin: Share taken off once memory has run out: later batches can be a little larger.
+
+    Raises:
+        MemoryLimitError: If not even a batch of one fits.
+
+    Example:
+        >>> def step(size):
+        ...     if size > 1000:
+        ...         raise MemoryError
+        >>> find_batch_size(step, start=64, limit=5000)
+        864
+        >>> find_batch_size(step, start=64, limit=500)
+        500
+    """
+    if start < 1 or limit < 1 or not 0 <= margin < 1:
+        raise ConfigError(
+            f"start = {start}, limit = {limit}, margin = {margin}; pass start and limit of at "
+            "least 1 and a margin from 0 up to 1"
+        )
+    size, refused = min(start, limit), 0
+    while not _fits(step, size):
+        if size == 1:
+            raise MemoryLimitError(
+                "a batch of 1 does not fit the memory; use a smaller model, smaller tokens or "
+                "another device"
+            )
+        size, refused = size // 2, size
+    while not refused and size < limit:
+        larger = min(2 * size, limit)
+        if _fits(step, larger):
+            size = larger
+        else:
+            refused = larger
+    if not refused:
+        return size
+    precision = max(1, refused // 16)
+    while refused - size > precision:
+        middle = (size + refused) // 2
+        if _fits(step, middle):
+            size = middle
+        else:
+            refused = middle
+    return max(1, int(size * (1 - margin)))
+
+
+def _fits(step: Callable[[int], object], size: int) -> bool:
+    try:
+        step(size)
+    except (MemoryError, torch.OutOfMemoryError):
+        fits = False
+    else:
+        fits = True
+    # Outside of the handler: its traceback would keep the tensors of the failed step alive.
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return fits

@@ -1,0 +1,139 @@
+"""Several processes as one: started by torchrun, or alone."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from dhilgt.errors import ConfigError
+
+TIMEOUT = timedelta(minutes=30)
+"""How long a process waits for the others before it gives up."""
+
+_T = TypeVar("_T")
+
+
+class Group:
+    """The processes that train one model; a group of one needs no setting up.
+
+    Example:
+        >>> group = Group()
+        >>> group.rank, group.size, group.is_main, group.add_up([3, 0])
+        (0, 1, True, [3, 0])
+    """
+
+    def __init__(self) -> None:
+        if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            _start()
+        running = dist.is_available() and dist.is_initialized()
+        self.rank: int = dist.get_rank() if running else 0
+        self.size: int = dist.get_world_size() if running else 1
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0")) if running else 0
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files."""
+        return self.rank == 0
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """Gives the model to call while training, whose backward pass averages gradients."""
+        if self.size == 1 or not any(p.requires_grad for p in model.parameters()):
+            return model
+        devices = [device] if device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=devices)
+
+    def add_up(self, numbers: list[int]) -> list[int]:
+        """Gives the sums of small numbers over all processes."""
+        return self._reduce(numbers, dist.ReduceOp.SUM)
+
+    def largest(self, number: int) -> int:
+        """Gives the largest of the processes' numbers."""
+        return self._reduce([number], dist.ReduceOp.MAX)[0]
+
+    def _reduce(self, numbers: list[int], operation: Any) -> list[int]:
+        if self.size == 1:
+            return numbers
+        # On the host, so that no process waits for its GPU to tell a count.
+        shared = torch.tensor(numbers, dtype=torch.int64)
+        dist.all_reduce(shared, op=operation)
+        return [int(number) for number in shared]
+
+    def collect(self, value: _T) -> list[_T] | None:
+        """Gives the main process the value of each process, in order; None to the others."""
+        if self.size == 1:
+            return [value]
+        found: list[Any] | None = [None] * self.size if self.is_main else None
+        dist.gather_object(value, found, dst=0)
+        return found
+
+    def collect_everywhere(self, value: _T) -> list[_T]:
+        """Gives every process the value of each process, in order."""
+        if self.size == 1:
+            return [value]
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, value)
+        return found
+
+    def from_main(self, value: _T) -> _T:
+        """Gives every process the main one's value."""
+        if self.size == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def wait(self) -> None:
+        """Waits until every process is here."""
+        self.add_up([0])
+
+
+def _start() -> None:
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise ConfigError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} not set; start "
+            "with torchrun, or unset WORLD_SIZE to train in one process"
+        )
+    # Both: gradients go over the GPUs' network, counts and scores over the hosts'.
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    dist.init_process_group(backend, timeout=TIMEOUT)
+    atexit.register(_end)
+
+
+def _end() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def choose_device(device: str | torch.device, local_rank: int = 0) -> torch.device:
+    """Gives the device meant; "auto" is this process's GPU where there is one, else the CPU.
+
+    Raises:
+        ConfigError: If it is not there; the message lists those that are.
+    """
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto":
+        return torch.device("cuda", local_rank % count) if count else torch.device("cpu")
+    there = ["cpu", *(f"cuda:{at}" for at in range(count))]
+    if torch.backends.mps.is_available():
+        there.append("mps")
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ConfigError(
+            f"device = {device!r} is not a device; here: {', '.join(there)}, or 'auto'"
+        ) from None
+    if wanted.type == "cuda" and wanted.index is None and count:
+        wanted = torch.device("cuda", local_rank % count)
+    if str(wanted).removesuffix(":0") not in [name.removesuffix(":0") for name in there]:
+        raise ConfigError(f"device = {str(device)!r} is not here; here: {', '.join(there)}")
+    return wanted

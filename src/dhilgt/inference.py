@@ -1,0 +1,154 @@
+"""A model's logits for every node of a loader."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from dhilgt.distributed import Group
+from dhilgt.train_protocols import Loader
+
+
+class Stopped(Exception):  # noqa: N818  not an error: the caller asked for it
+    """The work was given up on request."""
+
+
+class Outputs(NamedTuple):
+    """Logits of nodes in ascending order; labels are None where the loader has none."""
+
+    nodes: npt.NDArray[np.int64]
+    logits: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64] | None
+
+
+def autocast(device: torch.device, precision: str) -> Any:
+    """Gives the context in which a model runs in ``precision``."""
+    if precision == "fp32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Has the model in evaluation mode, without gradients, while the block runs."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(training)
+
+
+def run_model(
+    model: nn.Module,
+    loader: Loader,
+    device: torch.device,
+    *,
+    precision: str = "fp32",
+    max_batches: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Outputs:
+    """Gives this process's share of a loader's nodes with their logits.
+
+    Where the loader has several copies of tokens per node, the probabilities of the copies are
+    averaged, and their logarithms stand for the logits.
+
+    Raises:
+        Stopped: If ``stop()`` said so between two batches.
+    """
+    copies = int(getattr(loader, "copies", 1))
+    if copies == 1:
+        return _one_pass(model, loader, device, precision, max_batches, stop)
+    total: npt.NDArray[np.float64] | None = None
+    for copy in range(copies):
+        part: Loader = loader.with_copy(copy)  # type: ignore[attr-defined]
+        found = _one_pass(model, part, device, precision, max_batches, stop)
+        share = probabilities(found.logits) / copies
+        total = share if total is None else total + share
+    assert total is not None, f"a loader with {copies} copies"
+    # No probability is quite 0: its logarithm would make every score of it undefined.
+    logits = np.log(np.maximum(total, np.finfo(np.float32).tiny)).astype(np.float32)
+    return Outputs(found.nodes, logits, found.labels)
+
+
+def _one_pass(
+    model: nn.Module,
+    loader: Loader,
+    device: torch.device,
+    precision: str,
+    max_batches: int | None,
+    stop: Callable[[], bool],
+) -> Outputs:
+    nodes, logits, labels = [], [], []
+    with evaluating(model), contextlib.ExitStack() as stack:
+        # Before the first batch: asking a loader of no batches for one is not needed.
+        batches = iter(loader.iterate(start_batch=0)) if len(loader) else iter(())
+        # A loader with a background thread ends it when its iterator is closed.
+        stack.callback(getattr(batches, "close", lambda: None))
+        for batch in islice(batches, max_batches):
+            if stop():
+                raise Stopped
+            moved = batch.to(device, non_blocking=True)
+            with autocast(device, precision):
+                found = model(*moved.inputs)
+            logits.append(found.float().cpu().numpy())
+            nodes.append(moved.nodes.cpu().numpy())
+            if moved.labels is not None:
+                labels.append(moved.labels.cpu().numpy())
+    if not nodes:
+        return Outputs(np.zeros(0, np.int64), np.zeros((0, 0), np.float32), None)
+    return _sorted(nodes, logits, labels)
+
+
+def _sorted(nodes: list[Any], logits: list[Any], labels: list[Any]) -> Outputs:
+    """Joins parts by ascending node, so that nothing depends on how nodes were shared out."""
+    ids = np.concatenate(nodes)
+    order = np.argsort(ids, kind="stable")
+    joined = np.concatenate(labels)[order] if labels else None
+    return Outputs(ids[order], np.concatenate(logits)[order], joined)
+
+
+def join(parts: list[Outputs]) -> Outputs:
+    """Gives the shares of all processes as one."""
+    full = [part for part in parts if len(part.nodes)]
+    if not full:
+        return parts[0]
+    known = [part.labels for part in full if part.labels is not None]
+    return _sorted([part.nodes for part in full], [part.logits for part in full], known)
+
+
+def collect(outputs: Outputs, group: Group, everywhere: bool) -> Outputs | None:
+    """Gives all processes' shares as one, to all of them or to the main one."""
+    parts = group.collect_everywhere(outputs) if everywhere else group.collect(outputs)
+    return None if parts is None else join(parts)
+
+
+def probabilities(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Gives the softmax of logits.
+
+    Example:
+        >>> probabilities(np.zeros((1, 4), np.float32))
+        array([[0.25, 0.25, 0.25, 0.25]])
+    """
+    if not logits.size:
+        return logits.astype(np.float64)
+    powers = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def cross_entropy(labels: npt.NDArray[np.int64], logits: npt.NDArray[np.float32]) -> float:
+    """Gives the mean cross entropy, NaN without nodes."""
+    if not len(labels):
+        return float("nan")
+    found = torch.nn.functional.cross_entropy(
+        torch.from_numpy(logits.astype(np.float64)), torch.from_numpy(labels)
+    )
+    return float(found)

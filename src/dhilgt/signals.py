@@ -1,0 +1,71 @@
+"""Stopping at a good moment when asked to by a signal."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+_Handler = Callable[[int, FrameType | None], Any]
+
+
+class StopSignals:
+    """Notes SIGINT and SIGTERM while its block runs, for the work to look at between steps.
+
+    The handlers found at the start are called as well where they are the user's own, and are put
+    back at the end. A signal that is ignored stays ignored. A second SIGINT stops at once. Outside
+    the main thread, where Python delivers no signals, nothing is done.
+
+    Attributes:
+        signum: The first signal that came, None before.
+
+    Example:
+        >>> with StopSignals() as stop:
+        ...     stop.requested
+        False
+    """
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+        self._before: dict[int, Any] = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether the work shall stop."""
+        return self.signum is not None
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                found = signal.getsignal(signum)
+                # None: set by C code, and could not be put back.
+                if found is not None and found is not signal.SIG_IGN:
+                    self._before[signum] = found
+                    signal.signal(signum, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._before:
+            signum, handler = self._before.popitem()
+            signal.signal(signum, handler)
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        again = self.signum is not None
+        if not again:
+            self.signum = signum
+        if again and signum == signal.SIGINT:
+            self._restore()
+            raise KeyboardInterrupt("stopped at once by a second SIGINT; the last save is whole")
+        before = self._before.get(signum)
+        if callable(before) and before is not signal.default_int_handler:
+            before(signum, frame)

@@ -1,0 +1,75 @@
+"""Wall clock and peak memory, stage by stage."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+
+class StageClock:
+    """Adds up the seconds of named stages and keeps the largest memory seen at their ends.
+
+    Host memory is the peak of the process since it started, CUDA memory the peak of the stage.
+
+    Example:
+        >>> clock = StageClock()
+        >>> clock.add("labels", seconds=2.5, host_bytes=10**9)
+        >>> clock.add("labels", seconds=1.5)
+        >>> clock.to_dict()["labels"]["seconds"], clock.to_dict()["labels"]["times"]
+        (4.0, 2)
+    """
+
+    def __init__(self, values: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self._stages = {name: dict(stage) for name, stage in (values or {}).items()}
+
+    def add(self, name: str, seconds: float, host_bytes: int = 0, device_bytes: int = 0) -> None:
+        """Count ``seconds`` more of stage ``name``."""
+        empty = {"seconds": 0.0, "times": 0, "host_peak_bytes": 0, "device_peak_bytes": 0}
+        stage = self._stages.setdefault(name, empty)
+        stage["seconds"] += seconds
+        stage["times"] += 1
+        stage["host_peak_bytes"] = max(stage["host_peak_bytes"], host_bytes)
+        stage["device_peak_bytes"] = max(stage["device_peak_bytes"], device_bytes)
+
+    @contextlib.contextmanager
+    def measure(self, name: str, device: torch.device | None = None) -> Iterator[None]:
+        """Count the block as stage ``name``."""
+        on_gpu = device is not None and device.type == "cuda"
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats(device)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            if on_gpu:
+                # The block has only queued its last kernels.
+                torch.cuda.synchronize(device)
+            seconds = time.perf_counter() - start
+            peak = torch.cuda.max_memory_allocated(device) if on_gpu else 0
+            self.add(name, seconds, host_peak_bytes(), peak)
+
+    def seconds(self) -> dict[str, float]:
+        """Gives the seconds of each stage."""
+        return {name: float(stage["seconds"]) for name, stage in self._stages.items()}
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Gives all that was counted, as plain values."""
+        return {name: dict(stage) for name, stage in self._stages.items()}
+
+
+def host_peak_bytes() -> int:
+    """Gives the most memory this process has held so far; 0 where the system does not tell."""
+    if resource is None:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

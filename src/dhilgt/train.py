@@ -1,0 +1,366 @@
+"""The training loop: one for this package's model and for any other."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shlex
+import signal
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dhilgt import metrics, run_folder, train_resume
+from dhilgt.checkpoint import Checkpoint, write_tensors
+from dhilgt.distributed import Group, choose_device
+from dhilgt.errors import TrainingError, TrainingInterrupted, TrainingWarning, warn
+from dhilgt.inference import Outputs, Stopped, collect, cross_entropy, probabilities, run_model
+from dhilgt.rng import capture, deterministic_algorithms, seed_all
+from dhilgt.run_folder import RunFolder
+from dhilgt.schedule import build_optimizer
+from dhilgt.signals import StopSignals
+from dhilgt.stages import StageClock
+from dhilgt.train_config import TrainConfig
+from dhilgt.train_display import TrainDisplay
+from dhilgt.train_loop import EpochLoop
+from dhilgt.train_protocols import Loader, Metric
+from dhilgt.train_state import TrainResult, TrainState, host_copy, load_weights, number, pack
+
+
+class Trainer:
+    """Trains a model so that it can be stopped, killed and resumed at any moment.
+
+    Args:
+        model: Called as ``model(*batch.inputs)``, gives logits ``[B, C]``. Moved to the device.
+        config: The settings, as a `TrainConfig` or a mapping of them.
+        run_dir: Folder for config, scores, checkpoints and result. None: nothing is written.
+        device: "auto", "cpu", "cuda", "cuda:1", ...
+        resume: Go on from the newest checkpoint in ``run_dir``; start anew if there is none.
+        metric: Score of the validation nodes, in place of the one that ``config`` names.
+        progress: False for no display; otherwise it is shown where someone can see it.
+        resume_command: Command to name in the message of an interrupted run; ``{run_dir}`` in it
+            stands for the folder.
+
+    Attributes:
+        stages: Wall clock and memory by stage; ``trainer.stages.add("labels", seconds=...)`` adds
+            stages from before the training to the run's result.
+
+    Example:
+        >>> import torch
+        >>> class Batch:
+        ...     nodes = torch.arange(4)
+        ...     labels = torch.tensor([0, 0, 1, 1])
+        ...     inputs = (torch.eye(4),)
+        ...     __len__ = lambda self: 4
+        ...     to = lambda self, device, non_blocking=False: self
+        >>> class Loader:
+        ...     num_nodes = 4
+        ...     __len__ = lambda self: 1
+        ...     set_epoch = lambda self, epoch: None
+        ...     iterate = lambda self, start_batch=0: iter([Batch()][start_batch:])
+        >>> config = TrainConfig(epochs=60, lr=0.1, warmup_epochs=0)
+        >>> trainer = Trainer(torch.nn.Linear(4, 2), config, device="cpu")
+        >>> trainer.fit(Loader()).epochs
+        60
+        >>> nodes, shares = trainer.predict(Loader())
+        >>> shares.argmax(axis=1)
+        array([0, 0, 1, 1])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        config: TrainConfig | Mapping[str, Any] | None = None,
+        run_dir: str | os.PathLike[str] | None = None,
+        device: str | torch.device = "auto",
+        resume: bool = False,
+        *,
+        metric: Metric | None = None,
+        progress: bool | Literal["auto"] = "auto",
+        resume_command: str | None = None,
+    ) -> None:
+        if not isinstance(config, TrainConfig):
+            config = TrainConfig.from_dict(config or {})
+        self.config = config if metric is None else replace(config, metric=metric.name)
+        self.group = Group()
+        self.device = choose_device(device, self.group.local_rank)
+        self.model = model.to(self.device)
+        self.stages = StageClock()
+        self._metric = metric
+        self._resume = resume
+        self._progress = progress
+        self._resume_command = resume_command
+        self._folder = None if run_dir is None else RunFolder(run_dir)
+        self._best: dict[str, Tensor] = {}
+
+    # ---- training ------------------------------------------------------------------------------
+
+    def fit(self, train_loader: Loader, val_loader: Loader | None = None) -> TrainResult:
+        """Trains, and leaves the model with the weights of its best epoch.
+
+        Args:
+            train_loader: Batches to learn from.
+            val_loader: Nodes to score each epoch on; without them the last epoch is the best one
+                and training never stops early.
+
+        Raises:
+            TrainingInterrupted: On SIGINT or SIGTERM, after the state was saved.
+            TrainingError: If training cannot go on, for example because the loss is not a number.
+            ArtifactError: If the run folder cannot be written or resumed from.
+        """
+        steps = self.group.largest(len(train_loader))
+        if steps == 0 or train_loader.num_nodes == 0:
+            raise TrainingError("the training loader has no nodes; check the training mask")
+        if self.config.max_batches is not None:
+            steps = min(steps, self.config.max_batches)
+        if val_loader is not None and val_loader.num_nodes == 0:
+            warn("the validation loader has no nodes; early stopping is off", TrainingWarning)
+            val_loader = None
+        if val_loader is not None:
+            self._resolve_metric()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(deterministic_algorithms(self.config.deterministic))
+            if self._folder is not None and self.group.is_main:
+                self._folder.open(resume=self._resume)
+                stack.callback(self._folder.close)
+            stop = stack.enter_context(StopSignals())
+            return self._fit(train_loader, val_loader, steps, stop)
+
+    def _fit(
+        self, loader: Loader, val_loader: Loader | None, steps: int, stop: StopSignals
+    ) -> TrainResult:
+        config = self.config
+        seed_all(config.seed + self.group.rank)
+        optimizer = build_optimizer(self.model, config)
+        state = TrainState()
+        where = run_folder.environment(self.device, self.group.size)
+        checkpoint = self._load_checkpoint()
+        if checkpoint is not None:
+            state = train_resume.check(checkpoint, config, loader, steps, where, self.group.size)
+            train_resume.restore_model(checkpoint, self.model, optimizer)
+            self._best = checkpoint.best
+            self.stages = StageClock(checkpoint.values["stages"] | self.stages.to_dict())
+        loop = EpochLoop(self.model, optimizer, config, self.group, self.device, steps)
+        if checkpoint is not None:
+            train_resume.restore_process(checkpoint, self.group, loop, config)
+        if self._folder is not None and self.group.is_main:
+            self._folder.write(run_folder.CONFIG, config.to_dict())
+            self._folder.write(run_folder.ENVIRONMENT, where)
+            self._folder.rewrite(state.history)
+        display = TrainDisplay(
+            f"training on {self.device}",
+            config.epochs,
+            enabled=self._progress if self.group.is_main else False,
+        )
+        display.start()
+
+        def save() -> None:
+            self._save(state, loop, optimizer, loader, steps, where)
+
+        def after_step(nodes: int) -> None:
+            total = config.epochs * steps
+            display.step(state.step, total, nodes, lambda: float(loop.loss_sum) / loop.count)
+            every = config.checkpoint_batches
+            if every is not None and state.batch < steps and state.batch % every == 0:
+                save()
+
+        try:
+            while state.epoch < config.epochs and not self._stops_early(state, val_loader):
+                display.epoch(state.epoch + 1)
+                with self.stages.measure("epoch", self.device):
+                    whole = loop.run(loader, state, lambda: stop.requested, after_step)
+                whole = whole and self._end_epoch(state, loop, val_loader, stop)
+                if not whole:
+                    save()
+                    raise self._interrupted(state, stop)
+                display.scored(state.history[-1], self._best_text(state))
+                last = state.epoch == config.epochs or self._stops_early(state, val_loader)
+                asked = self.group.add_up([int(stop.requested)])[0] > 0
+                if last or asked or state.epoch % config.checkpoint_every == 0:
+                    save()
+                if self._folder is not None and self.group.is_main:
+                    self._folder.append(state.history[-1])
+                if asked and not last:
+                    raise self._interrupted(state, stop)
+        finally:
+            display.stop()
+        return self._finish(state, val_loader)
+
+    def _end_epoch(
+        self,
+        state: TrainState,
+        loop: EpochLoop,
+        val_loader: Loader | None,
+        stop: StopSignals,
+    ) -> bool:
+        """Scores the epoch and moves on; False if a signal came before it was scored."""
+        config, done = self.config, state.epoch + 1
+        loss = loop.mean_loss()
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the training loss of epoch {done} is {loss}; lower lr (now {config.lr:g}), set "
+                "clip_norm (for example 1.0), or check the features for extreme values"
+            )
+        line: dict[str, Any] = {
+            "epoch": done,
+            "lr": loop.rate(state.step - 1),
+            "train_loss": loss,
+            "val_loss": None,
+            "val_score": None,
+            "metric": None if val_loader is None else config.metric,
+        }
+        if val_loader is None:
+            state.best_epoch = done
+            self._best = {}  # The last epoch is the best one, and the model has it.
+        elif done % config.eval_every == 0 or done == config.epochs:
+            try:
+                # Processes cannot give up one by one: the others would wait for their share.
+                asked = (lambda: stop.requested) if self.group.size == 1 else (lambda: False)
+                val_loss, score = self._score(val_loader, "evaluation", asked)
+            except Stopped:
+                return False
+            line |= {"val_loss": number(val_loss), "val_score": number(score)}
+            if math.isnan(score) and not state.by_loss:
+                state.by_loss = True
+                if self.group.is_main:
+                    warn(
+                        f"{config.metric} is not defined on the validation nodes (epoch {done}); "
+                        "epochs are compared by validation loss from here on",
+                        TrainingWarning,
+                    )
+            if state.is_better(score, val_loss, self._resolve_metric().higher_is_better):
+                state.best_epoch = done
+                state.best_score, state.best_loss = number(score), number(val_loss)
+                self._best = host_copy(self.model)
+        state.history.append(line)
+        state.epoch, state.batch = done, 0
+        return True
+
+    def _stops_early(self, state: TrainState, val_loader: Loader | None) -> bool:
+        if val_loader is None or self.config.patience is None or state.best_epoch == 0:
+            return False
+        return state.epoch - state.best_epoch >= self.config.patience
+
+    def _finish(self, state: TrainState, val_loader: Loader | None) -> TrainResult:
+        if self._best:
+            load_weights(self.model, self._best, "the best epoch")
+        result = TrainResult(
+            best_epoch=state.best_epoch,
+            best_score=state.best_loss if state.by_loss else state.best_score,
+            epochs=state.epoch,
+            stopped_early=state.epoch < self.config.epochs,
+            history=list(state.history),
+            seconds=self.stages.seconds(),
+            stages=self.stages.to_dict(),
+            metric="loss" if state.by_loss else self.config.metric,
+        )
+        if self._folder is not None and self.group.is_main:
+            write_tensors(self._folder.path / run_folder.BEST, host_copy(self.model))
+            self._folder.write(run_folder.RESULT, result.to_dict())
+        self.group.wait()
+        return result
+
+    # ---- saving --------------------------------------------------------------------------------
+
+    def _load_checkpoint(self) -> Checkpoint | None:
+        if self._folder is None or not self._resume:
+            return None
+        found = self._folder.checkpoints.load()
+        # The main process writes again once all have read.
+        self.group.wait()
+        return found
+
+    def _save(
+        self,
+        state: TrainState,
+        loop: EpochLoop,
+        optimizer: torch.optim.Optimizer,
+        loader: Loader,
+        steps: int,
+        where: dict[str, Any],
+    ) -> None:
+        if self._folder is None:
+            return
+        tensors, values = capture()
+        own = {"rng": values, "loss_sum": float(loop.loss_sum), "count": loop.count}
+        processes = self.group.collect((tensors, own))
+        if processes is None:
+            return
+        facts = {
+            "state": asdict(state),
+            "config": self.config.to_dict(),
+            "environment": where,
+            "loader": train_resume.loader_facts(loader, steps),
+            "stages": self.stages.to_dict(),
+            "epochs_without_improvement": state.epoch - state.best_epoch,
+        }
+        packed = pack(self.model, optimizer, self._best, facts, processes)
+        self._folder.checkpoints.save(state.epoch, state.batch, packed)
+
+    def _interrupted(self, state: TrainState, stop: StopSignals) -> TrainingInterrupted:
+        signum = stop.signum if stop.signum is not None else int(signal.SIGTERM)
+        place = f"{state.epoch} epochs" + (f" and {state.batch} batches" if state.batch else "")
+        text = f"stopped by {signal.Signals(signum).name} after {place}; "
+        if self._folder is None:
+            return TrainingInterrupted(text + "nothing was saved, as run_dir is None", signum)
+        path = str(self._folder.path)
+        text += f"saved in {path}; go on with Trainer(..., run_dir={path!r}, resume=True).fit(...)"
+        if self._resume_command is not None:
+            text += f" or: {self._resume_command.format(run_dir=shlex.quote(path))}"
+        return TrainingInterrupted(text, signum)
+
+    # ---- scoring -------------------------------------------------------------------------------
+
+    def evaluate(self, loader: Loader) -> dict[str, float]:
+        """Gives mean loss and metric over a loader's nodes; NaN where one is not defined.
+
+        Raises:
+            TrainingError: If the loader has no labels.
+        """
+        loss, score = self._score(loader, "evaluation", lambda: False)
+        return {"loss": loss, self._resolve_metric().name: score}
+
+    def predict(self, loader: Loader) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """Gives a loader's nodes in ascending order, and a row of class probabilities for each."""
+        with self.stages.measure("inference", self.device):
+            found = collect(self._run(loader, lambda: False), self.group, everywhere=True)
+        assert found is not None, "collected everywhere"
+        return found.nodes, probabilities(found.logits).astype(np.float32)
+
+    def _score(self, loader: Loader, stage: str, asked: Any) -> tuple[float, float]:
+        metric = self._resolve_metric()
+        with self.stages.measure(stage, self.device):
+            found = collect(self._run(loader, asked), self.group, everywhere=False)
+            scores = (math.nan, math.nan)
+            if found is not None and len(found.nodes):
+                if found.labels is None:
+                    raise TrainingError("a loader without labels cannot be scored; use predict")
+                loss = cross_entropy(found.labels, found.logits)
+                scores = (loss, float(metric(found.labels, found.logits)))
+            return self.group.from_main(scores)
+
+    def _run(self, loader: Loader, asked: Any) -> Outputs:
+        config = self.config
+        return run_model(
+            self.model,
+            loader,
+            self.device,
+            precision=config.precision,
+            max_batches=config.max_eval_batches,
+            stop=asked,
+        )
+
+    def _resolve_metric(self) -> Metric:
+        if self._metric is None:
+            self._metric = metrics.metric(self.config.metric)
+        return self._metric
+
+    def _best_text(self, state: TrainState) -> str:
+        score = state.best_loss if state.by_loss else state.best_score
+        return "" if score is None else f"{score:.4f} (epoch {state.best_epoch})"

@@ -1,0 +1,140 @@
+"""The settings of a training run."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dhilgt.errors import ConfigError
+
+_CHOICES = {"decay": ("linear", "none"), "precision": ("fp32", "bf16")}
+# name: (smallest, largest, may be None)
+_COUNTS = {
+    "epochs": (1, 10**9, False),
+    "patience": (1, 10**9, True),
+    "eval_every": (1, 10**9, False),
+    "seed": (0, 2**63 - 1, False),
+    "checkpoint_every": (1, 10**9, False),
+    "checkpoint_batches": (1, 10**12, True),
+    "max_batches": (1, 10**12, True),
+    "max_eval_batches": (1, 10**12, True),
+}
+# name: (smallest, largest, smallest itself allowed, may be None)
+_NUMBERS = {
+    "lr": (0.0, 1e3, False, False),
+    "weight_decay": (0.0, 1e3, True, False),
+    "warmup_epochs": (0.0, 1e9, True, False),
+    "clip_norm": (0.0, 1e12, False, True),
+}
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is trained. The defaults are the paper's recipe.
+
+    Attributes:
+        epochs: The most passes over the training nodes.
+        lr: The highest learning rate, reached when the warm-up ends.
+        weight_decay: How hard AdamW pulls weights to zero. Biases, norms and embeddings are exempt.
+        warmup_epochs: Epochs (fractions allowed) over which the rate climbs from 0 to ``lr``.
+        decay: "linear" lets the rate fall to 0 at the last epoch, "none" keeps it.
+        clip_norm: Longest gradient let through; longer ones are shortened. None: any.
+        patience: Epochs without a better validation score before training stops. None: never.
+        metric: Name of the validation score.
+        eval_every: Epochs between validations.
+        precision: "fp32", or "bf16" for mixed precision.
+        seed: Start of all random numbers drawn while training.
+        deterministic: Refuse operations whose result varies between runs.
+        checkpoint_every: Epochs between saves.
+        checkpoint_batches: Save also inside an epoch, every so many batches. None: do not.
+        max_batches: Train on the first so many batches of an epoch only. None: on all.
+        max_eval_batches: The same for evaluation and prediction.
+
+    Example:
+        >>> config = TrainConfig(epochs=20, lr=1e-3)
+        >>> TrainConfig.from_dict(config.to_dict()) == config
+        True
+    """
+
+    epochs: int = 500
+    lr: float = 1e-4
+    weight_decay: float = 0.01
+    warmup_epochs: float = 10.0
+    decay: str = "linear"
+    clip_norm: float | None = None
+    patience: int | None = 50
+    metric: str = "accuracy"
+    eval_every: int = 1
+    precision: str = "fp32"
+    seed: int = 0
+    deterministic: bool = False
+    checkpoint_every: int = 1
+    checkpoint_batches: int | None = None
+    max_batches: int | None = None
+    max_eval_batches: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, (low, high, optional) in _COUNTS.items():
+            object.__setattr__(self, name, _count(name, getattr(self, name), low, high, optional))
+        for name, limits in _NUMBERS.items():
+            object.__setattr__(self, name, _number(name, getattr(self, name), *limits))
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise ConfigError(f"{name} = {value!r}; choose {' or '.join(map(repr, choices))}")
+        if not isinstance(self.metric, str) or not self.metric:
+            raise ConfigError(f"metric = {self.metric!r}; pass the name of a metric")
+        if not isinstance(self.deterministic, bool):
+            raise ConfigError(f"deterministic = {self.deterministic!r}; pass True or False")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """Gives the config that ``values`` describe; what they leave out has its default.
+
+        Raises:
+            ConfigError: If a key is not a setting; the message names the nearest one.
+        """
+        known = [field.name for field in fields(cls)]
+        for key in values:
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+                raise ConfigError(f"{key!r} is not a training setting; {hint}")
+        return cls(**dict(values))
+
+
+def _count(name: str, value: Any, low: int, high: int, optional: bool) -> int | None:
+    if value is None and optional:
+        return None
+    # Any integer type, NumPy's too; a bool is a slip.
+    whole = not isinstance(value, bool) and hasattr(value, "__index__")
+    if not whole or not low <= value <= high:
+        end = ", or None" if optional else ""
+        raise ConfigError(f"{name} = {value!r}; pass a whole number from {low} to {high}{end}")
+    return int(value)
+
+
+def _number(
+    name: str, value: Any, low: float, high: float, closed: bool, optional: bool
+) -> float | None:
+    if value is None and optional:
+        return None
+    # Text has no float protocol, so "0.1" is refused and a NumPy number is not.
+    number = float(value) if hasattr(value, "__float__") and not isinstance(value, bool) else None
+    if (
+        number is None
+        or math.isnan(number)
+        or not low <= number <= high
+        or (number == low and not closed)
+    ):
+        start = f"from {low:g}" if closed else f"above {low:g}"
+        end = ", or None" if optional else ""
+        raise ConfigError(f"{name} = {value!r}; pass a number {start} up to {high:g}{end}")
+    return number

@@ -1,0 +1,119 @@
+"""Going on from a checkpoint: whether it is this run's, and putting everything back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from dhilgt import rng
+from dhilgt.checkpoint import Checkpoint
+from dhilgt.distributed import Group
+from dhilgt.errors import ArtifactError, ConfigError, TrainingWarning, warn
+from dhilgt.train_config import TrainConfig
+from dhilgt.train_loop import EpochLoop
+from dhilgt.train_protocols import Loader
+from dhilgt.train_state import TrainState, process_part, unpack
+
+# These say how long and how safely to train, not what a step does.
+_FREE = {"epochs", "patience", "checkpoint_every", "checkpoint_batches"}
+
+
+def loader_facts(loader: Loader, steps: int) -> dict[str, Any]:
+    """Gives what tells one loader from another."""
+    seed = getattr(loader, "seed", None)
+    return {
+        "num_nodes": int(loader.num_nodes),
+        "seed": seed if isinstance(seed, int) else None,
+        "batches": steps,
+    }
+
+
+def check(
+    checkpoint: Checkpoint,
+    config: TrainConfig,
+    loader: Loader,
+    steps: int,
+    where: dict[str, Any],
+    processes: int,
+) -> TrainState:
+    """Gives the state to go on from.
+
+    Raises:
+        ConfigError: If settings, data or processes are not those of the run; both are named.
+    """
+    values = checkpoint.values
+    for key in ("config", "loader", "environment", "state", "processes", "stages"):
+        if key not in values:
+            raise ArtifactError(f"the checkpoint's state lacks {key!r}; start a new run")
+    state = TrainState.from_dict(values["state"])
+    now = config.to_dict()
+    for key, then in values["config"].items():
+        if key in now and now[key] != then and key not in _FREE:
+            raise ConfigError(
+                f"{key} = {now[key]!r}, but the run in this folder has {key} = {then!r}; resume "
+                "with that value, or choose another run_dir"
+            )
+    if now["epochs"] != values["config"].get("epochs") and config.decay == "linear":
+        warn(
+            f"the run was planned for {values['config'].get('epochs')} epochs and now has "
+            f"{now['epochs']}: the learning rate falls along the new plan from here on",
+            TrainingWarning,
+        )
+    facts = loader_facts(loader, steps)
+    for key, now_there in facts.items():
+        then = values["loader"].get(key)
+        # Other processes share the nodes out differently.
+        same_shares = key != "batches" or len(values["processes"]) == processes
+        if same_shares and now_there != then:
+            raise ConfigError(
+                f"the training loader has {key} = {now_there}, the run in this folder has "
+                f"{then}; resume with the same data, or choose another run_dir"
+            )
+    _check_processes(values, state, processes)
+    for key in ("torch", "numpy", "device"):
+        if values["environment"].get(key) != where[key]:
+            warn(
+                f"the run was saved with {key} {values['environment'].get(key)} and goes on with "
+                f"{where[key]}; the numbers can differ a little from those of one run",
+                TrainingWarning,
+            )
+    return state
+
+
+def _check_processes(values: dict[str, Any], state: TrainState, processes: int) -> None:
+    then = len(values["processes"])
+    if then == processes:
+        return
+    if state.batch:
+        raise ConfigError(
+            f"the run was saved inside epoch {state.epoch + 1} by {then} processes and cannot go "
+            f"on with {processes}; resume with {then}"
+        )
+    warn(
+        f"the run was saved by {then} processes and goes on with {processes}; random numbers start "
+        "anew",
+        TrainingWarning,
+    )
+
+
+def restore_model(
+    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """Puts weights and optimizer back."""
+    unpack(checkpoint, model, optimizer, "the checkpoint")
+
+
+def restore_process(
+    checkpoint: Checkpoint, group: Group, loop: EpochLoop, config: TrainConfig
+) -> None:
+    """Puts this process's random numbers and sums back."""
+    if len(checkpoint.values["processes"]) != group.size:
+        # As many numbers as processes, none of them drawn before.
+        epoch = int(checkpoint.values["state"]["epoch"])
+        rng.seed_all(config.seed + group.rank + 1_000_003 * epoch)
+        return
+    tensors, own = process_part(checkpoint, group.rank)
+    rng.restore(tensors, own["rng"])
+    loop.restart(own["loss_sum"], own["count"])

@@ -1,0 +1,175 @@
+"""Where a training run stands, and its way into a checkpoint and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dhilgt.checkpoint import Checkpoint
+from dhilgt.errors import ArtifactError
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a training run ended.
+
+    Attributes:
+        best_epoch: The epoch (from 1) whose weights the model now has.
+        best_score: Its validation score; None where there was none.
+        epochs: Epochs that were trained.
+        stopped_early: Whether the score stopped getting better before the last epoch.
+        history: One line per epoch, as in ``metrics.jsonl``.
+        seconds: Wall clock by stage.
+        stages: The same with counts and peak memory.
+        metric: What the score is; "loss" where the metric was not defined.
+
+    Example:
+        >>> TrainResult(3, 0.9, 5, False, [], {"epoch": 1.5}, {}, "accuracy").best_epoch
+        3
+    """
+
+    best_epoch: int
+    best_score: float | None
+    epochs: int
+    stopped_early: bool
+    history: list[dict[str, Any]]
+    seconds: dict[str, float]
+    stages: dict[str, dict[str, Any]]
+    metric: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for JSON; the history has a file of its own."""
+        values = asdict(self)
+        del values["history"]
+        return values
+
+
+@dataclass
+class TrainState:
+    """The position of a run and what it has found so far.
+
+    Attributes:
+        epoch: Epochs that are whole.
+        batch: Batches done of the next one.
+        step: Optimizer steps done in all.
+        best_epoch: The best epoch so far (from 1), 0 before any.
+        best_score: Its score on the validation metric.
+        best_loss: Its validation loss.
+        by_loss: Whether epochs are compared by loss, the metric having been undefined once.
+        history: One line per whole epoch.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    best_epoch: int = 0
+    best_score: float | None = None
+    best_loss: float | None = None
+    by_loss: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def is_better(self, score: float, loss: float, higher_is_better: bool) -> bool:
+        """Whether an epoch with these numbers beats the best one so far.
+
+        Example:
+            >>> state = TrainState(best_epoch=1, best_score=0.5, best_loss=1.0)
+            >>> state.is_better(0.6, 2.0, True), state.is_better(0.5, 0.1, True)
+            (True, False)
+        """
+        if self.best_epoch == 0:
+            return True
+        if self.by_loss or self.best_score is None:
+            return not math.isnan(loss) and (self.best_loss is None or loss < self.best_loss)
+        return score > self.best_score if higher_is_better else score < self.best_score
+
+    @classmethod
+    def from_dict(cls, values: Any) -> TrainState:
+        """Gives the state that `asdict` wrote."""
+        try:
+            return cls(**{item.name: values[item.name] for item in fields(cls)})
+        except (KeyError, TypeError) as error:
+            raise ArtifactError(f"the checkpoint's state is not as written: {error}") from error
+
+
+def number(value: float) -> float | None:
+    """Gives what JSON can hold: None for a value that is not defined."""
+    return value if math.isfinite(value) else None
+
+
+def host_copy(model: nn.Module) -> dict[str, Tensor]:
+    """Gives the model's tensors, copied to the host: later steps do not change them."""
+    return {
+        name: tensor.detach().to("cpu", copy=True).contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Gives the model the weights.
+
+    Raises:
+        ArtifactError: If they are another model's.
+    """
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ArtifactError(
+            f"{where} does not fit the model; build it with the settings it was trained with: "
+            f"{error}"
+        ) from error
+
+
+def pack(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    best: dict[str, Tensor],
+    values: dict[str, Any],
+    processes: list[tuple[dict[str, Tensor], dict[str, Any]]],
+) -> Checkpoint:
+    """Gives a checkpoint; ``processes`` holds tensors and values of each process's own."""
+    training = {f"model.{name}": tensor for name, tensor in host_copy(model).items()}
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    for parameter, state in optimizer.state.items():
+        for key, value in state.items():
+            copied = value.detach().to("cpu", copy=True).contiguous()
+            training[f"optimizer.{names[id(parameter)]}.{key}"] = copied
+    for rank, (tensors, _) in enumerate(processes):
+        training |= {f"rng.{rank}.{name}": tensor for name, tensor in tensors.items()}
+    return Checkpoint(training, best, values | {"processes": [own for _, own in processes]})
+
+
+def unpack(
+    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, where: str
+) -> None:
+    """Gives model and optimizer what `pack` took from them."""
+    found = checkpoint.training
+    load_weights(model, _under(found, "model."), where)
+    states: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in _under(found, "optimizer.").items():
+        parameter, _, key = name.rpartition(".")
+        states.setdefault(parameter, {})[key] = tensor
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    packed = optimizer.state_dict()
+    order = [
+        names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]
+    ]
+    packed["state"] = {at: states[name] for at, name in enumerate(order) if name in states}
+    optimizer.load_state_dict(packed)
+
+
+def process_part(checkpoint: Checkpoint, rank: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Gives the tensors and values of process ``rank``."""
+    own: dict[str, Any] = checkpoint.values["processes"][rank]
+    return _under(checkpoint.training, f"rng.{rank}."), own
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
