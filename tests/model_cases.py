@@ -26,7 +26,7 @@ def batch_of(
 
 
 def model_of(seed=0, dtype=torch.float32, train=False, **settings):
-    """A small model whose biases are not all 0."""
+    """A small model whose biases are not all 0 and whose norms are not all alike."""
     settings = {
         "in_channels": 7,
         "hidden_channels": 16,
@@ -42,6 +42,8 @@ def model_of(seed=0, dtype=torch.float32, train=False, **settings):
         for name, parameter in model.named_parameters():
             if name.endswith("_bias"):
                 parameter.normal_()
+            elif "norm." in name:
+                parameter.add_(0.3 * torch.randn_like(parameter))
     return model.train(train)
 
 
