@@ -1,5 +1,6 @@
 """Exact resume, kills at any moment, failing disks, damaged files."""
 
+import contextlib
 import json
 import os
 import random
@@ -233,11 +234,10 @@ def test_killed_at_random_moments_of_saving(tmp_path, whole_run):
     draw = random.Random(5)
     folder = tmp_path / "run"
     for _ in range(25):
-        with dying_disk(draw.randrange(1, 250)), pytest.raises(Killed):
-            while True:
-                trainer(folder, clip_norm=1.0, checkpoint_batches=2, resume=True).fit(*loaders())
-                assert_same_run(folder, whole_run)
-                shutil.rmtree(folder)
+        with dying_disk(draw.randrange(1, 250)), contextlib.suppress(Killed):
+            trainer(folder, clip_norm=1.0, checkpoint_batches=2, resume=True).fit(*loaders())
+            assert_same_run(folder, whole_run)
+            shutil.rmtree(folder)
     trainer(folder, clip_norm=1.0, resume=True).fit(*loaders())
     assert_same_run(folder, whole_run)
 
@@ -316,6 +316,14 @@ class dying_disk:
         store_files.ops = self.before
 
 
+def message_of(work):
+    try:
+        work()
+    except ArtifactError as error:
+        return str(error)
+    return ""
+
+
 def small(value):
     return Checkpoint({"w": torch.full((3,), float(value))}, {}, {"value": value})
 
@@ -327,10 +335,9 @@ def test_every_failing_call_raises_and_keeps_the_older(tmp_path, code):
         folder.save(1, 0, small(1))
         folder.save(2, 0, small(2))
         with dying_disk(at, OSError(code, os.strerror(code))) as disk:
-            try:
-                folder.save(3, 0, small(3))
-            except ArtifactError as error:
-                assert os.strerror(code) in str(error)
+            said = message_of(lambda folder=folder: folder.save(3, 0, small(3)))
+            if said:
+                assert os.strerror(code) in said
             else:
                 assert disk.left > 0, "a failed call was not reported"
                 assert at > 15
@@ -395,16 +402,8 @@ def test_damaged_checkpoint_is_refused(tmp_path, file, kind):
     folder.save(1, 0, Checkpoint(tensors, tensors, {"value": 1}))
     folder.save(2, 0, Checkpoint(tensors, tensors, {"value": 2}))
     damage(folder.path / "00002-000000" / file, kind)
-    try:
-        loaded = folder.load()
-    except ArtifactError as error:
-        assert file in str(error)
-        assert "write 00001-000000 in" in str(error)
-    else:
-        # A flipped bit in a name or a blank of the JSON text need not make it unreadable.
-        assert file == "state.json"
-        assert kind == "flipped"
-        assert same(loaded.training, tensors)
+    with pytest.raises(ArtifactError, match=f"{file}.*write 00001-000000 in"):
+        folder.load()
     (folder.path / "LATEST").write_text("00001-000000\n")
     assert folder.load().values["value"] == 1
 

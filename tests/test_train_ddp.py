@@ -1,8 +1,11 @@
 """Two processes under torchrun train as one does at the same global batch."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,21 +18,20 @@ torch.set_num_threads(1)
 ROOT = Path(__file__).parent.parent
 
 
-def torchrun(folder, processes=2, check=True, **changes):
-    return subprocess.run(
-        [
-            sys.executable, "-m", "torch.distributed.run", "--standalone",
-            f"--nproc-per-node={processes}", "-m", "tests.train_cases", str(folder),
-            json.dumps(changes),
-        ],
-        cwd=ROOT, check=check, capture_output=True, text=True, timeout=120,
+def command(folder, runs, processes=2):
+    return [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        f"--nproc-per-node={processes}", "-m", "tests.train_cases", str(folder), json.dumps(runs),
+    ]  # fmt: skip
+
+
+def torchrun(folder, *runs):
+    """Trains once for each of the settings, one after the other in the same two processes."""
+    done = subprocess.run(
+        command(folder, runs), cwd=ROOT, check=False, capture_output=True, text=True, timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-
-
-def one_process(folder, nodes, batch_size, **changes):
-    train = Loader(range(nodes), batch_size=batch_size, shuffle=True)
-    val = Loader(range(40, 60), batch_size=batch_size)
-    trainer(folder, dropout=0.0, **changes).fit(train, val)
+    assert done.returncode == 0, done.stderr
 
 
 def lines(folder):
@@ -40,7 +42,7 @@ def weights(folder):
     return safetensors.torch.load_file(folder / "best.safetensors")
 
 
-def assert_same(first, second, tolerance=1e-5):
+def assert_same(first, second, tolerance):
     left, right = lines(first), lines(second)
     assert [line["epoch"] for line in left] == [line["epoch"] for line in right]
     for a, b in zip(left, right, strict=True):
@@ -50,29 +52,65 @@ def assert_same(first, second, tolerance=1e-5):
         torch.testing.assert_close(tensor, weights(second)[name], atol=tolerance, rtol=0)
 
 
-# 40: even shares. 37: a last batch of 3 and 2. 33: one process has a batch more than the other.
-@pytest.mark.parametrize("nodes", [40, 37, 33])
-def test_same_as_one_process(tmp_path, nodes):
-    one_process(tmp_path / "one", nodes, 8, epochs=4, clip_norm=1.0)
-    torchrun(tmp_path / "two", nodes=nodes, batch_size=4, dropout=0.0, epochs=4, clip_norm=1.0)
-    assert_same(tmp_path / "one", tmp_path / "two")
+def test_same_as_one_process(tmp_path):
+    # 40: even shares. 37: a last batch of 3 and 2. 33: one process has a batch more. 2: a node each.
+    common = {"epochs": 4, "clip_norm": 1.0}
+    sizes = (40, 37, 33, 2)
+    runs = [
+        {"folder": str(nodes), "nodes": nodes, "batch_size": 4, "dropout": 0.0} for nodes in sizes
+    ]
+    torchrun(tmp_path / "two", *(run | common for run in runs))
+    for nodes in sizes:
+        train = Loader(range(nodes), batch_size=8, shuffle=True)
+        val = Loader(range(40, 60), batch_size=8)
+        one = trainer(tmp_path / "one" / str(nodes), dropout=0.0, **common)
+        one.fit(train, val)
+        assert_same(tmp_path / "one" / str(nodes), tmp_path / "two" / str(nodes), 1e-5)
 
 
 def test_resumes_and_refuses_another_number_of_processes(tmp_path):
-    options = {"nodes": 33, "batch_size": 4, "epochs": 4, "decay": "none", "checkpoint_batches": 2}
-    torchrun(tmp_path / "whole", **options)
-    torchrun(tmp_path / "run", **(options | {"epochs": 2}))
-    torchrun(tmp_path / "run", **options)
+    options = {
+        "nodes": 33, "batch_size": 4, "epochs": 4, "decay": "none", "checkpoint_batches": 2,
+    }  # fmt: skip
+    whole = options | {"folder": "whole"}
+    cut = options | {"folder": "run"}
+    torchrun(tmp_path, whole, cut | {"epochs": 2}, cut)
     assert_same(tmp_path / "whole", tmp_path / "run", tolerance=0)
     checkpoints = tmp_path / "run" / "checkpoints"
     inside = next(p.name for p in checkpoints.iterdir() if p.name.endswith("-000004"))
     (checkpoints / "LATEST").write_text(inside)
+    alone = trainer(tmp_path / "run", epochs=4, decay="none", resume=True)
+    train = Loader(range(33), batch_size=4, shuffle=True)
     with pytest.raises(ValueError, match="by 2 processes and cannot go on with 1"):
-        trainer(tmp_path / "run", epochs=4, decay="none", resume=True, checkpoint_batches=2).fit(
-            Loader(range(33), batch_size=4, shuffle=True), Loader(range(40, 60))
-        )
-    torchrun(tmp_path / "run", **options)
+        alone.fit(train, Loader(range(40, 60)))
+    torchrun(tmp_path, cut)
     assert_same(tmp_path / "whole", tmp_path / "run", tolerance=0)
+
+
+def test_sigterm_stops_all_at_one_step(tmp_path):
+    options = {"nodes": 33, "batch_size": 4, "epochs": 3}
+    process = subprocess.Popen(
+        command(tmp_path, [options | {"folder": "run", "delay": 0.1}]), cwd=ROOT, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    latest = tmp_path / "run" / "checkpoints" / "LATEST"
+    while not latest.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert "TrainingInterrupted: stopped by SIGTERM after" in said
+    assert latest.read_text() < "00003"
+    torchrun(tmp_path, options | {"folder": "run"}, options | {"folder": "whole"})
+    assert_same(tmp_path / "whole", tmp_path / "run", tolerance=0)
+
+
+def test_process_without_a_batch(monkeypatch):
+    alone = trainer()
+    monkeypatch.setattr(alone.group, "add_up", lambda numbers: [1])
+    with pytest.raises(RuntimeError, match="40 training nodes do not give each"):
+        alone.fit(Loader(range(40)))
 
 
 def test_world_size_without_torchrun(monkeypatch):

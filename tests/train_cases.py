@@ -130,8 +130,14 @@ def same(first, second):
 
 
 def main():
+    """Trains once, or several times in folders of their own where a list of settings is given."""
     torch.set_num_threads(1)
-    folder, changes = sys.argv[1], json.loads(sys.argv[2])
+    found = json.loads(sys.argv[2])
+    for changes in found if isinstance(found, list) else [found]:
+        run(os.path.join(sys.argv[1], changes.pop("folder", "")), changes)  # noqa: PTH118
+
+
+def run(folder, changes):
     delay = changes.pop("delay", 0.0)
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     options = {"batch_size": changes.pop("batch_size", 8), "rank": rank, "size": size}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import shlex
 import signal
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,21 +15,22 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dhilgt import metrics, run_folder, train_resume
+from dhilgt import run_folder, train_resume
 from dhilgt.checkpoint import Checkpoint, write_tensors
 from dhilgt.distributed import Group, choose_device
 from dhilgt.errors import TrainingError, TrainingInterrupted, TrainingWarning, warn
-from dhilgt.inference import Outputs, Stopped, collect, cross_entropy, probabilities, run_model
-from dhilgt.rng import capture, deterministic_algorithms, seed_all
+from dhilgt.inference import Stopped
+from dhilgt.rng import deterministic_algorithms, seed_all
 from dhilgt.run_folder import RunFolder
 from dhilgt.schedule import build_optimizer
+from dhilgt.scoring import Scorer
 from dhilgt.signals import StopSignals
 from dhilgt.stages import StageClock
 from dhilgt.train_config import TrainConfig
 from dhilgt.train_display import TrainDisplay
 from dhilgt.train_loop import EpochLoop
 from dhilgt.train_protocols import Loader, Metric
-from dhilgt.train_state import TrainResult, TrainState, host_copy, load_weights, number, pack
+from dhilgt.train_state import TrainResult, TrainState, host_copy, load_weights, number
 
 
 class Trainer:
@@ -92,7 +92,7 @@ class Trainer:
         self.device = choose_device(device, self.group.local_rank)
         self.model = model.to(self.device)
         self.stages = StageClock()
-        self._metric = metric
+        self._scorer = Scorer(model, self.config, self.group, self.device, metric)
         self._resume = resume
         self._progress = progress
         self._resume_command = resume_command
@@ -117,13 +117,19 @@ class Trainer:
         steps = self.group.largest(len(train_loader))
         if steps == 0 or train_loader.num_nodes == 0:
             raise TrainingError("the training loader has no nodes; check the training mask")
+        if self.group.add_up([int(len(train_loader) == 0)])[0]:
+            raise TrainingError(
+                f"{train_loader.num_nodes} training nodes do not give each of {self.group.size} "
+                "processes a batch; start fewer processes or lower the batch size"
+            )
         if self.config.max_batches is not None:
             steps = min(steps, self.config.max_batches)
         if val_loader is not None and val_loader.num_nodes == 0:
             warn("the validation loader has no nodes; early stopping is off", TrainingWarning)
             val_loader = None
         if val_loader is not None:
-            self._resolve_metric()
+            # A name that is not a metric is refused before any work.
+            _ = self._scorer.metric
         with contextlib.ExitStack() as stack:
             stack.enter_context(deterministic_algorithms(self.config.deterministic))
             if self._folder is not None and self.group.is_main:
@@ -161,7 +167,13 @@ class Trainer:
         display.start()
 
         def save() -> None:
-            self._save(state, loop, optimizer, loader, steps, where)
+            if self._folder is not None:
+                facts = train_resume.facts(
+                    state, config, loader, steps, environment=where, stages=self.stages.to_dict()
+                )
+                train_resume.save(
+                    self._folder, self.group, self.model, optimizer, loop, self._best, state, facts
+                )
 
         def after_step(nodes: int) -> None:
             total = config.epochs * steps
@@ -222,7 +234,8 @@ class Trainer:
             try:
                 # Processes cannot give up one by one: the others would wait for their share.
                 asked = (lambda: stop.requested) if self.group.size == 1 else (lambda: False)
-                val_loss, score = self._score(val_loader, "evaluation", asked)
+                with self.stages.measure("evaluation", self.device):
+                    val_loss, score = self._scorer.score(val_loader, asked)
             except Stopped:
                 return False
             line |= {"val_loss": number(val_loss), "val_score": number(score)}
@@ -234,7 +247,7 @@ class Trainer:
                         "epochs are compared by validation loss from here on",
                         TrainingWarning,
                     )
-            if state.is_better(score, val_loss, self._resolve_metric().higher_is_better):
+            if state.is_better(score, val_loss, self._scorer.metric.higher_is_better):
                 state.best_epoch = done
                 state.best_score, state.best_loss = number(score), number(val_loss)
                 self._best = host_copy(self.model)
@@ -276,43 +289,11 @@ class Trainer:
         self.group.wait()
         return found
 
-    def _save(
-        self,
-        state: TrainState,
-        loop: EpochLoop,
-        optimizer: torch.optim.Optimizer,
-        loader: Loader,
-        steps: int,
-        where: dict[str, Any],
-    ) -> None:
-        if self._folder is None:
-            return
-        tensors, values = capture()
-        own = {"rng": values, "loss_sum": float(loop.loss_sum), "count": loop.count}
-        processes = self.group.collect((tensors, own))
-        if processes is None:
-            return
-        facts = {
-            "state": asdict(state),
-            "config": self.config.to_dict(),
-            "environment": where,
-            "loader": train_resume.loader_facts(loader, steps),
-            "stages": self.stages.to_dict(),
-            "epochs_without_improvement": state.epoch - state.best_epoch,
-        }
-        packed = pack(self.model, optimizer, self._best, facts, processes)
-        self._folder.checkpoints.save(state.epoch, state.batch, packed)
-
     def _interrupted(self, state: TrainState, stop: StopSignals) -> TrainingInterrupted:
+        # Another process was told to stop, and this one with it: no signal came here.
         signum = stop.signum if stop.signum is not None else int(signal.SIGTERM)
-        place = f"{state.epoch} epochs" + (f" and {state.batch} batches" if state.batch else "")
-        text = f"stopped by {signal.Signals(signum).name} after {place}; "
-        if self._folder is None:
-            return TrainingInterrupted(text + "nothing was saved, as run_dir is None", signum)
-        path = str(self._folder.path)
-        text += f"saved in {path}; go on with Trainer(..., run_dir={path!r}, resume=True).fit(...)"
-        if self._resume_command is not None:
-            text += f" or: {self._resume_command.format(run_dir=shlex.quote(path))}"
+        path = None if self._folder is None else str(self._folder.path)
+        text = train_resume.way_to_go_on(state, signum, path, self._resume_command)
         return TrainingInterrupted(text, signum)
 
     # ---- scoring -------------------------------------------------------------------------------
@@ -323,43 +304,14 @@ class Trainer:
         Raises:
             TrainingError: If the loader has no labels.
         """
-        loss, score = self._score(loader, "evaluation", lambda: False)
-        return {"loss": loss, self._resolve_metric().name: score}
+        with self.stages.measure("evaluation", self.device):
+            loss, score = self._scorer.score(loader)
+        return {"loss": loss, self._scorer.metric.name: score}
 
     def predict(self, loader: Loader) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """Gives a loader's nodes in ascending order, and a row of class probabilities for each."""
         with self.stages.measure("inference", self.device):
-            found = collect(self._run(loader, lambda: False), self.group, everywhere=True)
-        assert found is not None, "collected everywhere"
-        return found.nodes, probabilities(found.logits).astype(np.float32)
-
-    def _score(self, loader: Loader, stage: str, asked: Any) -> tuple[float, float]:
-        metric = self._resolve_metric()
-        with self.stages.measure(stage, self.device):
-            found = collect(self._run(loader, asked), self.group, everywhere=False)
-            scores = (math.nan, math.nan)
-            if found is not None and len(found.nodes):
-                if found.labels is None:
-                    raise TrainingError("a loader without labels cannot be scored; use predict")
-                loss = cross_entropy(found.labels, found.logits)
-                scores = (loss, float(metric(found.labels, found.logits)))
-            return self.group.from_main(scores)
-
-    def _run(self, loader: Loader, asked: Any) -> Outputs:
-        config = self.config
-        return run_model(
-            self.model,
-            loader,
-            self.device,
-            precision=config.precision,
-            max_batches=config.max_eval_batches,
-            stop=asked,
-        )
-
-    def _resolve_metric(self) -> Metric:
-        if self._metric is None:
-            self._metric = metrics.metric(self.config.metric)
-        return self._metric
+            return self._scorer.predict(loader)
 
     def _best_text(self, state: TrainState) -> str:
         score = state.best_loss if state.by_loss else state.best_score

@@ -1,20 +1,24 @@
-"""Going on from a checkpoint: whether it is this run's, and putting everything back."""
+"""Saving a run, and going on with it: whether it is this one, and putting everything back."""
 
 from __future__ import annotations
 
+import shlex
+import signal
+from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dhilgt import rng
 from dhilgt.checkpoint import Checkpoint
 from dhilgt.distributed import Group
 from dhilgt.errors import ArtifactError, ConfigError, TrainingWarning, warn
+from dhilgt.run_folder import RunFolder
 from dhilgt.train_config import TrainConfig
 from dhilgt.train_loop import EpochLoop
 from dhilgt.train_protocols import Loader
-from dhilgt.train_state import TrainState, process_part, unpack
+from dhilgt.train_state import TrainState, pack, process_part, unpack
 
 # These say how long and how safely to train, not what a step does.
 _FREE = {"epochs", "patience", "checkpoint_every", "checkpoint_batches"}
@@ -28,6 +32,56 @@ def loader_facts(loader: Loader, steps: int) -> dict[str, Any]:
         "seed": seed if isinstance(seed, int) else None,
         "batches": steps,
     }
+
+
+def facts(
+    state: TrainState, config: TrainConfig, loader: Loader, steps: int, **more: Any
+) -> dict[str, Any]:
+    """Gives the plain values of a checkpoint."""
+    return more | {
+        "state": asdict(state),
+        "config": config.to_dict(),
+        "loader": loader_facts(loader, steps),
+        "epochs_without_improvement": state.epoch - state.best_epoch,
+    }
+
+
+def save(
+    folder: RunFolder,
+    group: Group,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loop: EpochLoop,
+    best: dict[str, Tensor],
+    state: TrainState,
+    values: dict[str, Any],
+) -> None:
+    """Commits a checkpoint of all processes; each must call it."""
+    tensors, plain = rng.capture()
+    own = {"rng": plain, "loss_sum": float(loop.loss_sum), "count": loop.count}
+    processes = group.collect((tensors, own))
+    if processes is not None:
+        packed = pack(model, optimizer, best, values, processes)
+        folder.checkpoints.save(state.epoch, state.batch, packed)
+
+
+def way_to_go_on(state: TrainState, signum: int, run_dir: str | None, command: str | None) -> str:
+    """Gives the message of an interrupted run.
+
+    Example:
+        >>> way_to_go_on(TrainState(epoch=2), 15, None, None)
+        'stopped by SIGTERM after 2 epochs; nothing was saved, as run_dir is None'
+    """
+    place = f"{state.epoch} epochs" + (f" and {state.batch} batches" if state.batch else "")
+    text = f"stopped by {signal.Signals(signum).name} after {place}; "
+    if run_dir is None:
+        return text + "nothing was saved, as run_dir is None"
+    text += (
+        f"saved in {run_dir}; go on with Trainer(..., run_dir={run_dir!r}, resume=True).fit(...)"
+    )
+    if command is not None:
+        text += f" or: {command.format(run_dir=shlex.quote(run_dir))}"
+    return text
 
 
 def check(
@@ -61,8 +115,7 @@ def check(
             f"{now['epochs']}: the learning rate falls along the new plan from here on",
             TrainingWarning,
         )
-    facts = loader_facts(loader, steps)
-    for key, now_there in facts.items():
+    for key, now_there in loader_facts(loader, steps).items():
         then = values["loader"].get(key)
         # Other processes share the nodes out differently.
         same_shares = key != "batches" or len(values["processes"]) == processes
