@@ -17,7 +17,7 @@ from dhilgt import TokenBatch, TokenLoader, Tokens, TokenSampler, averaged_logit
 from dhilgt.assemble import Distinct, distinct_on_device, unpack_triangles
 from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.features import is_mapped
-from dhilgt.loader import resolve_device
+from dhilgt.loader_checks import resolve_device
 from dhilgt.prefetch import Prefetcher
 from dhilgt.token_sampler import unpack_distances
 from tests.token_cases import generated_labels
@@ -132,13 +132,20 @@ def test_sparse_features_stay_sparse_and_say_the_same(tokens, sparse):
         ),
         shape=sparse.shape,
     )
+    by_row = np.argsort(halves.row, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(halves.row, minlength=NODES))])
+    untidy = scipy.sparse.csr_array(
+        (halves.data[by_row], halves.col[by_row], offsets), shape=sparse.shape
+    )
     for values in (
-        sparse, sparse.tocsc(), scipy.sparse.csr_matrix(sparse), halves,
+        sparse, sparse.tocsc(), scipy.sparse.csr_matrix(sparse), halves, untidy,
         tensor.to_sparse_csr(), tensor.to_sparse(),
     ):  # fmt: skip
         for resident in (False, True):
             loader = TokenLoader(tokens, values, batch_size=90, resident=resident)
-            assert next(iter(loader)).inputs[0].layout == torch.sparse_csr
+            first = next(iter(loader)).inputs[0]
+            assert first.layout == torch.sparse_csr
+            assert len(first.values()) == int((first.to_dense() != 0).sum())  # each entry once
             assert all_of(loader) == wanted
     x = next(iter(loader)).inputs[0]
     weight = torch.randn(CHANNELS, 3, requires_grad=True)
@@ -681,7 +688,7 @@ def test_other_refusals(tokens, features, monkeypatch):
         loader.with_copy(3)
     with pytest.raises(ValueError, match="batch_size = 0"):
         loader.with_batch_size(0)
-    monkeypatch.setattr("dhilgt.loader.available_bytes", lambda: 1000)
+    monkeypatch.setattr("dhilgt.loader_checks.available_bytes", lambda: 1000)
     with pytest.raises(MemoryLimitError, match="pass resident=False"):
         TokenLoader(tokens, features, resident=True)
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):

@@ -1,7 +1,6 @@
 """From a mask or a list of nodes to batches on a device."""
 
 import copy as copying
-import os
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -11,14 +10,21 @@ from numpy.typing import NDArray
 
 from dhilgt import assemble, validate_nodes
 from dhilgt.batch import TokenBatch
-from dhilgt.errors import GraphError, MemoryLimitError
+from dhilgt.errors import MemoryLimitError
 from dhilgt.features import DeviceFeatures, open_features
-from dhilgt.memory import available_bytes, format_bytes
+from dhilgt.loader_checks import (
+    checked_copies,
+    checked_egos,
+    free_bytes,
+    refuse_unlabelled,
+    resolve_device,
+    this_process,
+)
+from dhilgt.memory import format_bytes
 from dhilgt.prefetch import Prefetcher
 from dhilgt.token_sampler import TokenSampler
 from dhilgt.token_spec import whole_number
 from dhilgt.tokens import Tokens
-from dhilgt.validate import as_array
 
 _LARGEST_BATCH = 1 << 24
 _MOST_AHEAD = 64
@@ -95,18 +101,18 @@ class TokenLoader:
         self.seed = whole_number("seed", seed, 0, 2**63 - 1)
         self.device = resolve_device(device)
         self.fresh = bool(fresh)
-        self.copies = _checked_copies(tokens, copies, self.fresh)
+        self.copies = checked_copies(tokens, copies, self.fresh)
         self.drop_last = bool(drop_last)
         self.prefetch = whole_number("prefetch", prefetch, 0, _MOST_AHEAD)
-        self.rank, self.world_size = _process(rank, world_size)
+        self.rank, self.world_size = this_process(rank, world_size)
         self.epoch = 0
         self._fixed_copy: int | None = None
-        self._nodes = _checked_egos(tokens, nodes)
+        self._nodes = checked_egos(tokens, nodes)
         self._labels: NDArray[np.int64] | None = None
         self.class_names: tuple[str, ...] | None = None
         if labels is not None:
             self._labels, self.class_names = validate_nodes.labels(labels, tokens.num_nodes)
-            _refuse_unlabelled(self._nodes, self._labels)
+            refuse_unlabelled(self._nodes, self._labels)
         self._refuse_no_batches()
         self._features = open_features(features, tokens.num_nodes)
         self.resident = self._decide(resident)
@@ -294,7 +300,7 @@ class TokenLoader:
     def _rows(
         self, places: NDArray[np.int64], nodes: NDArray[np.int64], copy: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        if self._device_rows is not None and not self.fresh:
+        if self._device_rows is not None:
             return self._device_rows.gather(self._place(torch.from_numpy(places)), copy)
         ids, packed, _ = self.tokens.packed_rows(nodes, copy)
         return self._place(torch.from_numpy(ids)), self._place(torch.from_numpy(packed))
@@ -310,7 +316,7 @@ class TokenLoader:
 
     def _decide(self, resident: bool | Literal["auto"]) -> bool:
         if isinstance(resident, (bool, np.bool_)):
-            free = _free_bytes(self.device)
+            free = free_bytes(self.device)
             if resident and free is not None and self._resident_bytes() > free:
                 raise MemoryLimitError(
                     f"features and rows take {format_bytes(self._resident_bytes())}, "
@@ -321,7 +327,7 @@ class TokenLoader:
             raise ValueError(f'resident = {resident!r}; pass True, False or "auto"')
         if self.device.type != "cuda":
             return False
-        return self._resident_bytes() < (_free_bytes(self.device) or 0) // 2
+        return self._resident_bytes() < (free_bytes(self.device) or 0) // 2
 
     def _resident_bytes(self) -> int:
         spec = self.tokens.spec
@@ -382,103 +388,6 @@ def averaged_logits(
                 logs = torch.stack([torch.log_softmax(one.float(), -1) for one in each])
                 logits = torch.logsumexp(logs, 0) - float(np.log(len(each)))
         yield batches[0], logits
-
-
-def resolve_device(device: "str | torch.device") -> torch.device:
-    """Gives a device that is there.
-
-    Args:
-        device: As torch names it, or "auto": a GPU if there is one.
-
-    Raises:
-        ValueError: If it is not there, with those that are.
-    """
-    there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-    if device == "auto":
-        device = "cuda" if len(there) > 1 else "cpu"
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device = {device!r} ({error}); there are {', '.join(there)}") from None
-    if found.type == "cuda" and (found.index or 0) >= len(there) - 1:
-        raise ValueError(f'device = {str(found)!r} is not there; use {", ".join(there)} or "auto"')
-    if found.type == "cuda" and found.index is None:
-        # "The current one" would be another one in another thread.
-        return torch.device("cuda", torch.cuda.current_device())
-    return found
-
-
-# ---- checks ------------------------------------------------------------------------------------
-
-
-def _checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> int:
-    copies = whole_number("copies", copies, 1, 2**31)
-    if isinstance(tokens, TokenSampler):
-        return copies
-    if fresh:
-        raise ValueError(
-            "fresh=True with stored tokens: these are drawn already; pass a TokenSampler, or store "
-            "several copies (Tokens.build(..., copies=k)) and pass copies=k to take one each epoch"
-        )
-    if copies > tokens.copies:
-        raise ValueError(
-            f"copies = {copies}, but {tokens.copies} are stored; build the tokens with "
-            f"copies={copies}, or pass a TokenSampler"
-        )
-    return copies
-
-
-def _checked_egos(tokens: Tokens | TokenSampler, nodes: Any) -> NDArray[np.int64]:
-    count = tokens.num_nodes
-    stored = tokens.nodes if isinstance(tokens, Tokens) else None
-    if nodes is None:
-        chosen = np.arange(count) if stored is None else stored
-    else:
-        given = as_array(nodes)
-        mask = validate_nodes.node_mask(given, count, "nodes")
-        chosen = np.flatnonzero(mask) if given.dtype == np.bool_ else given.astype(np.int64)
-    if chosen.size == 0:
-        raise GraphError("nodes selects no node; check the mask, or pass None for all")
-    if stored is not None and stored.size < count:
-        bare = np.flatnonzero(~np.isin(chosen, stored))
-        if bare.size:
-            raise GraphError(
-                f"node {chosen[bare[0]]} has no row: these tokens cover {stored.size} of {count} "
-                "nodes; build them for this node too, or use a TokenSampler"
-            )
-    return chosen
-
-
-def _refuse_unlabelled(nodes: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
-    bare = np.flatnonzero(labels[nodes] < 0)
-    if bare.size:
-        raise GraphError(
-            f"nodes selects node {nodes[bare[0]]}, which has no label ({bare.size} such nodes); "
-            "use mask & (labels >= 0), or labels=None to predict"
-        )
-
-
-def _process(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    if (rank is None) != (world_size is None):
-        raise ValueError(f"rank = {rank}, world_size = {world_size}; pass both or neither")
-    if rank is None or world_size is None:
-        distributed = torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            rank, world_size = distributed.get_rank(), distributed.get_world_size()
-        else:
-            try:
-                rank = int(os.environ.get("RANK", "0"))
-                world_size = int(os.environ.get("WORLD_SIZE", "1"))
-            except ValueError as error:
-                raise ValueError(f"RANK and WORLD_SIZE must be whole numbers ({error})") from None
-    world_size = whole_number("world_size", world_size, 1, 2**31)
-    return whole_number("rank", rank, 0, world_size - 1), world_size
-
-
-def _free_bytes(device: torch.device) -> int | None:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return available_bytes() if device.type == "cpu" else None
 
 
 def _grouped(batches: Iterator[TokenBatch], count: int) -> Iterator[list[TokenBatch]]:
