@@ -53,7 +53,7 @@ def assert_same(first, second, tolerance):
 
 
 def test_same_as_one_process(tmp_path):
-    # 40: even shares. 37: a last batch of 3 and 2. 33: one process has a batch more. 2: a node each.
+    # 40: even shares. 37: a last batch of 3 and 2. 33: one process has a batch more. 2: one each.
     common = {"epochs": 4, "clip_norm": 1.0}
     sizes = (40, 37, 33, 2)
     runs = [
