@@ -27,7 +27,7 @@ class Killed(BaseException):
 
 # Each run is a process of its own, forked off one that has torch loaded already.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.train_cases"])
+PROCESSES.set_forkserver_preload(["dhilgt.train"])
 
 
 def start(folder, **changes):
@@ -204,6 +204,11 @@ def test_random_states_come_back():
 # ---- SIGKILL at random moments -----------------------------------------------------------------
 
 
+def saved_batches(folder):
+    epoch, _, batch = (latest(folder) or "0-0").partition("-")
+    return 5 * int(epoch) + int(batch)
+
+
 def check_kills(tmp_path, whole_run, kills, seed):
     draw = random.Random(seed)
     folder, done = tmp_path / "run", 0
@@ -216,7 +221,10 @@ def check_kills(tmp_path, whole_run, kills, seed):
             shutil.rmtree(folder)
             finished += 1
         process = start(folder, clip_norm=1.0, checkpoint_batches=1)
-        time.sleep(draw.uniform(0.05, 0.4))
+        # A few saves on, then anywhere inside a step or a save; now and then while it starts.
+        goal = saved_batches(folder) + draw.randrange(8)
+        wait_for(lambda at=goal, it=process: saved_batches(folder) >= at or not it.is_alive())
+        time.sleep(draw.uniform(0.0, 0.02))
         process.kill()
         process.join()
         done += 1
