@@ -52,41 +52,46 @@ def assert_same(first, second, tolerance):
         torch.testing.assert_close(tensor, weights(second)[name], atol=tolerance, rtol=0)
 
 
-def test_same_as_one_process(tmp_path):
-    # 40: even shares. 37: a last batch of 3 and 2. 33: one process has a batch more. 2: one each.
-    common = {"epochs": 4, "clip_norm": 1.0}
-    sizes = (40, 37, 33, 2)
-    runs = [
-        {"folder": str(nodes), "nodes": nodes, "batch_size": 4, "dropout": 0.0} for nodes in sizes
+COMMON = {"batch_size": 4, "epochs": 4}
+CUT = COMMON | {"nodes": 33, "decay": "none", "checkpoint_batches": 2, "folder": "cut"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """All runs of two processes that are not disturbed, in one start of torchrun."""
+    folder = tmp_path_factory.mktemp("two")
+    sized = [
+        COMMON | {"folder": f"{nodes}", "nodes": nodes, "dropout": 0.0, "clip_norm": 1.0}
+        for nodes in (40, 37, 33, 2)
     ]
-    torchrun(tmp_path / "two", *(run | common for run in runs))
-    for nodes in sizes:
-        train = Loader(range(nodes), batch_size=8, shuffle=True)
-        val = Loader(range(40, 60), batch_size=8)
-        one = trainer(tmp_path / "one" / str(nodes), dropout=0.0, **common)
-        one.fit(train, val)
-        assert_same(tmp_path / "one" / str(nodes), tmp_path / "two" / str(nodes), 1e-5)
+    torchrun(folder, *sized, CUT | {"folder": "whole"}, CUT | {"epochs": 2}, CUT)
+    return folder
 
 
-def test_resumes_and_refuses_another_number_of_processes(tmp_path):
-    options = {
-        "nodes": 33, "batch_size": 4, "epochs": 4, "decay": "none", "checkpoint_batches": 2,
-    }  # fmt: skip
-    whole = options | {"folder": "whole"}
-    cut = options | {"folder": "run"}
-    torchrun(tmp_path, whole, cut | {"epochs": 2}, cut)
-    assert_same(tmp_path / "whole", tmp_path / "run", tolerance=0)
-    checkpoints = tmp_path / "run" / "checkpoints"
+# 40: even shares. 37: a last batch of 3 and 2. 33: one process has a batch more. 2: a node each.
+@pytest.mark.filterwarnings("ignore::dhilgt.TrainingWarning")
+@pytest.mark.parametrize("nodes", [40, 37, 33, 2])
+def test_same_as_one_process(tmp_path, runs, nodes):
+    train = Loader(range(nodes), batch_size=8, shuffle=True)
+    val = Loader(range(40, 60), batch_size=8)
+    trainer(tmp_path / "one", dropout=0.0, epochs=4, clip_norm=1.0).fit(train, val)
+    assert_same(tmp_path / "one", runs / str(nodes), 1e-5)
+
+
+def test_resumes_and_refuses_another_number_of_processes(runs):
+    assert_same(runs / "whole", runs / "cut", tolerance=0)
+    checkpoints = runs / "cut" / "checkpoints"
     inside = next(p.name for p in checkpoints.iterdir() if p.name.endswith("-000004"))
     (checkpoints / "LATEST").write_text(inside)
-    alone = trainer(tmp_path / "run", epochs=4, decay="none", resume=True)
+    alone = trainer(runs / "cut", epochs=4, decay="none", resume=True)
     train = Loader(range(33), batch_size=4, shuffle=True)
     with pytest.raises(ValueError, match="by 2 processes and cannot go on with 1"):
         alone.fit(train, Loader(range(40, 60)))
-    torchrun(tmp_path, cut)
-    assert_same(tmp_path / "whole", tmp_path / "run", tolerance=0)
+    torchrun(runs, CUT)
+    assert_same(runs / "whole", runs / "cut", tolerance=0)
 
 
+@pytest.mark.full
 def test_sigterm_stops_all_at_one_step(tmp_path):
     options = {"nodes": 33, "batch_size": 4, "epochs": 3}
     process = subprocess.Popen(

@@ -131,13 +131,13 @@ def same(first, second):
 
 def main():
     """Trains once, or several times in folders of their own where a list of settings is given."""
-    torch.set_num_threads(1)
     found = json.loads(sys.argv[2])
     for changes in found if isinstance(found, list) else [found]:
         run(os.path.join(sys.argv[1], changes.pop("folder", "")), changes)  # noqa: PTH118
 
 
 def run(folder, changes):
+    torch.set_num_threads(1)
     delay = changes.pop("delay", 0.0)
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     options = {"batch_size": changes.pop("batch_size", 8), "rank": rank, "size": size}
@@ -146,7 +146,6 @@ def run(folder, changes):
     worker = trainer(folder, resume=True, dropout=dropout, **changes)
     train = Loader(range(nodes), shuffle=True, delay=delay, **options)
     val = Loader(range(40, 60), **options)
-    print("ready", flush=True)
     worker.fit(train, val)
     found, shares = worker.predict(val)
     assert found.tolist() == list(range(40, 60))
