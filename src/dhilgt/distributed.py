@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ from dhilgt.errors import ConfigError
 
 TIMEOUT = timedelta(minutes=30)
 """How long a process waits for the others before it gives up."""
+
+_FAREWELL = timedelta(seconds=10)
 
 _T = TypeVar("_T")
 
@@ -110,8 +113,13 @@ def _start() -> None:
 
 
 def _end() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    if not dist.is_initialized():
+        return
+    # A process that takes its connections down while another still uses them can bring that one
+    # down with it; but one that died must not keep the others waiting.
+    with contextlib.suppress(RuntimeError):
+        dist.monitored_barrier(timeout=_FAREWELL)
+    dist.destroy_process_group()
 
 
 def choose_device(device: str | torch.device, local_rank: int = 0) -> torch.device:
