@@ -19,6 +19,7 @@ from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.generate import generate
 from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
+from dhilgt.label_block import LabelBlock, label_block
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
 from dhilgt.token_sampler import PackedRows, TokenRows, TokenSampler
 from dhilgt.token_spec import TokenSpec
@@ -60,6 +61,7 @@ __all__ = [
     "GraphError",
     "GraphWarning",
     "HubLabels",
+    "LabelBlock",
     "LabelEstimate",
     "LabelGraph",
     "MemoryLimitError",
@@ -82,6 +84,7 @@ __all__ = [
     "estimate",
     "find_batch_size",
     "generate",
+    "label_block",
 ]
 
 

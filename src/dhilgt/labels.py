@@ -150,7 +150,7 @@ class HubLabels:
             raise GraphError("the graph has no nodes; labels need at least one")
         workers = num_threads(threads)
         limit = memory_limit(max_memory)
-        node_at = None if order is None else _checked_order(graph, order)
+        node_at = None if order is None else checked_order(graph, order)
         predicted = None
         if preflight and 4 * graph.num_nodes**2 > limit // 8:  # smaller ones fit whatever they hold
             prediction = estimate(graph, order=node_at)
@@ -433,7 +433,7 @@ class HubLabels:
         self, native: _native.Labels, node: Any, side: str
     ) -> tuple[IdArray, NDArray[np.int32]]:
         ranks, distances = native.label(
-            int(self._ranks[self._ids.index_of(node)]), _side_number(side)
+            int(self._ranks[self._ids.index_of(node)]), side_number(side)
         )
         return self._ids.ids_of(self._order[ranks].astype(np.int64)), _signed(distances)
 
@@ -463,13 +463,15 @@ def _signed(distances: NDArray[np.uint32]) -> NDArray[np.int32]:
     return distances.view(np.int32)  # the native "unreachable", all bits set, reads as -1
 
 
-def _side_number(side: str) -> int:
+def side_number(side: str) -> int:
+    """Gives the native number of a side."""
     if side not in ("in", "out"):
         raise ValueError(f'side = {side!r}; choose "in" or "out"')
     return IN if side == "in" else OUT
 
 
-def _checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
+def checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
+    """Gives a ranking of all nodes by index, from one by id."""
     indices = graph.index_of(np.atleast_1d(order) if np.ndim(order) == 0 else order)
     if len(indices) != graph.num_nodes:
         raise GraphError(
