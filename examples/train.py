@@ -1,6 +1,7 @@
 """Trains DHIL-GT on a generated graph. Kill it and run it again: it goes on where it was."""
 
 import numpy as np
+import torch
 
 import dhilgt
 
@@ -11,6 +12,7 @@ batches = {
     name: dhilgt.TokenLoader(sampler, graph.features, graph.labels, nodes=nodes, shuffle=True)
     for name, nodes in (("train", train), ("val", val), ("test", test))
 }
+torch.manual_seed(0)  # the trainer seeds what follows; the first weights are drawn here
 model = dhilgt.DHILGT(graph.features.shape[1], 64, graph.num_classes, num_layers=2, dropout=0.3)
 config = dhilgt.TrainConfig(epochs=10, lr=2e-3, warmup_epochs=1)
 trainer = dhilgt.Trainer(model, config, "example-run", device="auto", resume=True)
