@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from dhilgt import ConfigError, DHILGTConfig, Settings, TokenSpec, Tokens, TrainConfig
+from dhilgt import ConfigError, DHILGTConfig, Settings, Tokens, TokenSpec, TrainConfig
 from dhilgt.settings import GROUPS
 
 
