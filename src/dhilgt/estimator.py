@@ -166,6 +166,7 @@ class NodeClassifier(Parameters):
         train = pipeline.loader(
             inputs.split["train"], classes, device=device, batch_size=size, training=True
         )
+        train.class_names = tuple(map(str, inputs.classes.tolist()))  # for warnings
         if settings.batch_size == "auto":
             found = _size_of_run(run_dir) if resume else None
             size = found or auto_batch_size(model, train, trainer.config, device)
