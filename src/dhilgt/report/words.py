@@ -1,0 +1,97 @@
+"""Numbers and names as people read them."""
+
+import math
+from typing import Any
+
+PARTS = {"train": "training", "val": "validation", "test": "test"}
+METRICS = {
+    "accuracy": "accuracy",
+    "roc_auc": "ROC AUC",
+    "macro_f1": "macro F1",
+    "log_loss": "log loss",
+    "loss": "loss",
+}
+STAGES = {
+    "labels": "Building hub labels",
+    "tokens": "Drawing token rows",
+    "epoch": "Training",
+    "evaluation": "Scoring",
+    "inference": "Predicting",
+}
+UNDEFINED = "undefined"
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """Gives a number; what is none is "undefined".
+
+    Example:
+        >>> number(1234567), number(0.12345), number(None), number(float("nan"))
+        ('1,234,567', '0.123', 'undefined', 'undefined')
+    """
+    if not is_number(value):
+        return UNDEFINED
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
+
+
+def percent(value: Any, digits: int = 1) -> str:
+    """Gives a share as per cent.
+
+    Example:
+        >>> percent(0.8431), percent(None)
+        ('84.3 %', 'undefined')
+    """
+    return f"{100 * value:.{digits}f} %" if is_number(value) else UNDEFINED
+
+
+def score(value: Any, metric: str) -> str:
+    """Gives a score, shares as per cent.
+
+    Example:
+        >>> score(0.8431, "accuracy"), score(0.8431, "roc_auc")
+        ('84.3 %', '0.843')
+    """
+    return percent(value) if metric == "accuracy" else number(value)
+
+
+def duration(seconds: Any) -> str:
+    """Gives a span of time.
+
+    Example:
+        >>> duration(0.0123), duration(12.34), duration(75), duration(7300)
+        ('12 ms', '12.3 s', '1 min 15 s', '2 h 2 min')
+    """
+    if not is_number(seconds):
+        return UNDEFINED
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Gives a count with its noun.
+
+    Example:
+        >>> plural(1, "node"), plural(2000, "node"), plural(3, "class", "classes")
+        ('1 node', '2,000 nodes', '3 classes')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def shortened(name: str, most: int) -> str:
+    """Gives a name of at most so many letters.
+
+    Example:
+        >>> shortened("a rather long name", 8)
+        'a rathe…'
+    """
+    return name if len(name) <= most else name[: most - 1].rstrip() + "…"
+
+
+def is_number(value: Any) -> bool:
+    """Says whether there is a number to show."""
+    return isinstance(value, (int, float)) and math.isfinite(value)
