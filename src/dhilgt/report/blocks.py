@@ -1,9 +1,10 @@
 """Building blocks of the page: sections, figures, tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from dhilgt.report.markup import Markup, tag
+from dhilgt.report.markup import Markup, tag, text
+from dhilgt.report.words import shortened
 
 
 def section(name: str, heading: str, *parts: Any) -> Markup:
@@ -28,8 +29,20 @@ def columns(*parts: Any) -> Markup:
     return tag("div", *(tag("div", part, class_="together") for part in parts), class_="columns")
 
 
+def named(name: str, most: int = 48) -> Markup:
+    """Gives a user's name, shortened where it would fill the page; hovering shows the whole."""
+    if len(name) <= most:
+        return text(name)
+    return tag("span", shortened(name, most), title=name)
+
+
 def table(
-    caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    text_columns: int = 1,
+    hidden_when_narrow: Collection[int] = (),
 ) -> Markup:
     """Gives a table that scrolls by itself where it is too wide.
 
@@ -38,8 +51,17 @@ def table(
         heads: Names of the columns.
         rows: Cells; the first names the row. A cell is text or `Markup`.
         text_columns: How many columns hold words; those after them hold numbers.
+        hidden_when_narrow: Columns that a phone can do without.
     """
-    kinds = [None if at < text_columns else "num" for at in range(len(heads))]
+    kinds = [
+        " ".join(
+            name
+            for name, wanted in (("num", at >= text_columns), ("wide", at in hidden_when_narrow))
+            if wanted
+        )
+        or None
+        for at in range(len(heads))
+    ]
     head = tag(
         "tr",
         *(

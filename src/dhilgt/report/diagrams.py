@@ -76,8 +76,9 @@ def heat_map(
         counts: Numbers in the cells.
     """
     longest = max(len(word) for word in names)
-    left = 22 + 6.0 * min(14, longest)
-    top = 20 + 6.0 * min(12, longest)
+    across, up = (18, 16) if len(names) <= 6 else (14, 12)  # letters for names
+    left = 28 + 6.4 * min(across, longest)
+    top = 30 + 6.4 * min(up, longest)
     side = min(64.0, (WIDTH - left - 2) / len(names))
     parts: list[Markup] = [
         label("predicted as", left, 11, "start", "faint"),
@@ -86,9 +87,9 @@ def heat_map(
     for at, word in enumerate(names):
         middle = side * (at + 0.5) + 4
         whole = tag("title", word)
-        parts.append(label(shortened(word, 14), left - 6, top + middle, "end", extra=whole))
+        parts.append(label(shortened(word, across), left - 6, top + middle, "end", extra=whole))
         parts.append(
-            label(shortened(word, 12), left + middle, top - 6, "start", extra=whole, turn=True)
+            label(shortened(word, up), left + middle, top - 6, "start", extra=whole, turn=True)
         )
     for row, line in enumerate(counts):
         total = sum(line)
@@ -108,7 +109,7 @@ def heat_map(
                     class_="cell own" if row == column else "cell",
                 )
             )
-            if count and len(f"{count}") * 6 <= side:
+            if count and len(f"{count}") * 6.6 <= side:
                 kind = "on-strong" if share > STRONG else "on-weak"
                 parts.append(label(str(count), x + side / 2, y + side / 2 + 4, "middle", kind))
     end = left + side * len(names)

@@ -30,7 +30,7 @@ def score(facts: Facts) -> Markup:
                 f"{name} on {words.plural(found['nodes'], f'{words.PARTS[part]} node')}",
                 class_="under",
             ),
-            _why_undefined(facts) if undefined else _scale(facts),
+            None if undefined else _scale(facts),
             *(tag("p", line) for line in _sentences(facts)),
         ]
     )
@@ -44,11 +44,11 @@ def _sentences(facts: Facts) -> list[str]:
     if between is not None and words.is_number(between["low"]):
         low, high = (words.score(between[end], metric) for end in ("low", "high"))
         lines.append(
-            f"The 95 % interval ({between['method']}) reaches from {low} to {high}: so much could "
-            "chance alone move the score on other nodes like these."
+            f"The {words.percent(0.95, 0)} interval ({between['method']}) reaches from {low} to "
+            f"{high}: so much could chance alone move the score on other nodes like these."
         )
     if words.is_number(majority["score"]):
-        answer = f"the most common training class, {majority['class']},"
+        answer = f"the most common training class, {words.shortened(majority['class'], 48)},"
         if metric not in ("accuracy", "macro_f1"):
             answer = "how common each class is in training"
         better = METRICS[metric].better(found["score"] or float("nan"), majority["score"])
@@ -67,11 +67,6 @@ def _sentences(facts: Facts) -> list[str]:
             "little about other nodes."
         )
     return lines
-
-
-def _why_undefined(facts: Facts) -> Markup | None:
-    note = facts["notes"].get(f"{facts['evaluated']['part']} {facts['metric']}")
-    return tag("p", note, class_="note") if note else None
 
 
 def _scale(facts: Facts) -> Markup | None:
@@ -105,15 +100,18 @@ def _parts_table(facts: Facts) -> Markup:
     names.sort(key=lambda name: name != facts["metric"])
     rows = [
         [
-            words.PARTS.get(part, part),
+            words.capital(words.PARTS.get(part, part)),
             words.number(facts["split"].get(part, 0)),
             *(words.score(values.get(name), name) for name in names),
         ]
         for part, values in facts["scores"].items()
     ]
-    heads = ["Part", "Nodes", *(words.METRICS.get(name, name) for name in names)]
+    heads = ["Part", "Nodes", *(words.capital(words.METRICS.get(name, name)) for name in names)]
     notes = [
-        tag("p", f"{key}: {note}", class_="note") for key, note in sorted(facts["notes"].items())
+        tag("p", f"{words.capital(words.PARTS.get(part, part))}: {note}.", class_="note")
+        for part in facts["scores"]
+        for name in names
+        if (note := facts["notes"].get(f"{part} {name}"))
     ]
     return joined([table("Scores by part of the nodes", heads, rows), *notes])
 
@@ -234,13 +232,15 @@ def tokens(facts: Facts) -> Markup:
         f"{'rows, a sample' if found['sampled'] else 'rows'}."
     )
     shares = [
-        ("the node itself", 1 / size),
-        ("hubs", found["hubs"]["mean"] / size),
-        ("holders", found["holders"]["mean"] / size),
-        ("neighbours as filler", found["neighbors"] / size),
-        ("empty", found["padding"]),
+        ("the node itself", 1 / size, "ego"),
+        ("hubs", found["hubs"]["mean"] / size, "hubs"),
+        ("holders", found["holders"]["mean"] / size, "holders"),
+        ("neighbours as filler", found["neighbors"] / size, "neighbors"),
+        ("empty", found["padding"], "empty"),
     ]
-    pieces = [(name, share, words.percent(share)) for name, share in shares]
+    pieces = [
+        (name, share, words.percent(share), style) for name, share, style in shares if share > 0
+    ]
     rows = [
         [
             name,
@@ -254,16 +254,17 @@ def tokens(facts: Facts) -> Markup:
         svg.share_bar(
             "token-fill",
             "What fills a row",
-            ", ".join(f"{name} {shown}" for name, _, shown in pieces) + ".",
+            ", ".join(f"{name} {shown}" for name, _, shown, _ in pieces) + ".",
             pieces,
         ),
-        f"The bar is a whole row, cut by what its slots hold on average; "
+        "The bar is a whole row, cut by what its slots hold on average; "
         f"{words.percent(found['fill_rate'])} of the slots hold a node.",
     )
     numbers = table(
         "Hubs and holders in the rows",
         ["Kind", "Mean in a row", "Least to most", "Distinct nodes"],
         rows,
+        hidden_when_narrow=[2],
     )
     return section(
         "tokens", "Tokens", tag("p", said), columns(joined([filled, numbers]), _distances(found))
@@ -331,7 +332,9 @@ def stages(facts: Facts) -> Markup:
         class_="note",
     )
     return section(
-        "stages", "Time and memory", columns(drawn, joined([table("By stage", heads, rows), note]))
+        "stages",
+        "Time and memory",
+        columns(drawn, joined([table("By stage", heads, rows, hidden_when_narrow=[2]), note])),
     )
 
 
@@ -346,11 +349,15 @@ def settings(facts: Facts) -> Markup:
     parts: list[Markup] = []
     if changed:
         rows = [
-            [tag("code", one["name"]), _value(one["value"]), _value(one["default"]), one["help"]]
+            [
+                tag("code", one["name"]),
+                joined([_value(one["value"]), tag("small", "default ", _value(one["default"]))]),
+                one["help"],
+            ]
             for one in changed
         ]
-        heads = ["Setting", "Value", "Default", "What it does"]
-        parts.append(table("Set for this run", heads, rows, text_columns=4))
+        heads = ["Setting", "Value", "What it does"]
+        parts.append(table("Set for this run", heads, rows, text_columns=3))
     else:
         parts.append(tag("p", "All settings have their defaults."))
     rows = [[tag("code", one["name"]), _value(one["value"]), one["help"]] for one in rest]

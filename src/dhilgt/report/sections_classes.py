@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dhilgt.report import analysis, diagrams, words
-from dhilgt.report.blocks import columns, figure, section, table
+from dhilgt.report.blocks import columns, figure, named, section, table
 from dhilgt.report.facts import dense
 from dhilgt.report.markup import Markup, joined, tag
 
@@ -46,7 +46,8 @@ def confusion(facts: Facts) -> Markup:
             shown.tolist(),
         ),
         "A row holds the nodes of one true class, a column those predicted as one class; the "
-        "darker a cell off the diagonal, the more of the row's class were taken for the column's.",
+        "stronger the colour of a cell off the diagonal, the more of the row's class were taken "
+        "for the column's.",
     )
     return section(
         "confusion", "Which classes are confused", *notes, columns(drawn, _pairs(names, matrix))
@@ -62,8 +63,8 @@ def _pairs(names: list[str], matrix: "np.typing.NDArray[np.int64]") -> Markup:
     order = np.argsort(-off[rows, columns_], kind="stable")[:_MOST_PAIRS]
     lines = [
         [
-            names[true],
-            names[guess],
+            named(names[true]),
+            named(names[guess]),
             words.number(int(off[true, guess])),
             words.percent(off[true, guess] / matrix[true].sum()),
         ]
@@ -98,7 +99,7 @@ def classes(facts: Facts) -> Markup:
 def _table(caption: str, found: list[dict[str, Any]]) -> Markup:
     rows = [
         [
-            one["name"],
+            named(one["name"]),
             words.number(one["nodes"]),
             words.number(one["predicted"]),
             words.percent(one["precision"]),
@@ -107,7 +108,12 @@ def _table(caption: str, found: list[dict[str, Any]]) -> Markup:
         ]
         for one in found
     ]
-    return table(caption, ["Class", "Nodes", "Predicted", "Precision", "Recall", "F1"], rows)
+    return table(
+        caption,
+        ["Class", "Nodes", "Predicted", "Precision", "Recall", "F1"],
+        rows,
+        hidden_when_narrow=[2],
+    )
 
 
 def _metered(share: float | None) -> Markup:

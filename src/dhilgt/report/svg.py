@@ -70,7 +70,7 @@ def line_chart(
         mark: An x to mark with a vertical line, and its word.
     """
     lines = [line for line in lines if line.points]
-    height, left, right, top, bottom = 240, 48, 10, 30, 38
+    height, left, right, top, bottom = 256, 48, 10, 46, 38
     all_x = [x for line in lines for x, _ in line.points]
     all_y = [y for line in lines for _, y in line.points]
     if not all_x:
@@ -78,7 +78,8 @@ def line_chart(
     x_ticks = [x for x in ticks(min(all_x), max(all_x), 5, whole=True) if x <= max(all_x)]
     x_ticks = [x for x in x_ticks if x >= min(all_x)] or [min(all_x)]
     y_ticks = ticks(min(all_y), max(all_y), 5)
-    x = scale(min(all_x), max(max(all_x), min(all_x) + 1), left, WIDTH - right)
+    lone = 0.5 if min(all_x) == max(all_x) else 0.0  # stands in the middle
+    x = scale(min(all_x) - lone, max(all_x) + lone, left, WIDTH - right)
     y = scale(y_ticks[0], y_ticks[-1], height - bottom, top)
     parts: list[Markup] = []
     for value, words in zip(y_ticks, tick_text(y_ticks), strict=True):
@@ -89,11 +90,9 @@ def line_chart(
     parts.append(label(x_name, (left + WIDTH - right) / 2, height - 4, "middle"))
     if mark is not None and min(all_x) <= mark[0] <= max(all_x):
         at = x(mark[0])
-        near_end = at > WIDTH * 0.6
+        side = "end" if at > WIDTH * 0.8 else "start" if at < WIDTH * 0.25 else "middle"
         parts.append(tag("line", x1=at, x2=at, y1=top, y2=height - bottom, class_="mark"))
-        parts.append(
-            label(mark[1], at + (-5 if near_end else 5), top + 10, "end" if near_end else "start")
-        )
+        parts.append(label(mark[1], at, top - 7, side))
     begin = float(left)
     for line in lines:
         parts.append(
@@ -177,25 +176,27 @@ def row_chart(name: str, title: str, desc: str, rows: Sequence[tuple[str, float,
     return drawing(name, title, desc, top + step * len(rows), *parts)
 
 
-def share_bar(name: str, title: str, desc: str, shares: Sequence[tuple[str, float, str]]) -> Markup:
+def share_bar(
+    name: str, title: str, desc: str, shares: Sequence[tuple[str, float, str, str]]
+) -> Markup:
     """Gives one bar cut into shares of a whole, with a legend below.
 
     Args:
         name: As for `drawing`, like title and desc.
         title: See name.
         desc: See name.
-        shares: For each its words, the share and the words of its value; at most five.
+        shares: For each its words, the share, the words of its value and its style.
     """
     parts: list[Markup] = []
     begin = 0.0
-    for at, (words, share, shown) in enumerate(shares):
+    for at, (words, share, shown, style) in enumerate(shares):
         wide = share * WIDTH
         parts.append(
-            tag("rect", x=begin, y=4, width=max(0.0, wide), height=26, class_=f"share share-{at}")
+            tag("rect", x=begin, y=4, width=max(0.0, wide), height=26, class_=f"share {style}")
         )
         begin += wide
         y = 50 + at * 22
-        parts.append(tag("rect", x=0, y=y - 1, width=12, height=12, class_=f"share share-{at}"))
+        parts.append(tag("rect", x=0, y=y - 1, width=12, height=12, class_=f"share {style}"))
         parts.append(label(words, 20, y + 9, "start"))
         parts.append(label(shown, WIDTH, y + 9, "end", "strong-text"))
     return drawing(name, title, desc, 46 + 22 * len(shares), *parts)

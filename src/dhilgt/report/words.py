@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+_BLANK = "\N{NO-BREAK SPACE}"  # a number and its sign stay on one line
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 METRICS = {
     "accuracy": "accuracy",
@@ -34,21 +35,26 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def percent(value: Any, digits: int = 1) -> str:
-    """Gives a share as per cent.
+    r"""Gives a share as per cent; the blank before the sign does not break.
 
     Example:
-        >>> percent(0.8431), percent(None)
-        ('84.3 %', 'undefined')
+        >>> percent(0.8431), percent(0.0001), percent(None)
+        ('84.3\xa0%', '<\xa00.1\xa0%', 'undefined')
     """
-    return f"{100 * value:.{digits}f} %" if is_number(value) else UNDEFINED
+    if not is_number(value):
+        return UNDEFINED
+    least = 10.0**-digits
+    if 0 < 100 * value < least / 2:
+        return f"<{_BLANK}{least:.{digits}f}{_BLANK}%"
+    return f"{100 * value:.{digits}f}{_BLANK}%"
 
 
 def score(value: Any, metric: str) -> str:
-    """Gives a score, shares as per cent.
+    r"""Gives a score, shares as per cent.
 
     Example:
         >>> score(0.8431, "accuracy"), score(0.8431, "roc_auc")
-        ('84.3 %', '0.843')
+        ('84.3\xa0%', '0.843')
     """
     return percent(value) if metric == "accuracy" else number(value)
 
@@ -83,13 +89,26 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """Gives a name of at most so many letters.
+    """Gives a name of at most so many letters, its end kept: that is where names often differ.
 
     Example:
-        >>> shortened("a rather long name", 8)
-        'a rathe…'
+        >>> shortened("a rather long name 17", 12)
+        'a rathe…e 17'
     """
-    return name if len(name) <= most else name[: most - 1].rstrip() + "…"
+    if len(name) <= most:
+        return name
+    tail = (most - 1) * 2 // 5
+    return f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def capital(name: str) -> str:
+    """Gives a name as it begins a line.
+
+    Example:
+        >>> capital("macro F1")
+        'Macro F1'
+    """
+    return name[:1].upper() + name[1:]
 
 
 def is_number(value: Any) -> bool:
