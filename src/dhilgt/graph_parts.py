@@ -68,8 +68,10 @@ class Parts:
 
 
 def _restored(*values: Any) -> Parts:
-    *others, masks = values
-    return Parts(*others, None if masks is None else MappingProxyType(masks))
+    named: dict[str, Any] = dict(zip([one.name for one in fields(Parts)], values, strict=True))
+    if named["masks"] is not None:
+        named["masks"] = MappingProxyType(named["masks"])
+    return Parts(**named)
 
 
 def assemble(
