@@ -91,6 +91,7 @@ def classifier(
         settings_=Settings(metric=metric, **settings),
         stages_={name: dict(STAGE) for name in ("labels", "tokens", "epoch", "evaluation")},
         predict_proba=predict_proba,
+        _check_fitted=lambda what: None,
     )
 
 

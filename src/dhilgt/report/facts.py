@@ -32,7 +32,11 @@ _ROWS_COUNTED = 1 << 20  # of more token rows than this a sample is counted
 _ROWS_SAMPLED = 20_000
 
 
-def run_facts(clf: "NodeClassifier", title: str | None = None) -> dict[str, Any]:
+def run_facts(
+    clf: "NodeClassifier",
+    title: str | None = None,
+    environment: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Gives the facts of a fitted classifier.
 
     The test nodes are predicted once more for it (the validation nodes where there are no test
@@ -41,10 +45,12 @@ def run_facts(clf: "NodeClassifier", title: str | None = None) -> dict[str, Any]
     Args:
         clf: After `fit` or `load`.
         title: Heading of the report; says what was classified when None.
+        environment: Versions and hardware of the run; None takes those of this process.
 
     Raises:
         NotFittedError: If it is not fitted.
     """
+    clf._check_fitted("report")
     name = clf.settings_.metric
     classes = [str(value) for value in clf.classes_]
     part, nodes = _evaluated(clf)
@@ -66,11 +72,11 @@ def run_facts(clf: "NodeClassifier", title: str | None = None) -> dict[str, Any]
             key: {one: _plain(value) for one, value in values.items()}
             for key, values in clf.scores_.items()
         },
-        "notes": _notes(clf.scores_),
         "evaluated": {
             "part": part,
             "nodes": len(nodes),
-            "score": _score(clf.scores_, part, name),
+            "score": _plain(clf.scores_.get(part, {}).get(name, math.nan)),
+            "note": metric(name)(truth, _logits(shares)).note if name in METRICS else "",
             "interval": _interval(name, truth, shares),
             "majority": _majority(clf, classes, name, truth),
         },
@@ -86,7 +92,8 @@ def run_facts(clf: "NodeClassifier", title: str | None = None) -> dict[str, Any]
         "tokens": _tokens(clf.tokens_),
         "stages": {key: dict(stage) for key, stage in clf.stages_.items()},
         "settings": _settings(clf.settings_),
-        "environment": _environment(clf),
+        "environment": dict(environment or _environment(clf)),
+        "environment_of": "the model was trained" if environment else "the report was made",
     }
 
 
@@ -174,20 +181,6 @@ def _truth(clf: "NodeClassifier", nodes: NDArray[np.int64]) -> NDArray[np.int64]
         return np.full(len(nodes), -1, np.int64)
     found: NDArray[np.int64] = labels[nodes]
     return found
-
-
-def _score(scores: Mapping[str, Mapping[str, float]], part: str, name: str) -> float | None:
-    return _plain(scores.get(part, {}).get(name, math.nan))
-
-
-def _notes(scores: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
-    """Gives why a score is undefined or what it leaves out, by "part metric"."""
-    found = {
-        f"{part} {name}": getattr(value, "note", "")
-        for part, values in scores.items()
-        for name, value in values.items()
-    }
-    return {key: note for key, note in found.items() if note}
 
 
 def _logits(shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from dhilgt.errors import ArtifactError
 from dhilgt.report import sections
 from dhilgt.report.facts import run_facts
 from dhilgt.report.markup import Markup, joined, tag
-from dhilgt.store_files import canonical_json, explained, write_file
+from dhilgt.store_files import canonical_json, explained, strict_json, write_file
 
 if TYPE_CHECKING:
     from dhilgt.estimator import NodeClassifier
@@ -52,7 +52,8 @@ def write_report(
 ) -> Path:
     """Writes the report of a fitted classifier, and its data beside it; gives the page's path.
 
-    Files appear whole or not at all, and replace older ones of the same name.
+    Files appear whole or not at all, and replace older ones of the same name. In the folder of a
+    run, versions and hardware are taken from its `environment.json`.
 
     Args:
         clf: After `fit` or `load`.
@@ -68,10 +69,19 @@ def write_report(
         raise ArtifactError(f"{page} is {what}; name a page, for example report.html")
     if not page.parent.is_dir():
         raise ArtifactError(f"{page.parent} is not a folder; make it or choose another path")
-    facts = run_facts(clf, title)
+    facts = run_facts(clf, title, _environment_beside(page))
     data = canonical_json(facts, indent=2) + b"\n"
     text = render(facts).encode("utf-8")
     for target, content in ((page.with_suffix(".json"), data), (page, text)):
         with explained("write", target):
             write_file(target, iter((memoryview(content),)))
     return page
+
+
+def _environment_beside(page: Path) -> dict[str, Any] | None:
+    """Gives what the run's folder says of where it was trained; None if the page is elsewhere."""
+    try:
+        found = strict_json((page.parent / "environment.json").read_bytes())
+    except (OSError, ArtifactError):
+        return None
+    return found if isinstance(found, dict) and "dhilgt" in found else None
