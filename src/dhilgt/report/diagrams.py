@@ -6,9 +6,9 @@ from typing import Any
 from dhilgt.report.axes import scale
 from dhilgt.report.markup import Markup, tag
 from dhilgt.report.svg import WIDTH, drawing, label, level
-from dhilgt.report.words import shortened
+from dhilgt.report.words import breadth, fitted
 
-STRONG = 0.66  # cells fuller than this have the other colour of text
+STRONG = 0.78  # cells fuller than this have the other colour of text
 
 
 def score_scale(
@@ -75,7 +75,7 @@ def heat_map(
         names: Of rows and of columns.
         counts: Numbers in the cells.
     """
-    longest = max(len(word) for word in names)
+    longest = max(map(breadth, names))
     across, up = (18, 16) if len(names) <= 6 else (14, 12)  # letters for names
     left = 28 + 6.4 * min(across, longest)
     top = 30 + 6.4 * min(up, longest)
@@ -87,9 +87,9 @@ def heat_map(
     for at, word in enumerate(names):
         middle = side * (at + 0.5) + 4
         whole = tag("title", word)
-        parts.append(label(shortened(word, across), left - 6, top + middle, "end", extra=whole))
+        parts.append(label(fitted(word, across), left - 6, top + middle, "end", extra=whole))
         parts.append(
-            label(shortened(word, up), left + middle, top - 6, "start", extra=whole, turn=True)
+            label(fitted(word, up), left + middle, top - 6, "start", extra=whole, turn=True)
         )
     for row, line in enumerate(counts):
         total = sum(line)

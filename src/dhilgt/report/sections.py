@@ -101,11 +101,12 @@ def _parts_table(facts: Facts) -> Markup:
     names.sort(key=lambda name: name != facts["metric"])
     rows = [
         [
-            words.capital(words.PARTS.get(part, part)),
+            words.capital(words.PARTS[part]),
             words.number(facts["split"].get(part, 0)),
             *(words.score(values.get(name), name) for name in names),
         ]
-        for part, values in facts["scores"].items()
+        for part in words.PARTS  # in this order, whatever that of a file
+        if (values := facts["scores"].get(part)) is not None
     ]
     heads = ["Part", "Nodes", *(words.capital(words.METRICS.get(name, name)) for name in names)]
     return table("Scores by part of the nodes", heads, rows)

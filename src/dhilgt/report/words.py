@@ -1,6 +1,7 @@
 """Numbers and names as people read them."""
 
 import math
+import unicodedata
 from typing import Any
 
 _BLANK = "\N{NO-BREAK SPACE}"  # a number and its sign stay on one line
@@ -64,7 +65,7 @@ def duration(seconds: Any) -> str:
 
     Example:
         >>> duration(0.0123), duration(12.34), duration(75), duration(7300)
-        ('12 ms', '12.3 s', '1 min 15 s', '2 h 2 min')
+        ('12 ms', '12.3 s', '1 min 15 s', '2 h 1 min')
     """
     if not is_number(seconds):
         return UNDEFINED
@@ -99,6 +100,35 @@ def shortened(name: str, most: int) -> str:
         return name
     tail = (most - 1) * 2 // 5
     return f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def breadth(name: str) -> float:
+    """Gives about how wide a name is set, an ordinary letter being 1.
+
+    Example:
+        >>> breadth("nodes"), breadth("WWW"), breadth("節点")
+        (5.0, 4.8, 4.0)
+    """
+    return round(sum(map(_breadth, name)), 1)
+
+
+def _breadth(letter: str) -> float:
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 2.0
+    return 1.6 if letter in "MWmw@%…" else 1.2 if letter.isupper() else 1.0
+
+
+def fitted(name: str, most: float) -> str:
+    """Gives a name shortened until it is set no wider than so many ordinary letters.
+
+    Example:
+        >>> fitted("a rather long name 17", 12), fitted("wwwwwwwwwwww", 12)
+        ('a rath…e 17', 'wwww…ww')
+    """
+    letters = len(name)
+    while letters > 1 and breadth(shortened(name, letters)) > most:
+        letters -= 1
+    return shortened(name, letters)
 
 
 def capital(name: str) -> str:
