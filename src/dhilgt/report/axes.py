@@ -17,7 +17,7 @@ def ticks(low: float, high: float, about: int = 5, *, whole: bool = False) -> li
 
     Example:
         >>> ticks(0.0, 0.93), ticks(1, 4, whole=True)
-        ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [1.0, 2.0, 3.0, 4.0])
+        ([0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 2.0, 3.0, 4.0])
     """
     if high <= low:
         wide = 1.0 if whole else max(abs(low) * 0.1, 0.1)
