@@ -103,7 +103,9 @@ def test_majority_answers_the_most_common_training_class():
     assert run_facts(clf)["evaluated"]["majority"]["score"] == pytest.approx(0.5)
 
 
-def test_edges_inside_a_class_are_counted():
+@pytest.mark.parametrize("at_once", [1, 7, 100, 1 << 22])
+def test_edges_inside_a_class_are_counted(at_once, monkeypatch):
+    monkeypatch.setattr(facts, "_EDGES_AT_ONCE", at_once)
     clf = classifier()
     source, target = clf.graph_.to_edge_index()
     labels = clf.graph_.labels
@@ -423,6 +425,17 @@ def test_report_and_data_are_written_whole(tmp_path):
     assert found["title"] == "My graph"
     assert render(found) == (tmp_path / "r.html").read_text(encoding="utf-8")
     assert found["environment_of"] == "the report was made"
+
+
+def test_of_several_processes_the_first_writes(tmp_path, monkeypatch):
+    asked = []
+    clf = classifier()
+    answer = clf.predict_proba
+    clf.predict_proba = lambda nodes: asked.append(len(nodes)) or answer(nodes)
+    monkeypatch.setattr("dhilgt.distributed.Group.is_main", False)
+    assert write_report(clf, tmp_path / "r.html") == tmp_path / "r.html"
+    assert asked == [100]  # the others wait for this one's share
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_report_that_cannot_be_made_leaves_the_old_one(tmp_path, monkeypatch):

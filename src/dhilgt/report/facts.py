@@ -6,6 +6,7 @@ None stands for a number that is undefined.
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,11 +153,13 @@ def _same_class(graph: "Graph") -> float | None:
     """Gives the share of edges, of those with two labelled ends, whose ends have one class."""
     if graph.labels is None:
         return None
-    labels, same, known = graph.labels, 0, 0
-    for start in range(0, graph.num_edges, _EDGES_AT_ONCE):
-        stop = min(graph.num_edges, start + _EDGES_AT_ONCE)
-        sources = np.searchsorted(graph.offsets, np.arange(start, stop), side="right") - 1
-        one, other = labels[sources], labels[graph.targets[start:stop]]
+    labels, offsets, same, known = graph.labels, graph.offsets, 0, 0
+    wanted = np.arange(0, graph.num_edges + _EDGES_AT_ONCE, _EDGES_AT_ONCE)
+    cuts = np.unique(np.searchsorted(offsets[1:], wanted, side="left"))
+    cuts = np.unique(np.concatenate([[0], np.minimum(cuts + 1, graph.num_nodes)]))
+    for first, last in pairwise(cuts.tolist()):  # whole rows: no search for the edges' sources
+        one = np.repeat(labels[first:last], np.diff(offsets[first : last + 1]))
+        other = labels[graph.targets[offsets[first] : offsets[last]]]
         both = (one >= 0) & (other >= 0)
         known += int(both.sum())
         same += int((both & (one == other)).sum())

@@ -53,7 +53,8 @@ def write_report(
     """Writes the report of a fitted classifier, and its data beside it; gives the page's path.
 
     Files appear whole or not at all, and replace older ones of the same name. In the folder of a
-    run, versions and hardware are taken from its `environment.json`.
+    run, versions and hardware are taken from its `environment.json`. Under `torchrun` every process
+    calls it, as each predicts its share of the nodes; the first one writes.
 
     Args:
         clf: After `fit` or `load`.
@@ -69,7 +70,11 @@ def write_report(
         raise ArtifactError(f"{page} is {what}; name a page, for example report.html")
     if not page.parent.is_dir():
         raise ArtifactError(f"{page.parent} is not a folder; make it or choose another path")
+    from dhilgt.distributed import Group
+
     facts = run_facts(clf, title, _environment_beside(page))
+    if not Group().is_main:
+        return page
     data = canonical_json(facts, indent=2) + b"\n"
     text = render(facts).encode("utf-8")
     for target, content in ((page.with_suffix(".json"), data), (page, text)):
