@@ -54,12 +54,13 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         >>> round(sum(member.share for member in found.members), 6)
         1.0
     """
+    clf._check_fitted("predictions to explain")
     return explain_token(
         clf.model_,
         clf.tokens_,
         clf.graph_,
         node,
-        features=clf.features_,
+        features=clf._pipeline.features,
         copies=clf.settings_.copies,
         classes=clf.classes_.tolist(),
     )
@@ -171,7 +172,7 @@ def _probabilities(
 def _shares(model: DHILGT, inputs: tuple[Tensor, Tensor, Tensor]) -> NDArray[np.float64]:
     """Gives the share of each slot in the readout; the ego's is 1 where nothing else is read."""
     if model.readout is None:
-        return np.eye(inputs[1].shape[1])[0]
+        return np.eye(1, inputs[1].shape[1]).reshape(-1)
     return np.asarray(model.readout_weights(*inputs)[0].double().cpu().numpy())
 
 

@@ -10,17 +10,21 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError, ConfigError
 from dhilgt.model import DHILGT
-from dhilgt.store_files import explained, write_file
+from dhilgt.store_files import canonical_json, explained, hash_file, write_file
+
+if TYPE_CHECKING:
+    from dhilgt.estimator import NodeClassifier
 
 INPUTS = ("x", "index", "spd")
 """Names of the inputs of an ONNX file, in the order of `DHILGT.forward`."""
@@ -163,6 +167,51 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
+# ---- a whole classifier ------------------------------------------------------------------------
+
+
+def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
+    """Writes the model of a classifier, and beside it what serves it: model.serving.json.
+
+    The second file names the classes, the settings of the tokens and the width of the features,
+    so that a server needs neither PyTorch nor the classifier.
+
+    Args:
+        clf: A fitted classifier.
+        path: File to write; its ending, .onnx or .pt2, decides the form.
+
+    Returns:
+        The second file.
+
+    Raises:
+        ConfigError: If the ending is another.
+        ArtifactError: If a file cannot be written.
+    """
+    clf._check_fitted("model to export")
+    file = Path(path)
+    WRITERS[check_ending(file)](clf.model_, file)
+    beside = file.with_suffix(".serving.json")
+    _write(beside, canonical_json(_serving_facts(clf, file), indent=2) + b"\n")
+    return beside
+
+
+def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
+    settings = clf.settings_
+    return {
+        "kind": "dhilgt-serving",
+        "format": 1,
+        "library": __version__,
+        "sha256": hash_file(file),
+        "classes": clf.classes_.tolist(),
+        "features": clf.n_features_in_,
+        "hops": settings.hops,
+        "tokens": settings.token_options(),
+        "copies": settings.copies,
+        "order": settings.order,
+        "graph": clf.graph_.fingerprint,
+    }
+
+
 def check_ending(path: str | PathLike[str]) -> str:
     """Gives ".onnx" or ".pt2", whichever a path ends with.
 
@@ -175,5 +224,8 @@ def check_ending(path: str | PathLike[str]) -> str:
     return ending
 
 
-WRITERS: dict[str, Any] = {".onnx": export_onnx, ".pt2": export_program}
+WRITERS: dict[str, Callable[[DHILGT, Path], None]] = {
+    ".onnx": export_onnx,
+    ".pt2": export_program,
+}
 """How to write a model, by the ending of the file."""
