@@ -362,8 +362,10 @@ def _legend(explanation: Explanation, color: str) -> list[str]:
 def _keys(explanation: Explanation, color: str) -> list[tuple[str, str]]:
     if color == "effect":
         return [(_FOR, "speaks for the prediction"), (_AGAINST, "speaks against it")]
-    keys = [(hue, _short(name, 24)) for name, hue in _class_colors(explanation).items()]
-    return [*keys, (_OTHER, "other or not known")]
+    colors = _class_colors(explanation)
+    keys = [(hue, _short(name, 24)) for name, hue in colors.items()]
+    rest = any(member.label not in colors for member in explanation.members)
+    return [*keys, *([(_OTHER, "other or not known")] if rest else [])]
 
 
 def _words(y: float, text: str, kind: str = "", x: float = _LEGEND) -> str:
