@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from dhilgt.batch import TokenBatch as TokenBatch
     from dhilgt.batch_size import find_batch_size as find_batch_size
     from dhilgt.estimator import NodeClassifier as NodeClassifier
+    from dhilgt.explanation import Explanation as Explanation
+    from dhilgt.export import export_onnx as export_onnx
+    from dhilgt.export import export_program as export_program
     from dhilgt.loader import TokenLoader as TokenLoader
     from dhilgt.loader import averaged_logits as averaged_logits
     from dhilgt.model import DHILGT as DHILGT
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "DHILGT": "dhilgt.model",
     "DHILGTConfig": "dhilgt.model_config",
+    "Explanation": "dhilgt.explanation",
     "NodeClassifier": "dhilgt.estimator",
     "TokenBatch": "dhilgt.batch",
     "TokenLoader": "dhilgt.loader",
@@ -49,6 +53,8 @@ _LAZY = {
     "TrainResult": "dhilgt.train_state",
     "Trainer": "dhilgt.train",
     "averaged_logits": "dhilgt.loader",
+    "export_onnx": "dhilgt.export",
+    "export_program": "dhilgt.export",
     "find_batch_size": "dhilgt.batch_size",
 }
 
@@ -60,6 +66,7 @@ __all__ = [
     "ConfigError",
     "DHILGTConfig",
     "DhilgtError",
+    "Explanation",
     "Graph",
     "GraphError",
     "GraphWarning",
@@ -87,6 +94,8 @@ __all__ = [
     "__version__",
     "averaged_logits",
     "estimate",
+    "export_onnx",
+    "export_program",
     "find_batch_size",
     "generate",
     "label_block",
