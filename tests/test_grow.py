@@ -10,6 +10,8 @@ from dhilgt.grow import quick_labels
 from tests import oracle
 from tests.label_cases import build, label, packed, random_graph, rows_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:the input was cleaned")
+
 FAR = oracle.FAR
 
 

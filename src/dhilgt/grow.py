@@ -199,8 +199,9 @@ class _Growth:
         """Finds all rows: first through old neighbours, then through new ones until all is quiet.
 
         Hubs that a better one makes needless are dropped in every round: what they would still
-        bring to others, the better one brings as well. Rows that rest on those of other new nodes
-        are judged once more at the end, when these are final.
+        bring to others, the better one brings as well. A row is judged whenever it changes, and
+        that is enough: a new node comes to a row as a hub in the round of its distance, and what
+        could make it needless is nearer to both and so has come to both before.
         """
         everyone = range(self._num_new)
         for side in self._rows:
@@ -209,9 +210,6 @@ class _Growth:
         while any(changed.values()):
             before = {side: list(rows) for side, rows in self._rows.items()}
             changed = {side: self._spread(side, before[side], changed[side]) for side in before}
-        for side, rows in self._rows.items():
-            touched = [x for x in everyone if self._arcs[side].new[x].size]
-            self._update(side, touched, [rows[x] for x in touched])
 
     def packed(self, side: int) -> PackedLabelRows:
         """Gives the rows found."""
