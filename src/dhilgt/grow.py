@@ -1,6 +1,7 @@
 """Labels of a graph that has grown: the old labels stay, only new nodes are labelled."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,30 +113,30 @@ def _old_indices(labels: HubLabels, graph: Graph, grown: Graph) -> NDArray[np.in
 
 def _check_edges(graph: Graph, grown: Graph, at: NDArray[np.int64]) -> None:
     """Refuses edges that are gone, and tells of new ones between old nodes."""
-    before = _arc_keys(graph, at, grown.num_nodes)
-    after = _arc_keys(grown, np.arange(grown.num_nodes), grown.num_nodes)
     is_old = np.zeros(grown.num_nodes, bool)
     is_old[at] = True
-    after = after[is_old[after // grown.num_nodes] & is_old[after % grown.num_nodes]]
+    ends = grown.to_edge_index()
+    after = _arc_keys(ends[:, is_old[ends[0]] & is_old[ends[1]]], grown.num_nodes)
+    before = _arc_keys(at[graph.to_edge_index()], grown.num_nodes)
+    if np.array_equal(before, after):  # both ascend
+        return
     arcs_an_edge = 1 if graph.directed else 2
     gone = np.setdiff1d(before, after, assume_unique=True)
     if gone.size:
-        ends = grown.ids_of(np.array(divmod(int(gone[0]), grown.num_nodes))).tolist()
+        pair = grown.ids_of(np.array(divmod(int(gone[0]), grown.num_nodes))).tolist()
         raise GraphError(
             f"{gone.size // arcs_an_edge:,} old edges are not in the grown graph, such as "
-            f"{ends[0]!r} - {ends[1]!r}; labels cannot shrink: use HubLabels.build(grown)"
+            f"{pair[0]!r} - {pair[1]!r}; labels cannot shrink: use HubLabels.build(grown)"
         )
     unseen = (len(after) - len(before)) // arcs_an_edge
-    if unseen:
-        errors.warn(
-            f"{unseen:,} new edges join two old nodes; quick labels do not see them, so some "
-            "distances may be too long: HubLabels.build(grown) gives exact ones"
-        )
+    errors.warn(
+        f"{unseen:,} new edges join two old nodes; quick labels do not see them, so some "
+        "distances may be too long: HubLabels.build(grown) gives exact ones"
+    )
 
 
-def _arc_keys(graph: Graph, at: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
-    sources, targets = at[graph.to_edge_index()]
-    keys: NDArray[np.int64] = sources * num_nodes + targets
+def _arc_keys(ends: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+    keys: NDArray[np.int64] = ends[0] * num_nodes + ends[1]
     return keys
 
 
@@ -172,6 +173,14 @@ class _Arcs:
             self.new.append(found[found >= num_old] - num_old)
 
 
+class _Case(NamedTuple):
+    """A row of a new node with all that may be in it, and the entries of it to be judged."""
+
+    node: int
+    row: Row
+    entries: Row
+
+
 class _Growth:
     """The rows of new nodes while they are found, by side; new node x has the rank num_old + x."""
 
@@ -198,109 +207,127 @@ class _Growth:
     def run(self) -> None:
         """Finds all rows: first through old neighbours, then through new ones until all is quiet.
 
-        Hubs that a better one makes needless are dropped in every round: what they would still
-        bring to others, the better one brings as well. A row is judged whenever it changes, and
-        that is enough: a new node comes to a row as a hub in the round of its distance, and what
-        could make it needless is nearer to both and so has come to both before.
+        Hubs that a better one makes needless are dropped on the way: what they would still bring to
+        others, the better one brings as well. Of new nodes as hubs this is settled at once: one
+        comes to a row in the round of its distance, and what makes it needless is nearer to both
+        ends, so came before. An old hub can become needless later: rows that new neighbours added
+        to are looked through again at the end.
         """
         everyone = range(self._num_new)
-        for side in self._rows:
-            self._update(side, everyone, (self._through_old(side, x) for x in everyone))
-        changed = {side: set(everyone) for side in self._rows}
-        while any(changed.values()):
-            before = {side: list(rows) for side, rows in self._rows.items()}
-            changed = {side: self._spread(side, before[side], changed[side]) for side in before}
+        fresh: dict[int, dict[int, Row]] = {}  # by side and node: entries no neighbour has heard of
+        for side, rows in self._rows.items():
+            for x, kept in self._needed(side, (self._through_old(side, x) for x in everyone)):
+                rows[x] = kept
+            fresh[side] = dict(enumerate(rows))
+        touched: dict[int, set[int]] = {side: set() for side in self._rows}
+        while any(fresh.values()):
+            fresh = {side: self._spread(side, told) for side, told in fresh.items()}
+            for side, told in fresh.items():
+                touched[side].update(told)
+        for side, rows in self._rows.items():
+            again = (_Case(x, rows[x], rows[x]) for x in sorted(touched[side]))
+            for x, kept in self._needed(side, again):
+                rows[x] = kept
 
     def packed(self, side: int) -> PackedLabelRows:
         """Gives the rows found."""
-        return self._pack(self._rows[side])
+        return self._pack(dict(enumerate(self._rows[side])))
 
-    def _through_old(self, side: int, x: int) -> Row:
+    def _through_old(self, side: int, x: int) -> _Case:
         neighbors = self._arcs[side].old[x].tolist()
-        return self._merged([self._rows[side][x], *(self._old_row(side, u) + 1 for u in neighbors)])
+        row = self._merged([self._rows[side][x], *(self._old_row(side, u) + 1 for u in neighbors)])
+        return _Case(x, row, row)
 
     def _old_row(self, side: int, rank: int) -> Row:
         hubs, distances = self._old.label(rank, side)
         return hubs.astype(np.int64) << self._bits | distances
 
-    def _spread(self, side: int, before: list[Row], changed: set[int]) -> set[int]:
-        """Takes over the hubs of new neighbours that have changed; gives who changed by that."""
-        nodes, sources = [], []
+    def _spread(self, side: int, told: dict[int, Row]) -> dict[int, Row]:
+        """Lets nodes hear what is new at their new neighbours; gives what that adds to them."""
+        rows = self._rows[side]
+        added = {}
+        for x, kept in self._needed(side, self._heard(side, told)):
+            if kept.size:
+                rows[x] = self._merged([rows[x], kept])
+                added[x] = kept
+        return added
+
+    def _heard(self, side: int, told: dict[int, Row]) -> Iterator[_Case]:
         for x, neighbors in enumerate(self._arcs[side].new):
-            news = [y for y in neighbors.tolist() if y in changed]
-            if news:
-                nodes.append(x)
-                sources.append(news)
-        candidates = (
+            news = [told[y] + 1 for y in neighbors.tolist() if y in told]
+            if not news:
+                continue
+            row = self._rows[side][x]
+            heard = self._merged(news)
             # Only better ranked nodes can be hubs: others have this node as theirs.
-            self._ranked_above(x, self._merged([before[x], *(before[y] + 1 for y in news)]))
-            for x, news in zip(nodes, sources, strict=True)
-        )
-        return self._update(side, nodes, candidates)
+            heard = heard[: np.searchsorted(heard, (self._num_old + x) << self._bits)]
+            at = np.searchsorted(
+                row, heard >> self._bits << self._bits
+            )  # the row's own entry ends it
+            nearer = (row[at] >> self._bits != heard >> self._bits) | (row[at] > heard)
+            if nearer.any():
+                yield _Case(x, self._merged([row, heard[nearer]]), heard[nearer])
 
     def _merged(self, rows: list[Row]) -> Row:
+        """Gives the entries of all rows by hub, of each hub the nearest."""
         entries = np.sort(np.concatenate(rows))
         hubs = entries >> self._bits
         nearest = np.ones(len(entries), bool)
         nearest[1:] = hubs[1:] != hubs[:-1]
         return entries[nearest]
 
-    def _ranked_above(self, x: int, row: Row) -> Row:
-        return row[: np.searchsorted(row, (self._num_old + x + 1) << self._bits)]
-
-    def _update(self, side: int, nodes: Sequence[int], candidates: Iterable[Row]) -> set[int]:
-        """Sets rows to what is needed of their candidates; gives the nodes that changed."""
-        changed: set[int] = set()
-        batch: dict[int, Row] = {}
+    def _needed(self, side: int, cases: Iterable[_Case]) -> Iterator[tuple[int, Row]]:
+        """Gives (node, entries that are needed) of each case."""
+        batch: list[_Case] = []
         size = 0
-        for x, row in zip(nodes, candidates, strict=True):
-            batch[x] = row
-            size += len(row)
+        for case in cases:
+            batch.append(case)
+            size += len(case.row)
             if size >= _BATCH_ENTRIES:
-                changed |= self._judge(side, batch)
-                batch, size = {}, 0
-        return changed | self._judge(side, batch) if batch else changed
+                yield from self._judged(side, batch)
+                batch, size = [], 0
+        if batch:
+            yield from self._judged(side, batch)
 
-    def _judge(self, side: int, batch: dict[int, Row]) -> set[int]:
-        """Keeps an entry exactly if its hub is the best ranked one that gives its distance."""
-        sizes = np.array([len(row) for row in batch.values()])
-        hubs = (np.concatenate(list(batch.values())) >> self._bits).astype(np.uint32)
-        holders = np.repeat(np.fromiter(batch, np.uint32) + np.uint32(self._num_old), sizes)
-        _, best = self._asked(side, batch, hubs).pairs(holders, hubs, True, self._workers, None)
-        needed = np.split(best == hubs, np.cumsum(sizes)[:-1])
-        changed = set()
-        for (x, row), keep in zip(batch.items(), needed, strict=True):
-            if not np.array_equal(row[keep], self._rows[side][x]):
-                self._rows[side][x] = row[keep]
-                changed.add(x)
-        return changed
+    def _judged(self, side: int, batch: list[_Case]) -> Iterator[tuple[int, Row]]:
+        """An entry is needed exactly if its hub is the best ranked one that gives its distance."""
+        ends = np.cumsum([len(case.entries) for case in batch])
+        hubs = (np.concatenate([case.entries for case in batch]) >> self._bits).astype(np.uint32)
+        nodes = np.array([case.node + self._num_old for case in batch], np.uint32)
+        holders = np.repeat(nodes, np.diff(ends, prepend=0))
+        asked = self._labels_to_ask(side, batch, hubs)
+        _, best = asked.pairs(holders, hubs, True, self._workers, None)
+        for case, keep in zip(batch, np.split(best == hubs, ends[:-1]), strict=True):
+            yield case.node, case.entries[keep]
 
-    def _asked(self, side: int, batch: dict[int, Row], hubs: NDArray[np.uint32]) -> _native.Labels:
+    def _labels_to_ask(
+        self, side: int, batch: list[_Case], hubs: NDArray[np.uint32]
+    ) -> _native.Labels:
         """Gives labels that answer from the batch to its hubs: only their rows are filled."""
-        other = side if not self._old.directed else IN + OUT - side
+        other = IN + OUT - side if self._old.directed else side
         wanted = np.zeros(self._num_old + self._num_new, bool)
         wanted[hubs] = True
-        nothing = np.empty(0, np.int64)
-        news = zip(wanted[self._num_old :], self._rows[other], strict=True)
+        new_hubs = np.flatnonzero(wanted[self._num_old :]).tolist()
         targets = joined(
             only_rows(self._packed[other], wanted[: self._num_old]),
-            self._pack([row if asked else nothing for asked, row in news]),
+            self._pack({x: self._rows[other][x] for x in new_hubs}),
         )
         sources = joined(
-            empty_rows(self._num_old),
-            self._pack([batch.get(x, nothing) for x in range(self._num_new)]),
+            empty_rows(self._num_old), self._pack({case.node: case.row for case in batch})
         )
-        # Two sides even if undirected: what is asked about and what answers differ.
+        # Two sides even if undirected: the rows that ask and those that answer differ.
         return _native.labels_from_packed(True, len(wanted), (*targets, *sources)).unpack(
             self._workers, UNLIMITED
         )
 
-    def _pack(self, rows: list[Row]) -> PackedLabelRows:
-        nearest_first, lengths = [], np.zeros(len(rows), np.int64)
-        for at, row in enumerate(rows):
+    def _pack(self, rows: dict[int, Row]) -> PackedLabelRows:
+        """Packs rows of new nodes, given in ascending order; all others are empty."""
+        lengths = np.zeros(self._num_new, np.int64)
+        nearest_first = [np.empty(0, np.int64)]
+        for x, row in rows.items():
             # Distance above hub; the self entry, alone at distance 0, comes first and is left out.
             turned = np.sort((row & (1 << self._bits) - 1) << 32 | row >> self._bits)[1:]
             nearest_first.append(turned)
-            lengths[at] = len(turned)
-        entries = np.concatenate(nearest_first) if rows else np.empty(0, np.int64)
+            lengths[x] = len(turned)
+        entries = np.concatenate(nearest_first)
         return pack_rows(lengths, entries & 0xFFFFFFFF, entries >> 32)

@@ -6,6 +6,7 @@ written. Rows know nothing of the number of nodes, so rows of old ranks stay val
 added.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -65,13 +66,16 @@ def pack_rows(
 
 def only_rows(packed: PackedLabelRows, wanted: NDArray[np.bool_]) -> PackedLabelRows:
     """Gives the same number of rows, those not wanted emptied."""
-    begins = packed.offsets[:-1].astype(np.int64)
-    sizes = packed.offsets[1:].astype(np.int64) - begins
+    turns = np.flatnonzero(wanted[1:] != wanted[:-1]) + 1  # bytes are many: copied run by run
+    runs = np.concatenate([[0], turns, [len(wanted)]])
+    bounds = packed.offsets[runs].tolist()
+    pieces = [
+        packed.records[begin:end] if wanted[first] else np.zeros(last - first, np.uint8)
+        for (begin, end), (first, last) in zip(pairwise(bounds), pairwise(runs), strict=True)
+    ]
+    sizes = np.diff(packed.offsets.astype(np.int64))
     offsets = _offsets(np.where(wanted, sizes, 1))  # an empty row is the number 0
-    records = np.zeros(offsets[-1], np.uint8)
-    taken = sizes[wanted]
-    records[_places(offsets[:-1][wanted], taken)] = packed.records[_places(begins[wanted], taken)]
-    return PackedLabelRows(offsets.astype(np.uint64), records)
+    return PackedLabelRows(offsets.astype(np.uint64), np.concatenate(pieces))
 
 
 def joined(first: PackedLabelRows, second: PackedLabelRows) -> PackedLabelRows:
