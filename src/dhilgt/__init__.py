@@ -21,6 +21,7 @@ from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
 from dhilgt.label_block import LabelBlock, label_block
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
+from dhilgt.settings import Settings
 from dhilgt.token_sampler import PackedRows, TokenRows, TokenSampler
 from dhilgt.token_spec import TokenSpec
 from dhilgt.tokens import Tokens
@@ -28,6 +29,7 @@ from dhilgt.tokens import Tokens
 if TYPE_CHECKING:
     from dhilgt.batch import TokenBatch as TokenBatch
     from dhilgt.batch_size import find_batch_size as find_batch_size
+    from dhilgt.estimator import NodeClassifier as NodeClassifier
     from dhilgt.loader import TokenLoader as TokenLoader
     from dhilgt.loader import averaged_logits as averaged_logits
     from dhilgt.model import DHILGT as DHILGT
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "DHILGT": "dhilgt.model",
     "DHILGTConfig": "dhilgt.model_config",
+    "NodeClassifier": "dhilgt.estimator",
     "TokenBatch": "dhilgt.batch",
     "TokenLoader": "dhilgt.loader",
     "TrainConfig": "dhilgt.train_config",
@@ -65,7 +68,9 @@ __all__ = [
     "LabelEstimate",
     "LabelGraph",
     "MemoryLimitError",
+    "NodeClassifier",
     "PackedRows",
+    "Settings",
     "TokenBatch",
     "TokenLoader",
     "TokenRows",
