@@ -1,11 +1,15 @@
 """Labels of grown graphs: what quick mode promises, against breadth-first search."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from dhilgt import Graph, GraphError, GraphWarning, HubLabels, Tokens, TokenSampler, generate, grow
+from dhilgt.cli import app
 from dhilgt.grow import quick_labels
 from tests import oracle
 from tests.label_cases import build, label, packed, random_graph, rows_of
@@ -72,6 +76,7 @@ def growing(draw, *, most_nodes=14):
 
 
 @given(growing())
+@settings(max_examples=80, deadline=None)
 def test_distances_are_those_of_paths_with_one_run_of_old_nodes(case):
     grown, is_old = case
     graph = cut(grown, is_old)
@@ -80,6 +85,7 @@ def test_distances_are_those_of_paths_with_one_run_of_old_nodes(case):
 
 
 @given(growing())
+@settings(max_examples=80, deadline=None)
 def test_no_distance_is_too_short_and_old_ones_stay(case):
     grown, is_old = case
     graph = cut(grown, is_old)
@@ -90,6 +96,7 @@ def test_no_distance_is_too_short_and_old_ones_stay(case):
 
 
 @given(growing())
+@settings(max_examples=80, deadline=None)
 def test_without_a_shortcut_labels_are_those_of_a_full_build_in_the_same_order(case):
     grown, is_old = case
     graph = cut(grown, is_old)
@@ -103,6 +110,7 @@ def test_without_a_shortcut_labels_are_those_of_a_full_build_in_the_same_order(c
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
+@settings(max_examples=80, deadline=None)
 def test_pendant_trees_are_exact(seed, num_new):
     rng = np.random.default_rng(seed)
     graph = random_graph(seed)
@@ -122,6 +130,7 @@ def test_pendant_trees_are_exact(seed, num_new):
 
 
 @given(growing(most_nodes=12), st.data())
+@settings(max_examples=80, deadline=None)
 def test_growing_twice_never_gives_too_short_a_distance(case, data):
     grown, is_old = case
     first = is_old & np.array(
@@ -135,7 +144,7 @@ def test_growing_twice_never_gives_too_short_a_distance(case, data):
 
 
 @given(growing())
-@settings(max_examples=30)
+@settings(max_examples=80, deadline=None)
 def test_small_batches_and_threads_change_nothing(case):
     grown, is_old = case
     graph = cut(grown, is_old)
@@ -207,6 +216,24 @@ def test_grown_labels_say_so_wherever_they_go(tmp_path):
     assert full.fingerprint != labels.fingerprint  # quick ones are not promised to be these
 
 
+def test_inspect_tells_grown_labels_from_exact_ones(tmp_path):
+    graph, grown = line(0, 1, 2), line(0, 1, 2, 3)
+    before = build(graph)
+    quick_labels(before, graph, grown).save(tmp_path / "grown")
+    before.save(tmp_path / "before")
+    told = json.loads(inspect(tmp_path / "grown", "--json"))
+    assert told["exact"] is False
+    assert told["grown_from"] == before.fingerprint
+    assert "distances may be too long" in " ".join(inspect(tmp_path / "grown").split())
+    assert json.loads(inspect(tmp_path / "before", "--json"))["exact"] is True
+
+
+def inspect(*arguments):
+    done = CliRunner().invoke(app, ["inspect", *map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 def test_mapped_labels_grow_like_those_in_memory(tmp_path):
     graph, grown = line(*range(6)), line(*range(9))
     labels = build(graph)
@@ -256,6 +283,32 @@ def test_tokens_are_stored_from_grown_labels(tmp_path):
     assert tokens.labels_fingerprint == labels.fingerprint
     drawn = TokenSampler(labels, size=4, progress=False).rows([8])
     assert (tokens.rows([8]).ids == drawn.ids).all()
+
+
+def test_a_classifier_sorts_new_nodes_by_quick_labels():
+    pytest.importorskip("torch")
+    from dhilgt import NodeClassifier
+
+    grown = generate(300, 6, num_features=8, num_classes=3, seed=4)
+    is_old = np.ones(grown.num_nodes, bool)
+    is_old[[7, 80, 299]] = False
+    sources, targets = grown.to_edge_index()
+    keep = is_old[sources] & is_old[targets]
+    graph = Graph.from_edges(
+        sources[keep],
+        targets[keep],
+        nodes=np.flatnonzero(is_old),
+        features=grown.features[is_old],
+        labels=grown.labels[is_old],
+    )
+    model = NodeClassifier(
+        size=8, hidden_channels=8, num_layers=1, epochs=1, cache=False, progress=False, device="cpu"
+    ).fit(graph)
+    shares = model.predict_proba([299, 7, 80], graph=grown, quick=True)
+    assert shares.shape == (3, 3)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-4)
+    alone = model.predict_proba([80], graph=grown, quick=True)
+    np.testing.assert_allclose(alone[0], shares[2], rtol=1e-5)
 
 
 # ---- what is refused or told -------------------------------------------------------------------
