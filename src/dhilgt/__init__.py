@@ -19,6 +19,7 @@ from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.generate import generate
 from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
+from dhilgt.grow import quick_labels
 from dhilgt.label_block import LabelBlock, label_block
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
 from dhilgt.settings import Settings
@@ -99,6 +100,7 @@ __all__ = [
     "find_batch_size",
     "generate",
     "label_block",
+    "quick_labels",
 ]
 
 
