@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dhilgt._version import __version__
-from dhilgt.commands import demo, doctor, generate, inspect, label, query, shell, tokens
+from dhilgt.commands import datasets, demo, doctor, generate, inspect, label, query, shell, tokens
 
 app = typer.Typer(
     name="dhilgt",
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 for command in (demo, doctor, generate, inspect, label, query, tokens):
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
+app.add_typer(datasets.app, name="datasets")
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,8 +8,10 @@ from dhilgt.datasets.loading import load
 from dhilgt.datasets.measure import Statistics, statistics
 from dhilgt.datasets.registry import DatasetInfo, info, names
 from dhilgt.datasets.splits import random_split, split_hash
+from dhilgt.errors import DatasetError
 
 __all__ = [
+    "DatasetError",
     "DatasetInfo",
     "Statistics",
     "data_folder",

@@ -61,6 +61,14 @@ def fetch(files: Files, *, progress: bool = False) -> list[Path]:
 
 
 def _said(error: Exception) -> str:
+    import requests
+    from requests.exceptions import ChunkedEncodingError
+
+    request = getattr(error, "request", None)
+    if isinstance(error, requests.ConnectionError) and request is not None:
+        return f"no connection to {request.url.split('/')[2]}"
+    if isinstance(error, ChunkedEncodingError):
+        return "the connection broke off; what arrived is kept, run it again to go on"
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
@@ -145,6 +153,6 @@ def _receive(reply: Any, part: Path, have: int, name: str, progress: bool) -> No
         stream.flush()
         os.fsync(stream.fileno())
     if total is not None and done != total:
-        import requests
+        from requests.exceptions import ChunkedEncodingError
 
-        raise requests.ConnectionError(f"{done:,} of {total:,} bytes arrived")
+        raise ChunkedEncodingError(f"{done:,} of {total:,} bytes arrived")

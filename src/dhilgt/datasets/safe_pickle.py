@@ -21,7 +21,7 @@ from dhilgt.datasets.files import reading
 from dhilgt.errors import DatasetError
 
 _PLAIN_DTYPE = re.compile(r"[<>=|]?(?:b1|[iu][1248]|f[248]|S\d{1,4}|U\d{1,4}|O8?)")
-_CONTAINERS = {"list": list, "dict": dict, "set": set, "tuple": tuple, "int": int, "float": float}
+_CONTAINERS = {"list": list, "dict": dict, "set": set, "tuple": tuple}
 _MATRIX_MODULES = ("scipy.sparse.csr", "scipy.sparse._csr", "scipy.sparse.csc", "scipy.sparse._csc")
 _MAX_DEPTH = 100
 
@@ -130,6 +130,11 @@ def _bytes_of(text: str, encoding: str = "latin1") -> bytes:
     return str(text).encode("latin1")
 
 
+def _no_bytes() -> bytes:
+    """How Python 3 writes no bytes at all for Python 2 to read."""
+    return b""
+
+
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module in ("numpy.core.multiarray", "numpy._core.multiarray"):
@@ -144,6 +149,8 @@ class _Unpickler(pickle.Unpickler):
         elif module in ("__builtin__", "builtins"):
             if name in _CONTAINERS:
                 return _CONTAINERS[name]
+            if name == "bytes":
+                return _no_bytes
         elif (module, name) == ("collections", "defaultdict"):
             return defaultdict
         elif (module, name) == ("_codecs", "encode"):

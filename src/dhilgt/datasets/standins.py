@@ -1,9 +1,9 @@
 """Generated graphs in place of real ones that are large and cannot always be had.
 
 A stand-in has the number of nodes, edges, features and classes of the real graph, its share of
-edges within classes where that is published, and a power-law tail of degrees that makes its largest
-hub about as large. It is good for measuring time and memory. A score on it means nothing for
-the real graph, and its name says so wherever it is shown.
+edges within classes where that is published, and degrees with a power-law tail, so that it has
+hubs as social and citation networks do. It is good for measuring time and memory. A score on it
+means nothing for the real graph, and its name says so wherever it is shown.
 """
 
 from dataclasses import dataclass
@@ -44,9 +44,9 @@ class _Shape:
 _SHAPES = {
     # Published as 0.470 with "not given" counted as a class of its own; 0.534 among the others.
     "penn94-like": _Shape(3.2, 1000, (1, 1), unlabelled=2_739, groups=(7, 112, 103, 54, 22, 4_516)),
-    "genius-like": _Shape(2.5, 100, (4, 1), noise=2.0),
-    "twitch-like": _Shape(2.7, 2000, (53, 47), noise=4.0),
-    "mag-like": _Shape(2.8, 100, tuple(10_000 // (rank + 10) for rank in range(349)), noise=4.0),
+    "genius-like": _Shape(2.8, 100, (4, 1), noise=2.0),
+    "twitch-like": _Shape(2.5, 2000, (53, 47), noise=4.0),
+    "mag-like": _Shape(3.0, 100, tuple(10_000 // (rank + 10) for rank in range(349)), noise=4.0),
 }
 _ARXIV_NOISE = 4.0
 
