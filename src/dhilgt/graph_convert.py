@@ -159,7 +159,8 @@ def to_pyg(graph: Graph, sparse: bool = False) -> Any:
     if x is not None and hasattr(x, "tocoo") and sparse:
         coo = x.tocoo()
         at = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
-        data.x = torch.sparse_coo_tensor(at, torch.from_numpy(coo.data.copy()), coo.shape)
+        values = torch.from_numpy(coo.data.copy())
+        data.x = torch.sparse_coo_tensor(at, values, coo.shape, check_invariants=False)
     elif x is not None:
         data.x = torch.from_numpy(x.toarray() if hasattr(x, "toarray") else x.copy())
     if graph.labels is not None:
