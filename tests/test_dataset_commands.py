@@ -57,14 +57,18 @@ def test_show_says_what_is_known_and_which_files_are_here(tmp_path):
     assert facts["files"][0]["sha256"] == datasets.info("cora").files[0].sha256
 
 
-def test_show_measures_and_prints_the_hash_of_the_split():
-    shown = ok("datasets", "show", "penn94-like", "--measure", "--seed", 2, "--json").stdout
-    found = json.loads(shown)
-    graph = datasets.load("penn94-like", seed=2)
-    assert found["generated_stand_in_for"] == "penn94"
+def test_show_measures_and_prints_the_hash_of_the_split(tmp_path, monkeypatch):
+    dataset_cases.arxiv(tmp_path)
+    monkeypatch.setattr("dhilgt.datasets.files.check", lambda *_: "ok")
+    command = ("datasets", "show", "arxiv-like", "--measure", "--split", "50/25/25", "--seed", 2)
+    found = json.loads(ok(*command, "--json").stdout)
+    graph = datasets.load("arxiv-like", split="50/25/25", seed=2)
+    assert found["generated_stand_in_for"] == "ogbn-arxiv"
     assert found["measured"]["split_hash"] == datasets.split_hash(graph.masks)
-    assert found["measured"]["edges"] == 2_724_458
-    assert "generated stand-in" in ok("datasets", "show", "penn94-like").stdout
+    assert (found["measured"]["edges"], found["measured"]["train"]) == (6, 1)
+    shown = ok(*command).stdout
+    assert "arxiv-like (generated stand-in, not ogbn-arxiv)" in shown
+    assert datasets.split_hash(graph.masks) in shown
 
 
 def test_show_takes_other_shares_and_refuses_what_is_none():

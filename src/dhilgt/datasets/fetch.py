@@ -61,15 +61,13 @@ def fetch(files: Files, *, progress: bool = False) -> list[Path]:
 
 
 def _said(error: Exception) -> str:
-    import requests
-    from requests.exceptions import ChunkedEncodingError
-
-    request = getattr(error, "request", None)
-    if isinstance(error, requests.ConnectionError) and request is not None:
+    # By name: without the package that raises them these errors cannot come up.
+    kind, request = type(error).__name__, getattr(error, "request", None)
+    if kind in ("ConnectionError", "ConnectTimeout", "ReadTimeout") and request is not None:
         return f"no connection to {request.url.split('/')[2]}"
-    if isinstance(error, ChunkedEncodingError):
+    if kind == "ChunkedEncodingError":
         return "the connection broke off; what arrived is kept, run it again to go on"
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    return " ".join(str(error).split())[:300] or kind
 
 
 def _from_archive(files: Files, progress: bool) -> None:
