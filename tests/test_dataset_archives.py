@@ -102,6 +102,13 @@ def test_unpacking_stops_at_the_limit_and_leaves_no_part(make, tmp_path):
     assert everything_in(tmp_path / "out") == ["small"]
 
 
+def test_the_limit_is_for_all_files_together(make, tmp_path):
+    packed = make(tmp_path / "a", [(f"part{k}", bytes(400_000)) for k in range(4)])
+    with pytest.raises(DatasetError, match="unpacks to more than"):
+        archive.extract(packed, tmp_path / "out", max_bytes=1_000_000)
+    assert everything_in(tmp_path / "out") == ["part0", "part1"]
+
+
 def test_a_name_that_is_there_twice_is_refused(tmp_path):
     packed = make_tar(tmp_path / "a", [("x", b"1"), ("x", b"2")])
     with pytest.raises(DatasetError, match="twice"):

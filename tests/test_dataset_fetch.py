@@ -110,6 +110,7 @@ def test_what_arrived_is_kept_for_the_next_run(server, tmp_path):
 def test_a_server_without_ranges_starts_again(server, tmp_path):
     server.plan = ["breaks off", "ignores ranges"]
     assert get(server, tmp_path).read_bytes() == DATA
+    assert len(server.seen) == 2
 
 
 def test_a_rest_that_fits_nothing_is_dropped(server, tmp_path):

@@ -135,8 +135,10 @@ def test_twitch_orders_streamers_by_number_and_standardises(tmp_path):
     graph = load("twitch-gamer", tmp_path)
     assert graph.labels.tolist() == [0, 1, 1]
     assert edges(graph) == [(0, 1), (1, 0), (1, 2), (2, 1)]
-    views, updated, language = dense(graph)[:, [0, 3, 5]].T
+    views, created, updated, language = dense(graph)[:, [0, 2, 3, 5]].T
     assert views == pytest.approx([1.5**0.5, -(1.5**0.5), 0], abs=1e-6)
+    dates = np.array([20160104, 20160102, 20170506])
+    assert created == pytest.approx((dates - dates.mean()) / dates.std(), abs=1e-6)
     assert updated.tolist() == [0, 0, 0]  # a constant stays finite
     assert language[1] == language[2] != language[0]
 
