@@ -1,6 +1,7 @@
 """Other systems for the same task, under one interface and trained by the same trainer."""
 
-from dhilgt.baselines.base import About, Baseline, GraphBaseline, Shape
+from dhilgt.baselines.base import About, Baseline, Shape
+from dhilgt.baselines.kinds import GraphBaseline, TokenBaseline
 from dhilgt.baselines.registry import create, describe, load, names
 from dhilgt.baselines.settings import Settings
 
@@ -10,6 +11,7 @@ __all__ = [
     "GraphBaseline",
     "Settings",
     "Shape",
+    "TokenBaseline",
     "create",
     "describe",
     "load",

@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from dhilgt.baselines.batches import Kept, NodeLoader, PartitionLoader, chosen_nodes
+from dhilgt.baselines.batches import chosen_nodes
 from dhilgt.baselines.settings import Settings
-from dhilgt.baselines.shared.clean import CleanGraph
-from dhilgt.baselines.shared.features import dense_features
 from dhilgt.errors import GraphError, TrainingError
 from dhilgt.graph import Graph
 from dhilgt.model_files import save_model
@@ -71,8 +69,8 @@ class About:
 class Baseline(nn.Module):
     """A system under comparison. Subclasses fill in `build`, `_prepare`, `logits` and the batches.
 
-    Subclass `GraphBaseline` for models over whole graphs or random blocks, `TokenBaseline` for
-    models over fixed rows per node, and this class for any other.
+    Subclass `kinds.GraphBaseline` for models over whole graphs or random blocks,
+    `kinds.TokenBaseline` for models over fixed rows per node, and this class for any other.
 
     Args:
         settings: The system's own settings.
@@ -299,63 +297,6 @@ class BaselineConfig:
         if not isinstance(config.settings, dict) or not all(isinstance(n, int) for n in whole):
             raise ValueError("settings, sizes or seed are not of the right type")
         return config
-
-
-class GraphBaseline(Baseline):
-    """A model over a graph: the whole one, or random blocks of it in training.
-
-    `logits(x, ..., rows)` gets the features of all nodes in sight, what `graph_inputs` gives, and
-    the places of the nodes that are asked for. Scores are made on the whole graph.
-
-    The settings need a field ``batch_size``: the most nodes of a block, None for the whole graph.
-    """
-
-    def _prepare(self, graph: Graph) -> None:
-        self._clean = self.clean(graph)
-        self._x = self.features(graph)
-        self._whole: tuple[Kept, ...] = tuple(
-            Kept(part) for part in (self._x, *self.graph_inputs(self._clean))
-        )
-
-    def clean(self, graph: Graph) -> CleanGraph:
-        """Gives the edges to work on: both directions, one loop per node."""
-        return CleanGraph.of(graph)
-
-    def features(self, graph: Graph) -> Tensor:
-        """Gives the features, [n, F0]."""
-        return dense_features(graph)
-
-    def graph_inputs(self, part: CleanGraph) -> tuple[Any, ...]:
-        """Gives what `logits` gets besides features: by default Â = D^-1/2 (A + I) D^-1/2."""
-        return (part.adjacency("symmetric"),)
-
-    def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
-        size: int | None = getattr(self.settings, "batch_size", None)
-        if size is None:
-            return NodeLoader(
-                self._with_rows, nodes, labels, seed=seed, fixed=True, on_epoch=self.begin_epoch
-            )
-        return PartitionLoader(
-            self._block,
-            self._clean,
-            nodes,
-            labels,
-            block_size=size,
-            seed=seed,
-            on_epoch=self.begin_epoch,
-        )
-
-    def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
-        return NodeLoader(self._with_rows, nodes, labels, fixed=True, may_stay=True)
-
-    def _with_rows(self, nodes: NDArray[np.int64], key: Any) -> tuple[Any, ...]:
-        return (*self._whole, torch.from_numpy(nodes))
-
-    def _block(
-        self, part: CleanGraph, nodes: NDArray[np.int64], rows: NDArray[np.int64]
-    ) -> tuple[Any, ...]:
-        x = self._x.index_select(0, torch.from_numpy(nodes))
-        return (x, *self.graph_inputs(part), torch.from_numpy(rows))
 
 
 def _device_of(inputs: tuple[Any, ...], otherwise: torch.device) -> torch.device:

@@ -92,8 +92,6 @@ class Kept:
     def to(self, device: Any, non_blocking: bool = False) -> Any:
         """Gives the part on a device."""
         where = torch.device(device)
-        if where.type == "cpu":
-            return self._host
         if where not in self._there:
             # A copy made while scoring would be of no use to training.
             with torch.inference_mode(False):

@@ -18,6 +18,11 @@ from dhilgt.model_files import load_model
 # tests go over all of them.
 _SYSTEMS = {
     "gcn": ("gcn", "GCN"),
+    "linkx": ("linkx", "LINKX"),
+    "mlp": ("mlp", "MLP"),
+    "nagphormer": ("nagphormer", "NAGphormer"),
+    "sage": ("sage", "SAGE"),
+    "sgformer": ("sgformer", "SGFormer"),
 }
 
 

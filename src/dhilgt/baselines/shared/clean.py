@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +74,10 @@ class CleanGraph:
         """
         place = np.full(self.num_nodes, -1, np.int64)
         place[nodes] = np.arange(len(nodes))
-        starts, counts = self.offsets[nodes], self.degrees[nodes]
-        ends = np.cumsum(counts)
-        at = np.arange(counts.sum()) + np.repeat(starts - ends + counts, counts)
-        targets = place[self.targets[at]]
+        starts, found = rows_of(self.offsets, self.targets, nodes)
+        targets = place[found]
         kept = targets >= 0
-        rows = np.repeat(np.arange(len(nodes)), counts)[kept]
+        rows = np.repeat(np.arange(len(nodes)), np.diff(starts))[kept]
         offsets = np.zeros(len(nodes) + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=len(nodes)), out=offsets[1:])
         return CleanGraph(offsets, targets[kept])
@@ -101,3 +100,19 @@ class CleanGraph:
         else:
             values = np.ones(len(self.targets))
         return SparseMatrix.from_numpy(self.offsets, self.targets, values, symmetric=kind != "row")
+
+
+def rows_of(
+    offsets: NDArray[np.int64], targets: NDArray[Any], nodes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Gives some of the rows, as offsets and targets of their own.
+
+    Example:
+        >>> rows_of(np.array([0, 2, 3]), np.array([5, 6, 7]), np.array([1, 0]))
+        (array([0, 1, 3]), array([7, 5, 6]))
+    """
+    counts = offsets[nodes + 1] - offsets[nodes]
+    starts = np.zeros(len(nodes) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    at = np.arange(starts[-1]) + np.repeat(offsets[nodes] - starts[:-1], counts)
+    return starts, targets[at]

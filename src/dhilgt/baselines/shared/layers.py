@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -49,6 +51,20 @@ class GraphConv(nn.Linear):
         return found if self.bias is None else found + self.bias
 
 
+class SparseLinear(nn.Module):
+    """A linear layer whose input is a sparse matrix, with one row of weights per column of it."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(in_features)
+        self.weight = nn.Parameter(torch.empty(in_features, out_features).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
+
+    def forward(self, matrix: SparseMatrix) -> Tensor:
+        """Gives [B, out] from B x in."""
+        return matrix @ self.weight + self.bias
+
+
 class MLPBlock(nn.Module):
     """Linear layers with normalisation, ReLU and dropout between them.
 
@@ -59,7 +75,6 @@ class MLPBlock(nn.Module):
         norm_last: Normalise after ReLU.
 
     Example:
-        >>> import torch
         >>> MLPBlock([4, 8, 2], 0.5)(torch.ones(3, 4)).shape
         torch.Size([3, 2])
     """
