@@ -1,6 +1,7 @@
 """Other systems for the same task, under one interface and trained by the same trainer."""
 
-from dhilgt.baselines.base import About, Baseline, Shape
+from dhilgt.baselines.base import About, Baseline, Phase, Shape
+from dhilgt.baselines.fit import FitResult, fit
 from dhilgt.baselines.kinds import GraphBaseline, TokenBaseline
 from dhilgt.baselines.registry import create, describe, load, names
 from dhilgt.baselines.settings import Settings
@@ -8,12 +9,15 @@ from dhilgt.baselines.settings import Settings
 __all__ = [
     "About",
     "Baseline",
+    "FitResult",
     "GraphBaseline",
+    "Phase",
     "Settings",
     "Shape",
     "TokenBaseline",
     "create",
     "describe",
+    "fit",
     "load",
     "names",
 ]

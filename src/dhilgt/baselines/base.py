@@ -51,6 +51,13 @@ class Shape(NamedTuple):
         return cls(int(graph.features.shape[1]), classes, graph.num_nodes)
 
 
+class Phase(NamedTuple):
+    """A part of training with settings of its own."""
+
+    name: str
+    config: TrainConfig
+
+
 @dataclass(frozen=True)
 class About:
     """What is known of a system before it is made.
@@ -147,6 +154,17 @@ class Baseline(nn.Module):
         Args:
             epoch: Number of the epoch, from 0.
         """
+
+    def phases(self, config: TrainConfig) -> list[Phase]:
+        """Gives the parts that training by some settings falls into; most systems have one.
+
+        Each begins from the best weights of the one before, with an optimizer of its own, and the
+        best weights of all are those that count; see `dhilgt.baselines.fit`.
+        """
+        return [Phase("train", config)]
+
+    def begin_phase(self, name: str) -> None:
+        """Called before a phase of training; which one it is must be kept in a buffer."""
 
     # ---- for users -----------------------------------------------------------------------------
 

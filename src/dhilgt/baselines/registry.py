@@ -128,12 +128,18 @@ def load(folder: str | PathLike[str], graph: Graph) -> Baseline:
         GraphError: If the graph does not fit.
     """
 
+    def read(values: dict[str, Any]) -> BaselineConfig:
+        config = BaselineConfig.from_dict(values)
+        system(config.system).settings_type.from_dict(config.settings)
+        return config
+
     def empty(config: BaselineConfig) -> Baseline:
         cls = system(config.system)
-        return _made(cls, cls.settings_type.from_dict(config.settings), config.shape, config.seed)
+        settings = cls.settings_type.from_dict(config.settings)
+        return _made(cls, settings, config.shape, config.seed)
 
     config, tensors = load_model(
-        folder, lambda found: empty(found).state_dict(), BaselineConfig.from_dict, ARCHITECTURE
+        folder, lambda found: empty(found).state_dict(), read, ARCHITECTURE
     )
     model = empty(config)
     model.load_state_dict(tensors)
