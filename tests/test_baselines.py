@@ -44,6 +44,7 @@ def test_learns_twenty_nodes_by_heart(name):
 
 @every_system
 @pytest.mark.parametrize("classes", [2, 40])
+@pytest.mark.filterwarnings("ignore:no training node is of class")
 def test_takes_two_classes_and_many(name, classes):
     graph = dhilgt.generate(
         120, 2, num_classes=classes, num_features=8, homophily=0.1, seed=2, num_communities=classes

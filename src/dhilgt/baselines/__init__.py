@@ -1,10 +1,10 @@
 """Other systems for the same task, under one interface and trained by the same trainer."""
 
 from dhilgt.baselines.base import About, Baseline, Phase, Shape
-from dhilgt.baselines.fit import FitResult, fit
 from dhilgt.baselines.kinds import GraphBaseline, TokenBaseline
 from dhilgt.baselines.registry import create, describe, load, names
 from dhilgt.baselines.settings import Settings
+from dhilgt.baselines.training import FitResult, fit
 
 __all__ = [
     "About",

@@ -67,7 +67,8 @@ def fit(
         >>> import dhilgt
         >>> graph = dhilgt.generate(60, 4, seed=1, num_features=8)
         >>> model = dhilgt.baselines.create("mlp", graph)
-        >>> result = fit(model, range(30), range(30, 45), model.train_config(epochs=3), device="cpu")
+        >>> config = model.train_config(epochs=3)
+        >>> result = fit(model, range(30), range(30, 45), config, device="cpu")
         >>> result.epochs, sorted(result.stages.seconds())
         (3, ['epoch', 'evaluation', 'precompute'])
     """
@@ -82,6 +83,7 @@ def fit(
         folder = run_dir
         if run_dir is not None and len(phases) > 1:
             folder = Path(run_dir) / f"{number + 1}-{phase.name}"
+        model.begun.fill_(-1)
         model.begin_phase(phase.name)
         trainer = Trainer(
             model, phase.config, folder, device, resume, metric=metric, progress=progress
