@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -364,6 +365,16 @@ class Graph:
             self._parts.targets[self._parts.offsets[at] : self._parts.offsets[at + 1]]
         )
         return found
+
+    def with_nodes(self, **parts: Any) -> "Graph":
+        """Gives the same structure with other things known of its nodes, which must be checked.
+
+        Args:
+            **parts: Any of features, labels, class_names and masks, as `Parts` holds them.
+        """
+        other = Graph(replace(self._parts, **parts))
+        other._fingerprint, other._transposed = self._fingerprint, self._transposed
+        return other
 
     # ---- giving it to others -------------------------------------------------------------------
 
