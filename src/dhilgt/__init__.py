@@ -3,10 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dhilgt import datasets
 from dhilgt._version import __version__
 from dhilgt.errors import (
     ArtifactError,
     ConfigError,
+    DatasetError,
     DhilgtError,
     GraphError,
     GraphWarning,
@@ -68,6 +70,7 @@ __all__ = [
     "Cleaning",
     "ConfigError",
     "DHILGTConfig",
+    "DatasetError",
     "DhilgtError",
     "Explanation",
     "Graph",
@@ -97,6 +100,7 @@ __all__ = [
     "__version__",
     "averaged_logits",
     "baselines",
+    "datasets",
     "estimate",
     "export_onnx",
     "export_program",

@@ -9,6 +9,7 @@ import typer
 from dhilgt._version import __version__
 from dhilgt.commands import (
     cache,
+    datasets,
     demo,
     doctor,
     explain,
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 for command in (cache, demo, doctor, explain, export, generate, inspect, label, query, tokens):
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
+app.add_typer(datasets.app, name="datasets")
 
 
 def _print_version(wanted: bool) -> None:

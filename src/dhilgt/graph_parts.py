@@ -53,6 +53,7 @@ class Parts:
     labels: NDArray[np.int64] | None
     class_names: tuple[str, ...] | None
     masks: Mapping[str, NDArray[np.bool_]] | None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         masks = () if self.masks is None else tuple(self.masks.values())

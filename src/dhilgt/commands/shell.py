@@ -38,6 +38,10 @@ _WORDS = (
         lambda found: "--" + found[0].replace("_", "-"),
     ),
     (r" \(overwrite=True\)", ""),
+    (r"\broot= ", "--root "),
+    (r", or pass verify=False to use it", ""),
+    (r"\bsplit='([^']*)'", r"--split \1"),
+    (r"\bseed=(?=-?\d)", "--seed "),
 )
 
 
