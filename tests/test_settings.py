@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from dhilgt import ConfigError, DHILGTConfig, Settings, TokenSpec, Tokens, TrainConfig
+from dhilgt import ConfigError, DHILGTConfig, Settings, Tokens, TokenSpec, TrainConfig
 from dhilgt.settings import GROUPS
 
 
@@ -77,9 +77,7 @@ def test_the_parts_get_what_was_set() -> None:
         ({"seed": -1}, "seed = -1"),
     ],
 )
-def test_what_is_wrong_is_refused_with_the_way_out(
-    values: dict[str, object], message: str
-) -> None:
+def test_what_is_wrong_is_refused_with_the_way_out(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Settings.from_dict(values)
 
