@@ -1,7 +1,7 @@
 """The parts of a graph, checked and put together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -59,6 +59,17 @@ class Parts:
         for array in (self.offsets, self.targets, self.node_ids, self.labels, *masks):
             if array is not None:
                 array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies travel to other processes; a read-only view of masks does not by itself."""
+        values = [getattr(self, one.name) for one in fields(self)]
+        masks = None if self.masks is None else dict(self.masks)
+        return _restored, (*values[:-1], masks)
+
+
+def _restored(*values: Any) -> Parts:
+    *others, masks = values
+    return Parts(*others, None if masks is None else MappingProxyType(masks))
 
 
 def assemble(

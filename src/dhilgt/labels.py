@@ -1,5 +1,6 @@
 """Hub labels: an exact shortest-path-distance index, and what tokens are drawn from."""
 
+import copy
 import hashlib
 from collections.abc import Callable
 from os import PathLike
@@ -231,6 +232,20 @@ class HubLabels:
             native = native.unpack(num_threads(threads), UNLIMITED)
         sizes = stored.num_entries, stored.max_distance
         return cls(native, stored.order, stored.ids, stored.graph_fingerprint, sizes)
+
+    def with_ids(self, ids: NodeIds) -> "HubLabels":
+        """Gives the same labels under other ids; nothing is copied.
+
+        Args:
+            ids: Ids by index, as `Graph.ids` of a graph of the same structure gives them.
+        """
+        if ids.count != self.num_nodes:
+            raise GraphError(
+                f"{ids.count} ids do not name the {self.num_nodes} nodes of the labels"
+            )
+        other = copy.copy(self)
+        other._ids = ids
+        return other
 
     # ---- what there is -------------------------------------------------------------------------
 
