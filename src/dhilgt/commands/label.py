@@ -110,7 +110,7 @@ def run(
 
     seconds = {}
     started = time.perf_counter()
-    with warnings.catch_warnings(), _naming(edges, nodes):
+    with warnings.catch_warnings(), naming_files(edges, nodes):
         # The cleaning is part of the report below.
         hidden = "" if quiet else "the input was cleaned"
         warnings.filterwarnings("ignore", hidden, GraphWarning)
@@ -119,7 +119,7 @@ def run(
             format=file_format,
             separator="\t" if separator in _TAB_NAMES else separator,
             header=header,
-            columns=_columns(columns),
+            columns=two_columns(columns),
             weights="ignore" if ignore_weights else None,
             nodes=nodes,
             num_nodes=num_nodes,
@@ -159,7 +159,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _naming(edges: Path, nodes: Path | None) -> Iterator[None]:
+def naming_files(edges: Path, nodes: Path | None) -> Iterator[None]:
     """Adds the file to messages about arrays: whoever typed a path has never seen an array."""
     try:
         yield
@@ -219,7 +219,8 @@ def _size_of(graph: Graph) -> str:
     return f"{kind}, {graph.num_nodes:,} nodes, {_num_edges(graph):,} edges"
 
 
-def _columns(text: str | None) -> list[str | int] | None:
+def two_columns(text: str | None) -> list[str | int] | None:
+    """Gives the names or positions of two columns written like 'from,to' or '0,2'."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
