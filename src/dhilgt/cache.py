@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -160,7 +160,7 @@ class Cache:
         progress: bool | Literal["auto"],
     ) -> _T:
         path = self.path_of(kind, facts)
-        with self._alone(path):
+        with self._alone(path, f"{kind}: waiting for another process that makes them", progress):
             found = self._found(path, load)
             if found is not None:
                 progress_note(f"{kind}: reused from the cache", enabled=progress)
@@ -180,7 +180,7 @@ class Cache:
         return self.root / kind / digest[:32]
 
     @contextlib.contextmanager
-    def _alone(self, path: Path) -> Any:
+    def _alone(self, path: Path, note: str, progress: bool | Literal["auto"]) -> Iterator[None]:
         """Has one process at a time look for and build an entry; the others wait."""
         path.parent.mkdir(parents=True, exist_ok=True)
         gate = path.with_name(f"{path.name}.gate")
@@ -189,6 +189,8 @@ class Cache:
             try:
                 lock = BuildLock(gate)
             except ArtifactError:  # held by another
+                progress_note(note, enabled=progress)
+                note, progress = "", False  # said once
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         try:
             yield

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dhilgt import _native, node_ids, validate
 from dhilgt.errors import GraphError
-from dhilgt.graph_parts import Cleaning, Parts, assemble, with_data
+from dhilgt.graph_parts import Cleaning, Parts, assemble, checked_data
 from dhilgt.node_ids import NodeIds
 
 if TYPE_CHECKING:
@@ -376,7 +377,17 @@ class Graph:
             labels: See features.
             masks: See features.
         """
-        return Graph(with_data(self._parts, features, labels, masks))
+        return self.with_nodes(**checked_data(self._parts, features, labels, masks))
+
+    def with_nodes(self, **parts: Any) -> "Graph":
+        """Gives the same structure with other things known of its nodes, which must be checked.
+
+        Args:
+            **parts: Any of features, labels, class_names and masks, as `Parts` holds them.
+        """
+        other = Graph(replace(self._parts, **parts))
+        other._fingerprint, other._transposed = self._fingerprint, self._transposed
+        return other
 
     # ---- giving it to others -------------------------------------------------------------------
 

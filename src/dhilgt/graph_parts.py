@@ -1,7 +1,7 @@
 """The parts of a graph, checked and put together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -68,8 +68,10 @@ class Parts:
 
 
 def _restored(*values: Any) -> Parts:
-    *others, masks = values
-    return Parts(*others, None if masks is None else MappingProxyType(masks))
+    named: dict[str, Any] = dict(zip([one.name for one in fields(Parts)], values, strict=True))
+    if named["masks"] is not None:
+        named["masks"] = MappingProxyType(named["masks"])
+    return Parts(**named)
 
 
 def assemble(
@@ -138,8 +140,10 @@ def assemble(
     )
 
 
-def with_data(parts: Parts, features: Any, labels: Any, masks: Mapping[str, Any] | None) -> Parts:
-    """Gives the parts with other features, labels or masks, checked; None keeps what is there."""
+def checked_data(
+    parts: Parts, features: Any, labels: Any, masks: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Gives features, labels, class names and masks, checked; None keeps what is there."""
     count = len(parts.offsets) - 1
     x = parts.features if features is None else validate_nodes.features(features, count)
     classes, class_names = parts.labels, parts.class_names
@@ -152,4 +156,4 @@ def with_data(parts: Parts, features: Any, labels: Any, masks: Mapping[str, Any]
         split = MappingProxyType(validate_nodes.masks(masks, count, classes))
     elif split is not None and labels is not None:
         validate_nodes.masks(split, count, classes)  # they may select nodes unlabelled by now
-    return replace(parts, features=x, labels=classes, class_names=class_names, masks=split)
+    return {"features": x, "labels": classes, "class_names": class_names, "masks": split}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ def _dense(graph: Graph, features: Any, hops: int, shares: Any) -> Any:
     width = features.shape[1]
     out = np.empty((graph.num_nodes, width * (hops + 1)), np.float32)
     out[:, :width] = features
+    # torch says once per process that this layout is in beta; it would only puzzle users.
+    warnings.filterwarnings("ignore", message="Sparse CSR tensor support", module="dhilgt")
     # Copied: the graph's arrays are read-only, which torch does not know of.
     mean = torch.sparse_csr_tensor(
         torch.tensor(graph.offsets),
