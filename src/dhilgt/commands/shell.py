@@ -37,6 +37,9 @@ _WORDS = (
         lambda found: "--" + found[0].replace("_", "-"),
     ),
     (r" \(overwrite=True\)", ""),
+    (r"\bresume=True\b", "--resume"),
+    (r"\bchoose another run_dir\b", "choose another folder"),
+    (r"\bquick=True\b", "--quick"),
 )
 
 
@@ -144,6 +147,14 @@ def print_table(rows: Iterable[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in kept), default=0)
     for name, value in kept:
         typer.echo(f"{name:<{width}}  {value}")
+
+
+def print_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows of equal length, each column as wide as it needs."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        fields = (f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(fields).rstrip())
 
 
 def bars(counts: Sequence[int], width: int = 40) -> list[str]:
