@@ -109,7 +109,8 @@ class Inputs:
             if hasattr(features, "shape"):
                 rows = int(features.shape[0]) if len(features.shape) else 0
         nodes = None if self.nodes is None else Path(self.nodes)
-        with self._naming(rows), naming_files(Path(self.edges), nodes):
+        others = (self.features, self.labels, self.split)
+        with self._naming(rows), naming_files(Path(self.edges), nodes, *others):
             graph = Graph.read(
                 self.edges,
                 separator="\t" if self.separator in _TAB_NAMES else self.separator,

@@ -159,13 +159,19 @@ def run(
 
 
 @contextlib.contextmanager
-def naming_files(edges: Path, nodes: Path | None) -> Iterator[None]:
-    """Adds the file to messages about arrays: whoever typed a path has never seen an array."""
+def naming_files(edges: Path, nodes: Path | None, *others: str | None) -> Iterator[None]:
+    """Adds the file to messages about arrays: whoever typed a path has never seen an array.
+
+    Args:
+        edges: The file of edges, which most messages are about.
+        nodes: The file of ids.
+        *others: Further files; a message that names one of them stays as it is.
+    """
     try:
         yield
     except GraphError as error:
         message = str(error)
-        if str(edges) in message or (nodes is not None and str(nodes) in message):
+        if any(file is not None and str(file) in message for file in (edges, nodes, *others)):
             raise
         place = nodes if nodes is not None and message.startswith("nodes[") else edges
         raise GraphError(f"{place}: {_ARRAY_PLACE.sub(_edge_place, message)}") from error

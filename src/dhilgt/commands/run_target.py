@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dhilgt.errors import ArtifactError
 from dhilgt.settings_file import NAME
+from dhilgt.store_files import explained, write_file
 
 
 def check_place(path: Path, *, resume: bool) -> None:
@@ -36,18 +37,33 @@ def check_place(path: Path, *, resume: bool) -> None:
 
 
 @contextlib.contextmanager
-def taken_back(path: Path) -> Iterator[None]:
-    """Removes a new folder if the block fails before anything of worth is in it."""
-    made = [path, *path.resolve().parents]
-    made = [one for one in made if not one.exists()]
+def started(path: Path, config: str) -> Iterator[None]:
+    """Puts config.yaml in a run's folder; if the block fails, the folder is as it was before.
+
+    What training saved stays: an interrupted run goes on from there.
+
+    Args:
+        path: The folder.
+        config: The text of the file.
+    """
+    file = path / NAME
+    new = [one for one in (path.resolve(), *path.resolve().parents) if not one.exists()]
+    before = file.read_bytes() if file.exists() else None
     try:
+        with explained("write", file):
+            path.mkdir(parents=True, exist_ok=True)
+            _write(file, config.encode())
         yield
-    except BaseException:
-        if path in made and path.is_dir():
-            if any(one.name != NAME for one in path.iterdir()):
-                raise
-            (path / NAME).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                for one in made:
-                    one.rmdir()
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            if all(one.name == NAME for one in path.iterdir()):
+                file.unlink(missing_ok=True)
+            if before is not None and not isinstance(error, KeyboardInterrupt):
+                _write(file, before)
+            for one in new:  # those that are not empty stay
+                one.rmdir()
         raise
+
+
+def _write(file: Path, data: bytes) -> None:
+    write_file(file, iter((memoryview(data),)))

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -139,16 +140,20 @@ def run(
         return
     assert output is not None
     data = inputs.to_dict()
+    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     done = []
     for place, its in places.items():
         if told and wanted is not None:
             typer.echo(f"seed {its.seed}: {place}", err=True)
-        finished = resume and (place / "bundle.json").exists()
-        facts = _one(classifier, graph, its, data, place, resume, finished, cache, not quiet)
-        done.append(facts)
         if wanted is None:
-            continue
-        _write_lines(output / RUNS, done)
+            again = f"dhilgt train --resume -o {shlex.quote(str(place))}"
+        found = _finished(classifier, place, its) if resume else None
+        if found is None:
+            clf = classifier(**its.to_dict(), cache=cache, progress=False if quiet else "auto")
+            found = _trained(clf, graph, its, data, place, resume, again)
+        done.append(found)
+        if wanted is not None:
+            _write_lines(output / RUNS, done)
     if wanted is None:
         train_report.show(done[0], as_json, quiet)
     else:
@@ -202,28 +207,31 @@ def read(inputs: Inputs, settings: Settings, *, told: bool, bar: bool) -> Graph:
     return graph
 
 
-def _one(
-    classifier: "type[NodeClassifier]",
+def _finished(
+    classifier: "type[NodeClassifier]", place: Path, settings: Settings
+) -> dict[str, Any] | None:
+    """Gives what is worth knowing of a run that has ended with the same settings, else None."""
+    if not (place / "bundle.json").exists():
+        return None
+    clf = classifier.load(place)
+    return train_report.facts(clf, place, set(), 0.0) if clf.settings_ == settings else None
+
+
+def _trained(
+    clf: "NodeClassifier",
     graph: Graph,
     settings: Settings,
     data: dict[str, Any],
     place: Path,
     resume: bool,
-    finished: bool,
-    cache: bool,
-    progress: bool,
+    again: str,
 ) -> dict[str, Any]:
-    """Trains once and gives what is worth knowing; a run that is finished is only read."""
-    if finished:
-        return train_report.facts(classifier.load(place), place, set(), 0.0)
-    clf = classifier(**settings.to_dict(), cache=cache, progress="auto" if progress else False)
-    again = f"dhilgt train --resume -o {shlex.quote(str(place))}"
-    clf._resume_command = again
-    before = {entry.path for entry in Cache().entries()} if cache else set()
+    """Trains once and gives what is worth knowing."""
+    clf._resume_command = again.replace("{", "{{").replace("}", "}}")
+    cache = Cache() if clf.cache and graph.num_edges else None
+    before = set() if cache is None else {entry.path for entry in cache.entries()}
     started = time.perf_counter()
-    with run_target.taken_back(place):
-        place.mkdir(parents=True, exist_ok=True)
-        settings_file.write_settings(place / settings_file.NAME, settings, data)
+    with run_target.started(place, settings_file.settings_text(settings, data)):
         try:
             clf.fit(graph, run_dir=place, resume=resume)
         except TrainingInterrupted as stop:
@@ -234,10 +242,10 @@ def _one(
                 "interrupted before the first epoch; give the same command again, what is in the "
                 "cache is reused"
             ) from None
-    made = {entry.kind for entry in Cache().entries() if entry.path not in before}
-    reused = {"labels", "tokens"} - made if cache and graph.num_edges else set()
-    if settings.fresh:
-        reused.discard("tokens")
+    reused: set[str] = set()
+    if cache is not None:
+        made = {entry.kind for entry in cache.entries() if entry.path not in before}
+        reused = {"labels"} - made if settings.fresh else {"labels", "tokens"} - made
     return train_report.facts(clf, place, reused, time.perf_counter() - started)
 
 
