@@ -17,7 +17,8 @@ from dhilgt.tokens_store import Plan as TokenPlan
 _LABEL_DISK_BYTES = 2.5  # per entry, packed; 1.2 to 2.2 on the benchmark graphs
 _SAMPLER_BYTES = 8.0  # per entry: holders by hub, decoded labels
 _ADAM_COPIES = 4  # weights, gradients, two moments
-_SAVED_COPIES = 3 * 2 + 2  # two checkpoints of weights and moments, the best weights, the model
+_SAVED_COPIES = 4 * 2 + 2  # two checkpoints of weights, best ones and moments; both once more
+_NODE_BYTES = 8 + 3 + 8  # label, masks, id
 _MARGIN = 1.25  # for what allocators keep
 
 
@@ -188,7 +189,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
                 "training",
                 visits,
                 ram(at_work),
-                _graph_bytes(graph) + _SAVED_COPIES * weights,
+                _graph_bytes(graph) + _NODE_BYTES * n + _SAVED_COPIES * weights,
                 int(gpu * _MARGIN),
                 f"{ended}, time within a factor of 2",
             ),
