@@ -74,7 +74,7 @@ class Cache:
         3
         >>> [entry.kind for entry in cache.entries()]
         ['labels']
-        >>> cache.clear()
+        >>> len(cache.clear())
         1
     """
 
@@ -183,7 +183,7 @@ class Cache:
     def _alone(self, path: Path, note: str, progress: bool | Literal["auto"]) -> Iterator[None]:
         """Has one process at a time look for and build an entry; the others wait."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        gate = path.with_name(f"{path.name}.gate")
+        gate = _gate_of(path)
         lock: BuildLock | None = None
         while lock is None:
             try:
@@ -226,17 +226,23 @@ class Cache:
                         found.append(_entry(kind, path))
         return sorted(found, key=lambda entry: (-entry.last_used, entry.kind, entry.key))
 
-    def clear(self, *, older_than: float | None = None) -> int:
-        """Removes entries, and gives how many.
+    def clear(self, *, older_than: float | None = None) -> list[Entry]:
+        """Removes entries, and gives what is gone; what is being made right now stays.
 
         Args:
             older_than: Remove only those not used for this many seconds. None: all.
         """
-        now, removed = time.time(), 0
+        now, removed = time.time(), []
         for entry in self.entries():
-            if older_than is None or now - entry.last_used > older_than:
-                remove(entry.path)
-                removed += 1
+            if older_than is not None and now - entry.last_used <= older_than:
+                continue
+            try:
+                gate = BuildLock(_gate_of(entry.path))
+            except ArtifactError:  # held by its maker
+                continue
+            remove(entry.path)
+            gate.release()
+            removed.append(entry)
         return removed
 
     def __repr__(self) -> str:
@@ -268,6 +274,10 @@ def remove(path: Path) -> None:
     shutil.rmtree(hidden, ignore_errors=True)
     with contextlib.suppress(OSError):
         _stamp_of(path).unlink(missing_ok=True)
+
+
+def _gate_of(path: Path) -> Path:
+    return path.with_name(f"{path.name.removesuffix('.partial')}.gate")
 
 
 def _stamp_of(path: Path) -> Path:

@@ -8,6 +8,7 @@ import typer
 
 from dhilgt._version import __version__
 from dhilgt.commands import (
+    cache,
     demo,
     doctor,
     evaluate,
@@ -32,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    demo, doctor, evaluate, generate, inspect, label, predict, query, tokens, train,
+    cache, demo, doctor, evaluate, generate, inspect, label, predict, query, tokens, train,
 ):  # fmt: skip
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 

@@ -166,6 +166,7 @@ class NodeClassifier(Parameters):
         train = pipeline.loader(
             inputs.split["train"], classes, device=device, batch_size=size, training=True
         )
+        train.class_names = tuple(map(str, inputs.classes.tolist()))  # for warnings
         if settings.batch_size == "auto":
             found = _size_of_run(run_dir) if resume else None
             size = found or auto_batch_size(model, train, trainer.config, device)
@@ -291,7 +292,7 @@ class NodeClassifier(Parameters):
         return np.asarray(at, np.int64)
 
     def _is_rows(self, nodes: Any) -> bool:
-        return hasattr(nodes, "tocsr") or (nodes is not None and np.ndim(nodes) == 2)
+        return hasattr(nodes, "tocsr") or (nodes is not None and as_array(nodes).ndim == 2)
 
     def _asked(self, nodes: Any, graph: Any, quick: bool) -> tuple[Pipeline, NDArray[np.int64]]:
         """Gives the pipeline that knows the nodes, and their indices in the order asked for."""

@@ -177,18 +177,20 @@ class Pipeline:
         """Gives batches of some nodes.
 
         Args:
-            nodes: Node indices.
+            nodes: Node indices, ascending and each once.
             classes: Class numbers of all nodes; None to predict.
             device: Where batches are wanted.
             batch_size: Nodes per batch and process.
             training: Shuffled and, where the settings say so, with fresh rows each epoch.
         """
         settings = self.settings
+        everyone = len(nodes) == self.graph.num_nodes
         return TokenLoader(
             self.tokens,
             self.features,
             classes,
-            nodes=nodes,
+            # Said in a way that cannot be taken for a mask of one or two nodes.
+            nodes=None if everyone else nodes,
             batch_size=batch_size,
             shuffle=training,
             seed=settings.seed,
