@@ -85,7 +85,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path_factory, one, other, text):
 
 
 def test_a_node_with_features_and_no_edge_is_kept(write, edges):
-    with pytest.warns(GraphWarning, match="1 nodes have features and no edge"):
+    with pytest.warns(GraphWarning, match="nodes with features and no edge: 1"):
         graph = Graph.read(edges, features=write("id,a\ndan,4\nann,1\ncid,3\nbob,2\n"))
     assert graph.nodes.tolist() == ["ann", "bob", "cid", "dan"]
     assert graph.features.ravel().tolist() == [1, 2, 3, 4]
@@ -257,7 +257,7 @@ def test_a_split_by_the_words_people_use(write, edges):
 def test_test_nodes_without_a_label_are_not_scored(write, edges):
     labels = write("id,label\nann,1\n", "y.csv")
     split = write("ann,train\nbob,test\n", "s.csv")
-    with pytest.warns(GraphWarning, match="1 test nodes have no label"):
+    with pytest.warns(GraphWarning, match="test nodes without a label: 1"):
         assert set(Graph.read(edges, labels=labels, masks=split).masks) == {"train"}
 
 

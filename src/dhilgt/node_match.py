@@ -144,5 +144,5 @@ def masks_of(
                 "label it, or leave its part empty"
             )
     if unscored:
-        warn(f"{table.file}: {unscored:,} test nodes have no label and will not be scored")
+        warn(f"{table.file}: test nodes without a label: {unscored:,} (not scored)")
     return {name: mask for name, mask in masks.items() if name != "test" or mask.any()}

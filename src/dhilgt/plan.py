@@ -213,7 +213,7 @@ def format_seconds(seconds: float) -> str:
 
     Example:
         >>> [format_seconds(s) for s in (0.01, 5.2, 75, 7300, 200000)]
-        ['under 1 s', '5 s', '1 min 15 s', '2 h 2 min', '2 d 8 h']
+        ['under 1 s', '5 s', '1 min 15 s', '2 h 1 min', '2 d 7 h']
     """
     if seconds < 1:
         return "under 1 s"

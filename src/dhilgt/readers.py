@@ -134,8 +134,8 @@ def _with_tables(table: EdgeTable, features: Any, labels: Any, split: Any, **opt
                     warnings.simplefilter("ignore", GraphWarning)
                     graph = _to_graph(table, **options, **arrays)
                 warn(
-                    f"{features.file}: {lonely.size:,} nodes have features and no edge; they are "
-                    "kept as nodes without neighbours"
+                    f"{features.file}: nodes with features and no edge: {lonely.size:,} (kept, "
+                    "without neighbours)"
                 )
         graph = graph.with_data(features=node_match.features_of(features, graph.ids))
     if isinstance(labels, NodeTable):

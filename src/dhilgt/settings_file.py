@@ -60,7 +60,7 @@ def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> 
         data: Where the graph came from.
 
     Example:
-        >>> print(settings_text(Settings(), {"edges": "e.csv"})[:24])
+        >>> print(settings_text(Settings(), {"edges": "e.csv"})[:21])
         data:
           edges: e.csv
         <BLANKLINE>

@@ -139,7 +139,7 @@ def run(
         _print_plan(graph, chosen, as_json)
         return
     assert output is not None
-    data = inputs.to_dict()
+    data = inputs.resolved(Path.cwd()).to_dict()
     again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     done = []
     for place, its in places.items():
@@ -170,7 +170,7 @@ def combined(
         values = settings_file.read_settings(config)
         inputs = Inputs.from_file(values.pop("data", {}), config)
     paths = {name: str(v) if isinstance(v, Path) else v for name, v in given.items()}
-    inputs = inputs.updated(paths).resolved(Path.cwd())
+    inputs = inputs.updated(paths)
     try:
         chosen = Settings.from_dict({**values, **flags})
         _check_metric(chosen.metric)
