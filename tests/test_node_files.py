@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhilgt import Graph, GraphError, GraphWarning
@@ -71,6 +71,7 @@ def test_features_from_parquet(tmp_path, edges):
     assert graph.features[graph.index_of("ann")].tolist() == [1.5, -2]
 
 
+@settings(deadline=None, max_examples=25)
 @given(st.permutations(range(6)), st.permutations(range(6)), st.booleans())
 def test_the_order_of_rows_does_not_matter(tmp_path_factory, one, other, text):
     folder = tmp_path_factory.mktemp("files")

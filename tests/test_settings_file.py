@@ -1,7 +1,7 @@
 """Settings as YAML: written and read back alike, and slips named with their line."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhilgt import ConfigError
@@ -19,6 +19,7 @@ def write(tmp_path):
     return write
 
 
+@settings(deadline=None, max_examples=40)
 @given(
     lr=st.floats(1e-12, 1.0),
     seed=st.integers(0, 2**63 - 1),
@@ -28,12 +29,12 @@ def write(tmp_path):
     edges=st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1),
 )
 def test_what_is_written_is_read_back(tmp_path_factory, lr, seed, patience, batch, fresh, edges):
-    settings = Settings(lr=lr, seed=seed, patience=patience, batch_size=batch, fresh=fresh)
+    written = Settings(lr=lr, seed=seed, patience=patience, batch_size=batch, fresh=fresh)
     file = tmp_path_factory.mktemp("settings") / "config.yaml"
-    write_settings(file, settings, {"edges": edges, "directed": True})
+    write_settings(file, written, {"edges": edges, "directed": True})
     found = read_settings(file)
     assert found.pop("data") == {"edges": edges, "directed": True}
-    assert Settings.from_dict(found) == settings
+    assert Settings.from_dict(found) == written
 
 
 def test_sections_are_for_the_eye_and_may_be_left_out(write):
