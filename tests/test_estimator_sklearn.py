@@ -58,7 +58,7 @@ def all_checks():
 
 
 @pytest.mark.filterwarnings("ignore:Estimator NodeClassifier does not inherit")
-@pytest.mark.parametrize(("estimator", "check"), all_checks())
+@pytest.mark.parametrize(("estimator", "check"), list(all_checks()))
 def test_scikit_learns_checks(estimator, check):
     with warnings.catch_warnings():
         # Random rows without a class in training, or a single one, are warned of elsewhere.

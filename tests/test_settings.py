@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +87,9 @@ def test_the_list_needs_no_torch() -> None:
     code = "import sys, dhilgt; dhilgt.Settings(); print('torch' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
+
+
+def test_every_setting_is_on_the_page() -> None:
+    page = (Path(__file__).parent.parent / "docs/concepts/classifier.md").read_text("utf-8")
+    for setting in fields(Settings):
+        assert f"`{setting.name}`" in page, setting.name

@@ -19,6 +19,7 @@ from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.generate import generate
 from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
+from dhilgt.grow import quick_labels
 from dhilgt.label_block import LabelBlock, label_block
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
 from dhilgt.settings import Settings
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from dhilgt.batch import TokenBatch as TokenBatch
     from dhilgt.batch_size import find_batch_size as find_batch_size
     from dhilgt.estimator import NodeClassifier as NodeClassifier
+    from dhilgt.explanation import Explanation as Explanation
+    from dhilgt.export import export_onnx as export_onnx
+    from dhilgt.export import export_program as export_program
     from dhilgt.loader import TokenLoader as TokenLoader
     from dhilgt.loader import averaged_logits as averaged_logits
     from dhilgt.model import DHILGT as DHILGT
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "DHILGT": "dhilgt.model",
     "DHILGTConfig": "dhilgt.model_config",
+    "Explanation": "dhilgt.explanation",
     "NodeClassifier": "dhilgt.estimator",
     "TokenBatch": "dhilgt.batch",
     "TokenLoader": "dhilgt.loader",
@@ -49,6 +54,8 @@ _LAZY = {
     "TrainResult": "dhilgt.train_state",
     "Trainer": "dhilgt.train",
     "averaged_logits": "dhilgt.loader",
+    "export_onnx": "dhilgt.export",
+    "export_program": "dhilgt.export",
     "find_batch_size": "dhilgt.batch_size",
 }
 
@@ -60,6 +67,7 @@ __all__ = [
     "ConfigError",
     "DHILGTConfig",
     "DhilgtError",
+    "Explanation",
     "Graph",
     "GraphError",
     "GraphWarning",
@@ -87,9 +95,12 @@ __all__ = [
     "__version__",
     "averaged_logits",
     "estimate",
+    "export_onnx",
+    "export_program",
     "find_batch_size",
     "generate",
     "label_block",
+    "quick_labels",
 ]
 
 

@@ -12,6 +12,8 @@ from dhilgt.commands import (
     demo,
     doctor,
     evaluate,
+    explain,
+    export,
     generate,
     inspect,
     label,
@@ -33,7 +35,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    cache, demo, doctor, evaluate, generate, inspect, label, predict, query, tokens, train,
+    cache, demo, doctor, evaluate, explain, export, generate, inspect, label,
+    predict, query, tokens, train,
 ):  # fmt: skip
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 

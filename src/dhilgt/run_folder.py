@@ -29,9 +29,10 @@ MODEL = "model"
 GRAPH = "graph"
 SETTINGS = "config.yaml"
 REPORT = "report.html"
+REPORT_DATA = "report.json"
 PREDICTIONS = "predictions"
 _TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
-_OURS = _TRAINING | {BUNDLE, MODEL, GRAPH, SETTINGS, REPORT}
+_OURS = _TRAINING | {BUNDLE, MODEL, GRAPH, SETTINGS, REPORT, REPORT_DATA}
 
 
 def is_ours(name: str) -> bool:

@@ -117,6 +117,7 @@ def _describe_labels(artifact: Artifact) -> Report:
     facts: dict[str, Any] = {
         "nodes": labels.num_nodes,
         "directed": labels.directed,
+        "exact": labels.exact,
         "ids": _kind_of_ids(labels),
         "entries": labels.num_entries,
         "entries_per_node": {"mean": mean, "median": median, "max": largest, "exact": all_nodes},
@@ -135,7 +136,10 @@ def _describe_labels(artifact: Artifact) -> Report:
         ("longest distance", f"{labels.max_distance:,} in a label"),
         ("on disk", f"{format_bytes(artifact.nbytes)} ({per_entry:.2f} bytes per entry)"),
     ]
-    if all_nodes and not labels.directed:
+    if not labels.exact:
+        facts["grown_from"] = labels.grown_from
+        rows.insert(1, ("exact", f"no, grown from {labels.grown_from}: distances may be too long"))
+    if all_nodes and not labels.directed and labels.exact:
         # The best ranked node of a connected part is a hub of all others in it and has none itself.
         facts["components"] = int((sizes == 1).sum())
         rows.insert(3, ("connected parts", f"{facts['components']:,}"))
