@@ -90,6 +90,12 @@ def test_a_grown_graph_is_read_as_the_first_one_was(trained, files, tmp_path):
     one.write_text("new\n")
     args = ("--edges", edges, "--features", features, "--nodes", one)
     assert table(ok("predict", trained, *args).stdout) == rows[-1:]
+    quick = table(ok("predict", trained, *args, "--quick").stdout)
+    assert [row["node"] for row in quick] == ["new"]
+    clf = dhilgt.NodeClassifier.load(trained)
+    grown = dhilgt.Graph.read(edges, features=features)
+    shares = clf.predict_proba(["new"], graph=grown, quick=True)[0]
+    assert float(quick[0]["probability"]) == pytest.approx(shares.max(), rel=1e-4)
 
 
 def test_predictions_that_cannot_be_made_are_refused_before_anything_is_written(

@@ -37,6 +37,7 @@ def test_three_files_become_a_run(files, tmp_path):
         ["train", "50"], ["val", "20"], ["test", "20"],
     ]  # fmt: skip
     assert f"next: dhilgt predict {tmp_path / 'run'} -o predictions.csv" in result.stdout
+    assert (tmp_path / "run" / "report.html").read_text().startswith("<!doctype html>")
     clf = dhilgt.NodeClassifier.load(tmp_path / "run")
     assert clf.classes_.tolist() == ["blue", "green", "red"]
     assert clf.graph_.ids_of(clf.split_["test"]).tolist() == files.names[70:]
@@ -62,7 +63,8 @@ def test_quiet_prints_nothing_and_the_cache_is_used_again(files, tmp_path):
     assert first.output == ""
     again = ok(*files.train(output=tmp_path / "two"))
     assert "labels and tokens reused" in again.stdout
-    apart = ok(*files.train(output=tmp_path / "three"), "--no-cache")
+    apart = ok(*files.train(output=tmp_path / "three"), "--no-cache", "--no-report")
+    assert not (tmp_path / "three" / "report.html").exists()
     assert "nothing reused" in apart.stdout
 
 

@@ -82,6 +82,9 @@ def run(
     cache: Annotated[
         bool, typer.Option(help="Keep labels and tokens for the next run, and look for them.")
     ] = True,
+    report: Annotated[
+        bool, typer.Option(help="Write report.html, a page about the run, into the folder.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     *,
@@ -150,7 +153,7 @@ def run(
         found = _finished(classifier, place, its) if resume else None
         if found is None:
             clf = classifier(**its.to_dict(), cache=cache, progress=False if quiet else "auto")
-            found = _trained(clf, graph, its, data, place, resume, again)
+            found = _trained(clf, graph, its, data, place, resume, again, report)
         done.append(found)
         if wanted is not None:
             _write_lines(output / RUNS, done)
@@ -225,6 +228,7 @@ def _trained(
     place: Path,
     resume: bool,
     again: str,
+    report: bool,
 ) -> dict[str, Any]:
     """Trains once and gives what is worth knowing."""
     clf._resume_command = again.replace("{", "{{").replace("}", "}}")
@@ -242,11 +246,23 @@ def _trained(
                 "interrupted before the first epoch; give the same command again, what is in the "
                 "cache is reused"
             ) from None
+    if report:
+        _write_report(clf, place)
     reused: set[str] = set()
     if cache is not None:
         made = {entry.kind for entry in cache.entries() if entry.path not in before}
         reused = {"labels"} - made if settings.fresh else {"labels", "tokens"} - made
     return train_report.facts(clf, place, reused, time.perf_counter() - started)
+
+
+def _write_report(clf: "NodeClassifier", place: Path) -> None:
+    """Writes the page about a run; one that fails is no reason to lose the run."""
+    from dhilgt.report import write_report
+
+    try:
+        write_report(clf, place / "report.html")
+    except (DhilgtError, OSError) as error:
+        shell.note(f"the report was not written: {error}")
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dhilgt.estimator import NodeClassifier
 
 
+_FILES = ("config.yaml", "metrics.jsonl", "model", "graph", "checkpoints", "report.html")
+
+
 def graph_lines(graph: Graph, edges: str | None) -> list[str]:
     """Gives what was read, line by line."""
     kind = "directed" if graph.directed else "undirected"
@@ -59,6 +62,7 @@ def facts(clf: "NodeClassifier", place: Path, reused: set[str], seconds: float) 
         "majority_accuracy": {
             part: float((labels[nodes] == common).mean()) for part, nodes in clf.split_.items()
         },
+        "files": [name for name in _FILES if (place / name).exists()],
         "epochs": clf.result_.epochs,
         "best_epoch": clf.result_.best_epoch,
         "reused_from_cache": sorted(reused),
@@ -104,7 +108,7 @@ def show(found: dict[str, Any], as_json: bool, quiet: bool) -> None:
             ("epochs", f"{found['epochs']:,}, the best was {found['best_epoch']:,}"),
             ("cache", f"{' and '.join(reused)} reused" if reused else "nothing reused"),
             ("seconds", f"{found['seconds']:.2f}: {stages}"),
-            ("written", f"{place} (config.yaml, metrics.jsonl, model, graph, checkpoints)"),
+            ("written", f"{place} ({', '.join(found['files'])})"),
         ]
     )
     quoted = shlex.quote(place)
