@@ -1,4 +1,4 @@
-"""Which path attention takes: the fastest one that can run, and a word where that is not expected."""
+"""Which path attention takes: the fastest that can run, and a word where another was asked for."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from dhilgt.fused import obstacle
 from dhilgt.model_config import DHILGTConfig
 
 
-def choose_path(
-    config: DHILGTConfig, slots: int, device: torch.device, dtype: torch.dtype
-) -> str:
+def choose_path(config: DHILGTConfig, slots: int, device: torch.device, dtype: torch.dtype) -> str:
     """Gives "reference", "sdpa" or "fused".
 
     Args:

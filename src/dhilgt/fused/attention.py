@@ -21,7 +21,7 @@ def draw_seed(device: torch.device) -> Tensor:
 def fused_attention(
     qkv: Tensor, codes: Codes, table: Tensor, dropout: Draw, distances: bool = True
 ) -> Tensor:
-    """Gives softmax(query key^T / sqrt(d) + bias) value, [B, t, F]; zeros where the query is padding.
+    """Gives softmax(query key^T / sqrt(d) + bias) value, [B, t, F]; zeros for queries of padding.
 
     Args:
         qkv: Queries, keys and values as the projection gives them, [B, t, 3 F].
@@ -52,9 +52,7 @@ def attend_by_codes(
     seen = (pairs.codes != MASKED) & pairs.real[:, :, None]
     values = pairs.codes.masked_fill(~seen, -1)
     place = torch.where((values >= 0) & (values < NO_BIAS), (values + 2) % 256, 0)
-    codes = Codes(
-        values.short().contiguous(), place.amax((1, 2)).int(), t - virtual, virtual
-    )
+    codes = Codes(values.short().contiguous(), place.amax((1, 2)).int(), t - virtual, virtual)
     qkv = torch.stack([query, key, value]).permute(1, 3, 0, 2, 4).reshape(batch, t, -1)
     draw = Draw(draw_seed(query.device), 1, dropout_p)
     out = fused_attention(qkv, codes, table, draw)
@@ -73,11 +71,9 @@ class _Attend(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         qkv, flat, lse, values, farthest, seed = ctx.saved_tensors
         slots, virtual, stream, share, distances, dtype = ctx.rest
         codes, draw = Codes(values, farthest, slots, virtual), Draw(seed, stream, share)
-        found = launch.attend_backward(
-            slope.contiguous(), qkv, codes, flat, lse, draw, distances
-        )
+        found = launch.attend_backward(slope.contiguous(), qkv, codes, flat, lse, draw, distances)
         return found.qkv, found.table.to(dtype), None, None, None

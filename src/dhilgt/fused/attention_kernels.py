@@ -19,6 +19,15 @@ LOWEST = tl.constexpr(-1.0e30)
 FIXED_POINT = tl.constexpr(1099511627776.0)  # 2 ** 40
 
 
+@triton.jit
+def product(a, b, PRECISION: tl.constexpr):
+    """Gives a b in float32; Triton's interpreter knows no products of bfloat16."""
+    if PRECISION == "interpreted":
+        return tl.dot(a.to(tl.float32), b.to(tl.float32))
+    else:
+        return tl.dot(a, b, input_precision=PRECISION)
+
+
 @triton.jit(do_not_specialize=["level"])
 def pair_codes_kernel(
     spd,  # [B, S, S] uint8
@@ -95,10 +104,8 @@ def attend_forward_kernel(
     for start in range(0, T, BLOCK_I):
         i = start + tl.arange(0, BLOCK_I)
         own = (i < T)[:, None] & (channel < D)[None, :]
-        query = tl.load(
-            at + i[:, None] * (3 * H * D) + channel[None, :], mask=own, other=0.0
-        )
-        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION) * scale
+        query = tl.load(at + i[:, None] * (3 * H * D) + channel[None, :], mask=own, other=0.0)
+        scores = product(query, tl.trans(key), PRECISION) * scale
         both = (i < T)[:, None] & (j < T)[None, :]
         code = tl.load(codes + (row * T + i[:, None]) * T + j[None, :], mask=both, other=-1)
         code = code.to(tl.int32)
@@ -115,7 +122,7 @@ def attend_forward_kernel(
             mask_key = row_key(stream_key(seed, stream), row * H + head)
             gone = dropped(mask_key, i[:, None] * PLACES + j[None, :], level)
             weight = tl.where(gone, 0.0, weight * kept)
-        mixed = tl.dot(weight.to(value.dtype), value, input_precision=PRECISION)
+        mixed = product(weight.to(value.dtype), value, PRECISION)
         place = (row * T + i[:, None]) * (H * D) + head * D + channel[None, :]
         tl.store(out + place, mixed.to(out.dtype.element_ty), mask=own)
 
@@ -178,7 +185,7 @@ def attend_backward_kernel(
             mask=own,
             other=0.0,
         )
-        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION) * scale
+        scores = product(query, tl.trans(key), PRECISION) * scale
         both = (i < T)[:, None] & (j < T)[None, :]
         code = tl.load(codes + (row * T + i[:, None]) * T + j[None, :], mask=both, other=-1)
         code = code.to(tl.int32)
@@ -187,20 +194,20 @@ def attend_backward_kernel(
         height = tl.load(lse + (row * H + head) * T + i, mask=i < T, other=0.0)
         weight = tl.exp2(tl.where(seen, scores + bias - height[:, None], LOWEST))
         used = weight
-        weight_slope = tl.dot(above, tl.trans(value), input_precision=PRECISION)
+        weight_slope = product(above, tl.trans(value), PRECISION)
         if DROP:
             mask_key = row_key(stream_key(seed, stream), row * H + head)
             gone = dropped(mask_key, i[:, None] * PLACES + j[None, :], level)
             used = tl.where(gone, 0.0, weight * kept)
             weight_slope = tl.where(gone, 0.0, weight_slope * kept)
-        value_slope += tl.dot(tl.trans(used.to(above.dtype)), above, input_precision=PRECISION)
+        value_slope += product(tl.trans(used.to(above.dtype)), above, PRECISION)
         mean = tl.sum(weight * weight_slope, 1)
         score_slope = weight * (weight_slope - mean[:, None])  # 0 where not seen
         rounded = score_slope.to(query.dtype)
-        query_slope = tl.dot(rounded, key, input_precision=PRECISION) * plain_scale
+        query_slope = product(rounded, key, PRECISION) * plain_scale
         tl.store(out + mine, query_slope.to(out.dtype.element_ty), mask=own)
         query_sum += tl.sum(query_slope, 0)
-        key_slope += tl.dot(tl.trans(rounded), query, input_precision=PRECISION)
+        key_slope += product(tl.trans(rounded), query, PRECISION)
         if DISTANCES:
             spot = tl.where(seen & (code < NO_BIAS), (code + 2) & 255, -1)
             for k in range(0, tl.minimum(last + 1, NEAR)):

@@ -1,7 +1,7 @@
 """All layers of the encoder as one operation with a gradient.
 
-What the backward pass needs is chosen by hand: of each layer the sum along the layers, queries, keys
-and values, the mixed values, the sum behind attention and the input of GELU. Norms, GELU's output
+What the backward pass needs is chosen by hand: of each layer the sum along the layers, queries,
+keys and values, the mixed values, the sum behind attention and the input of GELU. Norms, GELU's output
 and all dropout masks are computed again. With `recompute` the first of these alone is kept.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dhilgt.fused import launch
+from dhilgt.fused import launch, launch_rows
 from dhilgt.fused.launch import Codes, Draw
 
 
@@ -114,32 +114,37 @@ class _Encode(torch.autograd.Function):
         layers = [_prepared(layer, h.dtype) for layer in _layers(flat)]
         kept: list[Tensor] = []
         first = layers[0]
-        _, normed = launch.add_norm(
-            h, None, first.attention_norm, first.attention_shift, plan.eps, _branch(seed, plan, 0, 0)
+        _, normed = launch_rows.add_norm(
+            h,
+            None,
+            first.attention_norm,
+            first.attention_shift,
+            plan.eps,
+            _branch(seed, plan, 0, 0),
         )
         for at, layer in enumerate(layers):
-            found, middle_normed = _first_half(h, normed, layer, codes, seed, plan, at)
-            added = torch.addmm(layer.ffn_out_bias, launch.gelu(found.inner), layer.ffn_out.t())
+            found = _first_half(h, normed, layer, codes, seed, plan, at)
+            added = torch.addmm(
+                layer.ffn_out_bias, launch_rows.gelu(found.inner), layer.ffn_out.t()
+            )
             follows = layers[at + 1] if at + 1 < len(layers) else None
             weight, bias = (
                 (norm, shift)
                 if follows is None
                 else (follows.attention_norm, follows.attention_shift)
             )
-            h, normed = launch.add_norm(
+            h, normed = launch_rows.add_norm(
                 found.middle, added, weight, bias, plan.eps, _branch(seed, plan, at, 1)
             )
             if plan.keep:
                 kept += found[:1] if plan.recompute else found
         if plan.keep:
-            ctx.save_for_backward(
-                seed, codes.values, codes.farthest, norm, shift, h, *kept, *flat
-            )
+            ctx.save_for_backward(seed, codes.values, codes.farthest, norm, shift, h, *kept, *flat)
             ctx.rest = (codes.slots, codes.virtual, plan, len(layers), len(kept))
         return normed.view(shape)
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         slots, virtual, plan, count, num_kept = ctx.rest
         seed, values, farthest, norm, shift, h, *rest = ctx.saved_tensors
         kept, flat = rest[:num_kept], rest[num_kept:]
@@ -148,7 +153,7 @@ class _Encode(torch.autograd.Function):
         originals = _layers(flat)
         each = num_kept // count
         shape = slope.shape
-        last = launch.add_norm_backward(
+        last = launch_rows.add_norm_backward(
             h,
             slope.contiguous().view(-1, shape[-1]),
             None,
@@ -164,7 +169,7 @@ class _Encode(torch.autograd.Function):
             layer = _prepared(originals[at], h.dtype)
             mine = kept[at * each : (at + 1) * each]
             if plan.recompute:
-                _, normed = launch.add_norm(
+                _, normed = launch_rows.add_norm(
                     mine[0],
                     None,
                     layer.attention_norm,
@@ -172,14 +177,12 @@ class _Encode(torch.autograd.Function):
                     plan.eps,
                     _branch(seed, plan, at, 0),
                 )
-                found, _ = _first_half(mine[0], normed, layer, codes, seed, plan, at)
+                found = _first_half(mine[0], normed, layer, codes, seed, plan, at)
                 del normed
             else:
                 found = _Kept(*mine)
             assert branch is not None
-            down, own = _layer_backward(
-                found, stream, branch, layer, codes, seed, plan, at
-            )
+            down, own = _layer_backward(found, stream, branch, layer, codes, seed, plan, at)
             own["ffn_out_bias"] = branch_sum
             stream, branch, branch_sum = down.stream, down.branch, down.branch_sum
             own_slopes = [
@@ -212,8 +215,8 @@ def _branch(seed: Tensor, plan: Plan, layer: int, block: int) -> Draw:
 
 def _first_half(
     h: Tensor, normed: Tensor, layer: Weights, codes: Codes, seed: Tensor, plan: Plan, at: int
-) -> tuple[_Kept, Tensor]:
-    """Goes from a layer's input to the input of GELU; gives the second norm too."""
+) -> _Kept:
+    """Goes from a layer's input to the input of GELU."""
     batch = codes.values.shape[0]
     qkv = torch.addmm(layer.qkv_bias, normed, layer.qkv.t())  # [R, 3 F]
     qkv = qkv.view(batch, -1, qkv.shape[1])
@@ -221,11 +224,11 @@ def _first_half(
     mixed, lse = launch.attend_forward(qkv, codes, layer.table, plan.heads, weights)
     mixed = mixed.view(h.shape)
     added = torch.addmm(layer.projection_bias, mixed, layer.projection.t())
-    middle, middle_normed = launch.add_norm(
+    middle, middle_normed = launch_rows.add_norm(
         h, added, layer.ffn_norm, layer.ffn_shift, plan.eps, _branch(seed, plan, at, 0)
     )
     inner = torch.addmm(layer.ffn_in_bias, middle_normed, layer.ffn_in.t())
-    return _Kept(h, qkv, lse, mixed, middle, inner), middle_normed
+    return _Kept(h, qkv, lse, mixed, middle, inner)
 
 
 def _layer_backward(
@@ -237,7 +240,7 @@ def _layer_backward(
     seed: Tensor,
     plan: Plan,
     at: int,
-) -> tuple[launch.NormSlopes, dict[str, Tensor]]:
+) -> tuple[launch_rows.NormSlopes, dict[str, Tensor]]:
     """Goes back through a layer.
 
     Args:
@@ -252,10 +255,10 @@ def _layer_backward(
     """
     own: dict[str, Tensor] = {}
     inner_slope = branch @ layer.ffn_out
-    outer, own["ffn_in_bias"] = launch.gelu_backward(found.inner, inner_slope)
+    outer, own["ffn_in_bias"] = launch_rows.gelu_backward(found.inner, inner_slope)
     own["ffn_out"] = branch.t() @ outer
     del outer, branch
-    middle = launch.add_norm_backward(
+    middle = launch_rows.add_norm_backward(
         found.middle,
         inner_slope @ layer.ffn_in,
         stream,
@@ -283,7 +286,7 @@ def _layer_backward(
     )
     own["qkv_bias"], own["table"] = attended.bias, attended.table
     qkv_slope = attended.qkv.view(-1, attended.qkv.shape[-1])
-    down = launch.add_norm_backward(
+    down = launch_rows.add_norm_backward(
         found.h,
         qkv_slope @ layer.qkv,
         middle.stream,
@@ -316,10 +319,10 @@ class _ReadOut(torch.autograd.Function):
     def forward(ctx: Any, normed: Tensor, real: Tensor, weight: Tensor) -> Tensor:
         normed, real = normed.contiguous(), real.contiguous()
         ctx.save_for_backward(normed, real, weight)
-        return launch.readout(normed, real, weight)
+        return launch_rows.readout(normed, real, weight)
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         normed, real, weight = ctx.saved_tensors
-        down, own = launch.readout_backward(slope.float().contiguous(), normed, real, weight)
+        down, own = launch_rows.readout_backward(slope.float().contiguous(), normed, real, weight)
         return down, None, own.view(weight.shape).to(weight.dtype)

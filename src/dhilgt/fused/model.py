@@ -13,6 +13,7 @@ from dhilgt.fused import encoder, launch
 from dhilgt.fused.attention import draw_seed
 from dhilgt.fused.encoder import Plan, Weights
 from dhilgt.fused.launch import Draw
+from dhilgt.fused.launch_rows import reads_out
 from dhilgt.token_spec import PADDING
 
 if TYPE_CHECKING:
@@ -29,11 +30,15 @@ def embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
     """
+    dtype = model.norm.weight.dtype
     normed = encode(model, x, index, spd)
     if model.readout is None:
-        return normed[:, 0].to(model.norm.weight.dtype)
+        return normed[:, 0].to(dtype)
+    if not reads_out(*normed.shape[1:]):
+        mixed: Tensor = model.readout(normed[:, : index.shape[1]], index != PADDING)
+        return mixed.to(dtype)
     z = encoder.read_out(normed, index != PADDING, model.readout.score.weight)
-    return z.to(model.norm.weight.dtype)
+    return z.to(dtype)
 
 
 def encode(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
