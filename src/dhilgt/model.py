@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.attention import pair_codes
+from dhilgt.attention import default_path, pair_codes
 from dhilgt.attention_choice import choose_path
 from dhilgt.model_config import DHILGTConfig
 from dhilgt.model_files import load_model, save_model
@@ -205,8 +205,12 @@ class DHILGT(nn.Module):
 
     def _take_path(self, x: Tensor, index: Tensor, spd: Tensor) -> str:
         self._check(x, index, spd)
-        self.attention_used = self.attention_path(index.shape[1])
-        return self.attention_used
+        path = self.attention_path(index.shape[1])
+        if path == "fused" and len(index) == 0:  # there is nothing to launch
+            path = default_path(index.device)
+        if not torch.compiler.is_compiling():
+            self.attention_used = path
+        return path
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Writes config.json and model.safetensors, each whole or not at all.

@@ -10,7 +10,11 @@ from typing import Any
 
 from dhilgt.errors import ConfigError
 
-_CHOICES = {"decay": ("linear", "none"), "precision": ("fp32", "bf16")}
+_CHOICES = {
+    "decay": ("linear", "none"),
+    "precision": ("fp32", "bf16"),
+    "cuda_graph": ("auto", "off"),
+}
 # name: (smallest, largest, may be None)
 _COUNTS = {
     "epochs": (1, 10**9, False),
@@ -52,6 +56,8 @@ class TrainConfig:
         checkpoint_batches: Save also inside an epoch, every so many batches. None: do not.
         max_batches: Train on the first so many batches of an epoch only. None: on all.
         max_eval_batches: The same for evaluation and prediction.
+        cuda_graph: "auto" records the steps of small batches as CUDA graphs where the fused kernels
+            run on one GPU, after the first epoch; "off" never does.
 
     Example:
         >>> config = TrainConfig(epochs=20, lr=1e-3)
@@ -75,6 +81,7 @@ class TrainConfig:
     checkpoint_batches: int | None = None
     max_batches: int | None = None
     max_eval_batches: int | None = None
+    cuda_graph: str = "auto"
 
     def __post_init__(self) -> None:
         for name, (low, high, optional) in _COUNTS.items():

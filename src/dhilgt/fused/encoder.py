@@ -1,8 +1,8 @@
 """All layers of the encoder as one operation with a gradient.
 
 What the backward pass needs is chosen by hand: of each layer the sum along the layers, queries,
-keys and values, the mixed values, the sum behind attention and the input of GELU. Norms, GELU's output
-and all dropout masks are computed again. With `recompute` the first of these alone is kept.
+keys and values, the mixed values, the sum behind attention and the input of GELU. Norms, GELU's
+output and all dropout masks are computed again. With `recompute` the first of these alone is kept.
 """
 
 from __future__ import annotations
