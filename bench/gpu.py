@@ -10,6 +10,7 @@ import contextlib
 import json
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,9 +226,10 @@ def tune() -> None:
         before = launch.QUERY_BLOCKS[place]
         for blocks in ((16, 1), (16, 2), (16, 4), (32, 2), (32, 4), (64, 2), (64, 4), (64, 8)):
             launch.QUERY_BLOCKS[place] = blocks
-            out, lse = launch.attend_forward(qkv, codes, table, 8, none)
-            there = milliseconds(lambda: launch.attend_forward(qkv, codes, table, 8, none))
-            back = milliseconds(lambda: launch.attend_backward(out, qkv, codes, table, lse, none))
+            forward = partial(launch.attend_forward, qkv, codes, table, 8, none)
+            out, lse = forward()
+            backward = partial(launch.attend_backward, out, qkv, codes, table, lse, none)
+            there, back = milliseconds(forward), milliseconds(backward)
             chosen = " (used)" if blocks == before else ""
             print(f"{dtype} {blocks}: forward {there:.3f} ms, backward {back:.3f} ms{chosen}")
         launch.QUERY_BLOCKS[place] = before
@@ -282,9 +284,10 @@ def table(found: list[dict[str, Any]]) -> list[str]:
         elif f["measure"] == "small":
             best = f["ms fused bf16 graph"]
             shown = "not recorded" if best is None else f"{best:.2f} ms"
+            slow, plain = f["ms fused bf16"], f["ms reference fp32"]
             lines.append(
                 f"| a step of {f['rows']} nodes | 1.5 ms | {shown} "
-                f"(kernel by kernel {f['ms fused bf16']:.1f}, reference {f['ms reference fp32']:.1f}) |"
+                f"(kernel by kernel {slow:.1f}, reference {plain:.1f}) |"
             )
         elif f["measure"] == "sparse":
             lines.append(
