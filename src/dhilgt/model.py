@@ -188,7 +188,8 @@ class DHILGT(nn.Module):
         if self._take_path(x, index, spd) == "fused":
             from dhilgt.fused import model as fused
 
-            normed = fused.encode(self, x, index, spd)[:, : index.shape[1]]
+            with fused.launching_on(index.device):
+                normed = fused.encode(self, x, index, spd)[:, : index.shape[1]]
         else:
             normed = self.norm(self._encode(x, index, spd))
         return self.readout.weights(normed, index != PADDING)

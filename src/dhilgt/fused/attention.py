@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dhilgt.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, Pairs
 from dhilgt.fused import launch
@@ -71,6 +72,7 @@ class _Attend(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         qkv, flat, lse, values, farthest, seed = ctx.saved_tensors
         slots, virtual, stream, share, distances, dtype = ctx.rest

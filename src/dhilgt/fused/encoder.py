@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dhilgt.fused import launch, launch_rows
 from dhilgt.fused.launch import Codes, Draw
@@ -144,6 +145,7 @@ class _Encode(torch.autograd.Function):
         return normed.view(shape)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         slots, virtual, plan, count, num_kept = ctx.rest
         seed, values, farthest, norm, shift, h, *rest = ctx.saved_tensors
@@ -322,6 +324,7 @@ class _ReadOut(torch.autograd.Function):
         return launch_rows.readout(normed, real, weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         normed, real, weight = ctx.saved_tensors
         down, own = launch_rows.readout_backward(slope.float().contiguous(), normed, real, weight)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -30,6 +31,11 @@ def embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
     """
+    with launching_on(index.device):
+        return _embed(model, x, index, spd)
+
+
+def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
     dtype = model.norm.weight.dtype
     normed = encode(model, x, index, spd)
     if model.readout is None:
@@ -74,6 +80,11 @@ def encode(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
     )
     layers = [layer_weights(layer) for layer in model.layers]  # type: ignore[arg-type]
     return encoder.encode(h, codes, seed, plan, layers, model.norm.weight, model.norm.bias)
+
+
+def launching_on(device: torch.device) -> AbstractContextManager[Any]:
+    """Gives the context in which kernels start on a device: Triton takes the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def layer_weights(layer: EncoderLayer) -> Weights:
