@@ -200,24 +200,39 @@ def test_a_dropped_pair_has_no_bias_and_gives_no_gradient_to_it():
     assert all(off(one, two) < TOLERANCE for one, two in zip(ours, slopes, strict=True))
 
 
-def test_dropped_attention_weights_keep_the_mean_and_their_own_gradient():
-    rows, slots = 12, 8
-    spd = torch.ones(rows, slots, slots, dtype=torch.uint8, device=DEVICE)
-    real = torch.ones(rows, slots, dtype=torch.bool, device=DEVICE)
-    codes = launch.make_codes(spd, real, 0, draw())
-    table = torch.zeros(258, 1, device=DEVICE)
-    # Equal scores and values of one: a row of the output is the share of weights that stay.
+def kept_weights(codes, some):
+    """Which attention weights stay: with equal scores and values of one they are the output."""
+    rows, slots, _ = codes.values.shape
     qkv = torch.zeros(rows, slots, 3 * slots, device=DEVICE)
     qkv[..., 2 * slots :] = torch.eye(slots)
-    qkv.requires_grad_()
-    some = draw(9, 1, 0.25)
-    out = fused_attention(qkv, codes, table, some)
-    kept = (out != 0).float()
-    torch.testing.assert_close(out, kept / slots / 0.75)
-    assert abs(kept.mean() - 0.75) < 4 * (0.75 * 0.25 / kept.numel()) ** 0.5
-    slope = torch.autograd.grad(out.sum(), qkv)[0][..., 2 * slots :]
-    wanted = (kept / slots / 0.75).sum(1)  # of the value of key j: the sum over the queries
-    torch.testing.assert_close(slope.mean(-1), wanted)
+    out = fused_attention(qkv, codes, torch.zeros(258, 1, device=DEVICE), some)
+    kept = (out != 0).double()
+    torch.testing.assert_close(out.double(), kept / slots / (1 - some.share))
+    return kept
+
+
+def test_attention_weights_are_dropped_at_the_wanted_rate_in_both_directions():
+    rows, slots, share = 12, 8, 0.25
+    leaves, spd, _, mix = problem(rows, slots, 0, 1, slots, 12)
+    real = torch.ones(rows, slots, dtype=torch.bool, device=DEVICE)
+    codes, some = launch.make_codes(spd, real, 0, draw()), draw(9, 1, share)
+    kept = kept_weights(codes, some)
+    assert abs(kept.mean() - (1 - share)) < 4 * (share * (1 - share) / kept.numel()) ** 0.5
+
+    def exact(leaves):
+        query, key, value = leaves[0].chunk(3, -1)
+        bias = leaves[1][:, 0][codes.values.long()]
+        weights = torch.softmax(query @ key.transpose(1, 2) * slots**-0.5 + bias, -1)
+        return (weights * kept / (1 - share)) @ value
+
+    wanted, slopes = solve(exact, leaves, mix)
+    found, ours = solve(
+        lambda leaves: fused_attention(leaves[0], codes, table_of(leaves, 1), some),
+        [leaf.float() for leaf in leaves],
+        mix,
+    )
+    assert off(found, wanted) < TOLERANCE
+    assert all(off(one, two) < TOLERANCE for one, two in zip(ours, slopes, strict=True))
 
 
 def test_residual_dropout_is_the_same_in_both_directions():
