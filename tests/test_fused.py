@@ -14,11 +14,15 @@ pytest.importorskip("triton", reason="the fused kernels need the package triton"
 
 from dhilgt import attention_choice
 from dhilgt.attention import MASKED, NO_BIAS, attend, bias_table, pair_codes
+from dhilgt.batch import TokenBatch
 from dhilgt.errors import TrainingWarning
 from dhilgt.fused import launch, launch_rows, obstacle
 from dhilgt.fused.attention import draw_seed, fused_attention
 from dhilgt.fused.launch import Draw
 from dhilgt.model_config import DHILGTConfig
+from dhilgt.schedule import set_rate
+from dhilgt.train import Trainer
+from dhilgt.train_config import TrainConfig
 from tests.model_cases import batch_of, gradients, model_of
 
 torch.set_num_threads(1)
@@ -447,3 +451,40 @@ def test_seeds_follow_the_generator():
     torch.manual_seed(1)
     assert torch.equal(draw_seed(DEVICE), one)
     assert not torch.equal(one, two)
+
+
+# ---- the trainer -------------------------------------------------------------------------------
+
+
+def test_a_rate_on_the_device_is_changed_in_place():
+    # A recorded step reads it where it was.
+    rate = torch.tensor(1e-3)
+    optimizer = torch.optim.AdamW(torch.nn.Linear(2, 2).parameters(), lr=rate)
+    held = optimizer.param_groups[0]["lr"]
+    set_rate(optimizer, 0.25)
+    assert optimizer.param_groups[0]["lr"] is held
+    assert float(held) == 0.25
+
+
+def test_the_result_names_the_path():
+    x, index, spd = batch_of(4, 3)
+    batch = TokenBatch((x, index, spd), torch.arange(4) % 3, torch.arange(4))
+
+    class Loader:
+        num_nodes = 4
+
+        def __len__(self):
+            return 1
+
+        def set_epoch(self, epoch):
+            pass
+
+        def iterate(self, start_batch=0):
+            return iter([batch][start_batch:])
+
+    for path, used in (("auto", "reference"), ("sdpa", "sdpa")):
+        config = TrainConfig(epochs=2, warmup_epochs=0)
+        model = model_of(attention=path)
+        result = Trainer(model, config, device="cpu", progress=False).fit(Loader())
+        assert result.attention == used
+        assert result.to_dict()["attention"] == used
