@@ -1,8 +1,18 @@
-"""Settings that must be there before anything is imported."""
+"""What holds for all tests."""
 
 import os
 from pathlib import Path
 
+import pytest
+
 # Without a GPU the fused kernels run in Triton's interpreter; Triton reads this as it is imported.
 if not Path("/proc/driver/nvidia").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """Keeps the tests, and the processes they start, out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DHILGT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -621,3 +621,10 @@ def test_what_is_missing_is_said(package):
     assert python(code) == (
         f"dhilgt.DHILGT needs {package}; install it with pip install 'dhilgt[train]'"
     )
+
+
+def test_tables_that_are_looked_up_do_not_decay():
+    model = DHILGT(4, 16, 3, num_layers=2)
+    tables = {name for name, part in model.named_parameters() if "bias" in name and part.ndim > 1}
+    assert model.no_weight_decay() == tables | {"virtual"}
+    assert len(tables) == 2 * 4  # distances, to, from and among virtual nodes

@@ -136,6 +136,15 @@ class DHILGT(nn.Module):
         if self.virtual is not None:
             draw_virtual(self.virtual)
 
+    def no_weight_decay(self) -> set[str]:
+        """Gives the names of parameters that are looked up, not multiplied with: they do not decay.
+
+        The learned bias of each distance and of pairs with virtual nodes, and the virtual nodes'
+        features.
+        """
+        names = {name for name, _ in self.named_parameters()}
+        return {name for name in names if name == "virtual" or name.endswith("_bias")}
+
     def forward(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
         """Gives the logits of the egos, [B, out_channels].
 
