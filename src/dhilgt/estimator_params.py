@@ -70,6 +70,7 @@ class Parameters:
         checkpoint_batches: int | None = None,
         max_batches: int | None = None,
         max_eval_batches: int | None = None,
+        cuda_graph: str = "auto",
         seed: int = 0,
         validation: float = 0.2,
         device: str = "auto",

@@ -93,7 +93,7 @@ class Settings:
     output_layers: int = _model(1, "Linear layers after the transformer.")
     readout: str = _model("attention", 'How a row becomes one vector: "attention" or "ego".')
     spd_bias: bool = _model(True, "Learn an attention bias per distance.")
-    attention: str = _model("auto", 'Attention code: "auto", "reference" or "sdpa".')
+    attention: str = _model("auto", 'Attention code: "auto", "reference", "sdpa" or "fused".')
 
     hops: int = _features(
         0, "Append this many copies of the features, each averaged over neighbours once more."
@@ -126,6 +126,9 @@ class Settings:
     )
     max_eval_batches: int | None = _training(
         None, "Evaluate and predict on the first so many batches only."
+    )
+    cuda_graph: str = _training(
+        "auto", 'Record steps of small batches as CUDA graphs: "auto" or "off".'
     )
 
     seed: int = _run(0, "Start of all random numbers: tokens, split, weights, order, dropout.")
