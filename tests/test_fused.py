@@ -141,11 +141,14 @@ def test_attention_in_bfloat16_is_off_by_its_rounding():
 def test_codes_are_those_of_the_reference(virtual):
     _, index, spd = batch_of(4, 7, high=250)
     pairs = pair_codes(spd, index != -1, virtual)
-    wanted = pairs.codes.masked_fill((pairs.codes == MASKED) | ~pairs.real[:, :, None], -1)
+    wanted = pairs.codes.masked_fill(~pairs.real[:, :, None], MASKED)
     found = launch.make_codes(spd.to(DEVICE), (index != -1).to(DEVICE), virtual, draw())
-    assert torch.equal(found.values.cpu().long(), wanted)
-    places = torch.where((wanted >= 0) & (wanted < NO_BIAS), (wanted + 2) % 256, 0)
-    assert torch.equal(found.farthest.cpu().long(), places.amax((1, 2)))
+    order = launch.code_order(virtual, torch.device("cpu"))
+    ours = found.values.cpu().long()
+    assert torch.equal(order[ours], wanted)
+    assert torch.equal(order.sort().values, torch.arange(258 + 2 * virtual + virtual**2))
+    biased = ours.masked_fill((wanted == MASKED) | (wanted == NO_BIAS), 0)
+    assert torch.equal(found.farthest.cpu().long(), biased.amax((1, 2)))
 
 
 # ---- dropout -----------------------------------------------------------------------------------
@@ -154,7 +157,7 @@ def test_codes_are_those_of_the_reference(virtual):
 def dropped_pairs(seed, share, rows=24, slots=12):
     spd = torch.full((rows, slots, slots), 3, dtype=torch.uint8, device=DEVICE)
     real = torch.ones(rows, slots, dtype=torch.bool, device=DEVICE)
-    return (launch.make_codes(spd, real, 0, draw(seed, 0, share)).values == NO_BIAS).cpu()
+    return (launch.make_codes(spd, real, 0, draw(seed, 0, share)).values == 256).cpu()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])
@@ -180,7 +183,7 @@ def test_a_dropped_pair_has_no_bias_and_gives_no_gradient_to_it():
     leaves, spd, real, mix = problem(3, 6, 2, 3, 4, 12)
     codes = launch.make_codes(spd, real, 2, draw(5, 0, 0.3))
     exact_pairs = pair_codes(spd, real, 2)
-    gone = (codes.values == NO_BIAS).to(exact_pairs.codes.device)
+    gone = (codes.values == 256 + 2 * 2 + 2**2).to(exact_pairs.codes.device)
     assert gone.any()
     chosen = exact_pairs.codes.masked_fill(gone, NO_BIAS)
     exact, slopes = solve(
@@ -225,7 +228,7 @@ def test_attention_weights_are_dropped_at_the_wanted_rate_in_both_directions():
 
     def exact(leaves):
         query, key, value = leaves[0].chunk(3, -1)
-        bias = leaves[1][:, 0][codes.values.long()]
+        bias = leaves[1][:, 0][launch.code_order(0, DEVICE)[codes.values.long()]]
         weights = torch.softmax(query @ key.transpose(1, 2) * slots**-0.5 + bias, -1)
         return (weights * kept / (1 - share)) @ value
 
