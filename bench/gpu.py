@@ -214,25 +214,30 @@ def profile(way: str, name: str) -> None:
 def tune() -> None:
     """Prints the time of attention at the main size for several block sizes."""
     from dhilgt.fused import launch
+    from dhilgt.fused.launch import Blocks
 
+    seed = torch.zeros(1, dtype=torch.int64, device=CUDA)
+    none = launch.Draw(seed, 1, 0.0)
+    _, index, spd, _ = batch_of(BATCH, SLOTS, NODES)
+    codes = launch.make_codes(spd, index >= 0, 4, launch.Draw(seed, 0, 0.1))
+    table = launch.flat_tables([torch.randn(282, 8, device=CUDA)])[0]
     for dtype in (torch.bfloat16, torch.float32):
-        _, index, spd, _ = batch_of(BATCH, SLOTS, NODES)
-        seed = torch.zeros(1, dtype=torch.int64, device=CUDA)
-        none = launch.Draw(seed, 1, 0.0)
-        codes = launch.make_codes(spd, index >= 0, 4, launch.Draw(seed, 0, 0.1))
         qkv = torch.randn(BATCH, SLOTS + 4, 3 * WIDTH, device=CUDA, dtype=dtype)
-        table = torch.randn(8, 282, device=CUDA)
-        place = (qkv.element_size(), launch.power_of_two(SLOTS + 4))
-        before = launch.QUERY_BLOCKS[place]
-        for blocks in ((16, 1), (16, 2), (16, 4), (32, 2), (32, 4), (64, 2), (64, 4), (64, 8)):
-            launch.QUERY_BLOCKS[place] = blocks
-            forward = partial(launch.attend_forward, qkv, codes, table, 8, none)
-            out, lse = forward()
-            backward = partial(launch.attend_backward, out, qkv, codes, table, lse, none)
-            there, back = milliseconds(forward), milliseconds(backward)
-            chosen = " (used)" if blocks == before else ""
-            print(f"{dtype} {blocks}: forward {there:.3f} ms, backward {back:.3f} ms{chosen}")
-        launch.QUERY_BLOCKS[place] = before
+        size = qkv.element_size()
+        out, lse = launch.attend_forward(qkv, codes, table, 8, none)
+        ways = {
+            "forward": partial(launch.attend_forward, qkv, codes, table, 8, none),
+            "backward": partial(launch.attend_backward, out, qkv, codes, table, lse, none),
+        }
+        for way, work in ways.items():
+            for queries, warps in ((16, 1), (32, 1), (32, 2), (64, 2), (64, 4)):
+                for heads in (8, 2) if way == "forward" else (1,):
+                    for registers in (None, 128):
+                        blocks = Blocks(queries, warps, heads, registers)
+                        launch.TUNED[way, size] = blocks
+                        print(f"{dtype} {way} {blocks}: {milliseconds(work, 5):.3f} ms")
+                        launch.TUNED.clear()
+            print(f"{dtype} {way} as used: {milliseconds(work):.3f} ms", flush=True)
 
 
 def headline() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -16,7 +16,7 @@ from triton.compiler import ASTSource
 
 from dhilgt.fused import attention_kernels as attention
 from dhilgt.fused import row_kernels as rows
-from dhilgt.fused.launch import QUERY_BLOCKS
+from dhilgt.fused.launch import choose_blocks
 
 POINTERS = {
     "spd": "*u8",
@@ -57,7 +57,7 @@ def compiled(kernel, kind, warps, fixed, others=()):
 def attention_reports(kind, slots, head_width):
     bytes_each = 2 if kind == "bf16" else 4
     block = max(16, 1 << (slots + 3).bit_length())
-    queries, warps = QUERY_BLOCKS[bytes_each, block]
+    queries, warps = choose_blocks[bytes_each, block]
     shape = {
         "H": 8,
         "D": head_width,

@@ -18,6 +18,7 @@ from dhilgt.batch import TokenBatch
 from dhilgt.errors import TrainingWarning
 from dhilgt.fused import launch, launch_rows, obstacle
 from dhilgt.fused.attention import draw_seed, fused_attention
+from dhilgt.fused.gather import sum_by_node
 from dhilgt.fused.launch import Draw
 from dhilgt.model_config import DHILGTConfig
 from dhilgt.schedule import set_rate
@@ -293,11 +294,28 @@ def test_gelu_and_its_gradient():
     exact = torch.nn.functional.gelu(u.requires_grad_())
     slope = torch.autograd.grad(exact.sum(), u)[0]
     ones = torch.ones(33, 20, device=DEVICE)
-    again, total = launch_rows.gelu_backward(u.detach().float(), ones)
+    again = u.detach().float()
+    total = launch_rows.gelu_backward(again, ones)
     assert off(launch_rows.gelu(u.detach().float()), exact.detach()) < TOLERANCE
     assert off(again, exact.detach()) < TOLERANCE
     assert off(ones, slope) < TOLERANCE
     assert off(total, slope.sum(0)) < TOLERANCE
+
+
+@pytest.mark.parametrize("slots", [1, 7, 40])
+@pytest.mark.parametrize("nodes", [1, 3, 200])
+def test_slopes_of_a_node_are_summed_over_all_its_slots(slots, nodes):
+    # With few nodes each fills many blocks, with many some lie in one.
+    generator = torch.Generator().manual_seed(slots)
+    index = torch.randint(-1, nodes, (30, slots), generator=generator)
+    index[:, 0] = 0  # a hub
+    slope = torch.randn(30, slots + 2, 12, generator=generator, dtype=torch.float64)
+    wanted = torch.zeros(nodes + 1, 12, dtype=torch.float64)
+    wanted.index_add_(0, (index + 1).reshape(-1), slope[:, :slots].reshape(-1, 12))
+    found = sum_by_node(slope.float().to(DEVICE), index.to(DEVICE), nodes)
+    assert off(found, wanted[1:]) < TOLERANCE
+    again = sum_by_node(slope.float().to(DEVICE), index.to(DEVICE), nodes)
+    assert torch.equal(found, again)
 
 
 # ---- the model ---------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class _Attend(torch.autograd.Function):
     def forward(
         ctx: Any, qkv: Tensor, table: Tensor, codes: Codes, draw: Draw, distances: bool
     ) -> Tensor:
-        qkv, flat = qkv.contiguous(), launch.flat_table(table)
+        qkv, flat = qkv.contiguous(), launch.flat_tables([table])[0]
         out, lse = launch.attend_forward(qkv, codes, flat, table.shape[1], draw)
         ctx.save_for_backward(qkv, flat, lse, codes.values, codes.farthest, draw.seed)
         ctx.rest = (codes.slots, codes.virtual, draw.stream, draw.share, distances, table.dtype)

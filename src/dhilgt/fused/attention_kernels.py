@@ -4,8 +4,8 @@ A pair of slots has a code of 16 bits. With V pairs of virtual nodes these are, 
 path, far and the first distances, NEAR in all; the V pairs with virtual nodes; the other distances;
 256 + V for a pair that lost its bias; 257 + V where the query or the key is padding. What occurs
 often comes first. Codes are made once per forward and shared by all layers and heads; the bias
-itself is never held. Scores are in powers of two: the table comes multiplied by log2(e), with a very
-low number for padding, so that nothing else has to be masked.
+itself is never held. Scores are in powers of two: the table comes multiplied by log2(e), with a
+very low number for padding, so that nothing else has to be masked.
 
 Keys are taken in two blocks, so that a row of 36 slots is 32 + 16 and not 64.
 """

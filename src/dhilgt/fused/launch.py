@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ _LEVELS = 2.0**31
 
 _SCRATCH = 48 << 20  # bytes of score slopes between two kernels: they stay in the cache
 _PLACES = 64  # codes that a program sums the slopes of
+_SUMMED = 64  # pairs at once
 _SUMMING_WARPS = 1
 _SUMMING = 1056  # programs that do: eight per multiprocessor of a large GPU
 
@@ -30,11 +32,13 @@ class Blocks(NamedTuple):
         queries: Queries of a block.
         warps: Of a program.
         heads: Most heads of a program, in the forward pass.
+        registers: Most of a thread; None leaves it to the compiler.
     """
 
     queries: int
     warps: int
     heads: int = 1
+    registers: int | None = None
 
 
 TUNED: dict[tuple[str, int], Blocks] = {}
@@ -153,16 +157,18 @@ def make_codes(spd: Tensor, real: Tensor, virtual: int, draw: Draw) -> Codes:
     return Codes(values, farthest, slots, virtual)
 
 
-def flat_table(table: Tensor) -> Tensor:
-    """Gives a bias table as the kernels read it: [H, codes] float32, in powers of two."""
-    virtual = math.isqrt(1 + len(table) - FIRST_VIRTUAL) - 1  # 2 m + m * m pairs
-    ours = table.detach().float()[code_order(virtual, table.device)]
-    flat = ours.t().mul(LOG2_E).contiguous()
-    flat[:, -1] = _LOWEST
+def flat_tables(tables: Sequence[Tensor]) -> Tensor:
+    """Gives bias tables as the kernels read them: [tables, H, codes] float32, in powers of two."""
+    joined = torch.stack(tuple(tables)).detach().float()  # [tables, codes, H]
+    virtual = math.isqrt(1 + joined.shape[1] - FIRST_VIRTUAL) - 1  # 2 m + m * m pairs
+    ours = joined.index_select(1, code_order(virtual, joined.device))
+    flat = ours.transpose(1, 2).mul(LOG2_E).contiguous()
+    flat[:, :, -1] = _LOWEST
     return flat
 
 
-def _precision(like: Tensor) -> str:
+def product_precision(like: Tensor) -> str:
+    """Gives the precision of products in kernels."""
     # As PyTorch's own products: exact unless told otherwise.
     if not like.is_cuda:
         return "interpreted"
@@ -177,7 +183,7 @@ def attend_forward(
     Args:
         qkv: [B, t, 3 F], contiguous.
         codes: Of the pairs.
-        table: See `flat_table`.
+        table: See `flat_tables`.
         heads: Number of heads.
         draw: Attention weights to drop.
     """
@@ -211,9 +217,10 @@ def attend_forward(
         REST=rest,
         BLOCK_D=power_of_two(per_head),
         DROP=draw.share > 0.0,
-        PRECISION=_precision(qkv),
+        PRECISION=product_precision(qkv),
         num_warps=blocks.warps,
         num_stages=1,
+        maxnreg=blocks.registers,
     )
     return out, lse
 
@@ -294,9 +301,10 @@ def attend_backward(
             BLOCK_D=power_of_two(per_head),
             DROP=draw.share > 0.0,
             LEARNED=learned,
-            PRECISION=_precision(qkv),
+            PRECISION=product_precision(qkv),
             num_warps=blocks.warps,
             num_stages=1,
+            maxnreg=blocks.registers,
         )
         if learned:
             attention_kernels.bias_slopes_kernel[(summing, places // _PLACES)](
@@ -310,9 +318,9 @@ def attend_backward(
                 H=heads,
                 WIDTH=places,
                 BLOCK_H=power_of_two(heads),
-                BLOCK_K=64,
+                BLOCK_K=_SUMMED,
                 BLOCK_P=_PLACES,
-                PRECISION=_precision(qkv),
+                PRECISION=product_precision(qkv),
                 num_warps=_SUMMING_WARPS,
                 num_stages=1,
             )
