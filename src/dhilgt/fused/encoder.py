@@ -223,7 +223,7 @@ def _prepared(layers: Sequence[Weights], dtype: torch.dtype) -> list[Weights]:
     if any(tensor.dtype != dtype for tensor in chosen):
         # In two kernels, not one for each.
         joined = torch.cat([tensor.reshape(-1) for tensor in chosen]).to(dtype)
-        parts = joined.split([tensor.numel() for tensor in chosen])
+        parts = torch.split(joined, [tensor.numel() for tensor in chosen])
         chosen = [part.view(like.shape) for part, like in zip(parts, chosen, strict=True)]
     tables = launch.flat_tables([layer.table for layer in layers])
     each = len(names)

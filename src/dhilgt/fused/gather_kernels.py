@@ -1,8 +1,8 @@
 """From a row per node to a row per slot, and the slopes back: sums over all slots of a node.
 
-The way back goes over the slots in the order of their nodes, in blocks of equal length whatever the
-nodes are, because a hub stands in most rows of a batch and most nodes in few. Sums of nodes that lie
-inside one block are final; those of others are put together from the blocks' parts, in one order.
+The way back goes over the slots in the order of their nodes, in blocks of one length whatever the
+nodes are, because a hub stands in most rows of a batch and most nodes in few. Sums of nodes that
+lie inside one block are final; others are put together from the blocks' parts, in one order.
 """
 
 import triton
