@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 
 from dhilgt import assemble, validate_nodes
 from dhilgt.batch import TokenBatch
-from dhilgt.errors import MemoryLimitError
 from dhilgt.features import DeviceFeatures, open_features
 from dhilgt.loader_checks import (
     checked_copies,
     checked_egos,
-    free_bytes,
+    checked_resident,
     refuse_unlabelled,
     resolve_device,
     this_process,
 )
-from dhilgt.memory import format_bytes
 from dhilgt.prefetch import Prefetcher
 from dhilgt.token_sampler import TokenSampler
 from dhilgt.token_spec import whole_number
@@ -118,7 +116,9 @@ class TokenLoader:
             refuse_unlabelled(self._nodes, self._labels)
         self._refuse_no_batches()
         self._features = open_features(features, tokens.num_nodes)
-        self.resident = self._decide(resident)
+        self.resident = checked_resident(
+            resident, self.device, self._resident_bytes(True), self._resident_bytes(False)
+        )
         self._device_features: DeviceFeatures | None = None
         self._device_labels: torch.Tensor | None = None
         self._device_rows: assemble.DeviceRows | None = None
@@ -346,27 +346,6 @@ class TokenLoader:
         return tensor.to(self.device, non_blocking=True)
 
     # ---- where things lie ----------------------------------------------------------------------
-
-    def _decide(self, resident: bool | Literal["auto", "features"]) -> bool | Literal["features"]:
-        free = free_bytes(self.device)
-        if resident == "auto":
-            if self.device.type == "cuda":
-                half = (free or 0) // 2
-                if self._resident_bytes(rows=True) < half:
-                    return True
-                if self._resident_bytes(rows=False) < half:
-                    return "features"
-            return False
-        if not isinstance(resident, (bool, np.bool_)) and resident != "features":
-            raise ValueError(f'resident = {resident!r}; pass True, False, "features" or "auto"')
-        needed = self._resident_bytes(rows=resident != "features")
-        if resident and free is not None and needed > free:
-            what = "features" if resident == "features" else "features and rows"
-            raise MemoryLimitError(
-                f"{what} take {format_bytes(needed)}, {format_bytes(free)} are free on "
-                f"{self.device}; pass resident=False"
-            )
-        return "features" if resident == "features" else bool(resident)
 
     def _resident_bytes(self, rows: bool) -> int:
         spec = self.tokens.spec

@@ -19,9 +19,9 @@ _LOWEST = -1e30
 _LEVELS = 2.0**31
 
 _SCRATCH = 48 << 20  # bytes of score slopes between two kernels: they stay in the cache
-_PLACES = 64  # codes that a program sums the slopes of
-_SUMMED = 64  # pairs at once
-_SUMMING_WARPS = 1
+PLACES = 64  # codes that a program sums the slopes of
+SUMMED = 64  # pairs at once
+SUMMING_WARPS = 1
 _SUMMING = 1056  # programs that do: eight per multiprocessor of a large GPU
 
 
@@ -58,7 +58,7 @@ def choose_blocks(way: str, t: int, per_head: int, size: int) -> Blocks:
         return TUNED[way, size]
     held = sum(key_blocks(t)) * power_of_two(per_head) * size  # of keys, as of values
     warps = 1
-    while warps < 8 and held > 4096 * warps:
+    while warps < 8 and held > 2048 * warps:
         warps *= 2
     return Blocks(16, warps, 8)
 
@@ -264,7 +264,7 @@ def attend_backward(
     places = (
         NUM_DISTANCES + num_pairs(codes.virtual) if distances else NEAR + num_pairs(codes.virtual)
     )
-    places = -(-places // _PLACES) * _PLACES
+    places = -(-places // PLACES) * PLACES
     each = heads * t * t * qkv.element_size()  # bytes of a row's score slopes
     chunk = -(-batch // max(1, -(-batch * each // _SCRATCH)))
     scratch = qkv.new_empty((chunk if learned else 1, heads, t, t))
@@ -307,7 +307,7 @@ def attend_backward(
             maxnreg=blocks.registers,
         )
         if learned:
-            attention_kernels.bias_slopes_kernel[(summing, places // _PLACES)](
+            attention_kernels.bias_slopes_kernel[(summing, places // PLACES)](
                 scratch,
                 codes.values,
                 codes.farthest,
@@ -318,10 +318,10 @@ def attend_backward(
                 H=heads,
                 WIDTH=places,
                 BLOCK_H=power_of_two(heads),
-                BLOCK_K=_SUMMED,
-                BLOCK_P=_PLACES,
+                BLOCK_K=SUMMED,
+                BLOCK_P=PLACES,
                 PRECISION=product_precision(qkv),
-                num_warps=_SUMMING_WARPS,
+                num_warps=SUMMING_WARPS,
                 num_stages=1,
             )
     whole = qkv.new_zeros((size, heads), dtype=torch.float32)
