@@ -19,8 +19,10 @@ from dhilgt.errors import TrainingWarning
 from dhilgt.fused import launch, launch_rows, obstacle
 from dhilgt.fused.attention import draw_seed, fused_attention
 from dhilgt.fused.gather import sum_by_node
+from dhilgt.fused.graphs import HeldInputs
 from dhilgt.fused.launch import Draw
 from dhilgt.model_config import DHILGTConfig
+from dhilgt.model_layers import sparse_linear
 from dhilgt.schedule import set_rate
 from dhilgt.train import Trainer
 from dhilgt.train_config import TrainConfig
@@ -382,6 +384,36 @@ def test_runs_repeat_bit_for_bit_and_recomputing_changes_nothing():
         assert torch.equal(slope, found[2][name]), name
     other = gradients(ours, short)
     assert any(not torch.equal(found[0][name], other[name]) for name in other)
+
+
+def test_a_second_backward_pass_is_refused():
+    _, ours = twins(num_layers=1)
+    _, short = batches(rows=2, slots=4)
+    out = ours(*short).sum()
+    out.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="a second backward pass through the fused kernels"):
+        out.backward()
+
+
+def test_held_sparse_features_are_those_of_the_last_batch():
+    torch.manual_seed(0)
+    rows = [torch.randn(n, 9).relu().sub(0.8).relu().to(DEVICE) for n in (40, 12, 44, 30)]
+    index = torch.arange(60, device=DEVICE).view(20, 3) % 12
+    spd = torch.zeros(20, 3, 3, dtype=torch.uint8, device=DEVICE)
+    held = HeldInputs((rows[0].to_sparse_csr(), index, spd))
+    weight, bias = torch.randn(4, 9, device=DEVICE), torch.randn(4, device=DEVICE)
+    address = held.x.values().data_ptr()
+    for dense in rows:
+        x = dense.to_sparse_csr()
+        assert held.holds(x)
+        held.put((x, index + 1, spd + 7))
+        found = sparse_linear(held.x, held.x.values(), weight, bias)[: len(x)]
+        torch.testing.assert_close(found, dense @ weight.t() + bias)
+        assert torch.equal(held()[1], index + 1)
+        assert torch.equal(held()[2], spd + 7)
+        assert held.x.values().data_ptr() == address
+    many = torch.ones(200, 9, device=DEVICE).to_sparse_csr()
+    assert not held.holds(many)
 
 
 def test_readout_weights_are_those_of_the_reference():
