@@ -15,8 +15,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from dhilgt.fused import attention_kernels as attention
+from dhilgt.fused import block_kernels as blocks_
 from dhilgt.fused import gather_kernels as gathering
-from dhilgt.fused import launch
+from dhilgt.fused import launch, launch_block
 from dhilgt.fused import row_kernels as rows
 from dhilgt.fused.launch import Blocks, choose_blocks, key_blocks
 
@@ -34,6 +35,8 @@ NUMBERS = {
     **dict.fromkeys(("level", "stream", "rows", "count", "first_row", "slots"), "i32"),
     **dict.fromkeys(("kept", "scale", "plain_scale", "eps"), "fp32"),
 }
+NORMS = dict.fromkeys(("ffn_norm", "ffn_shift", "next_norm", "next_shift"), "*fp32")
+NORMS |= {"first_stream": "i32", "second_stream": "i32"}
 TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
 
 
@@ -77,8 +80,8 @@ def attention_reports(kind, slots, head_width):
     yield compiled(attention.attend_forward_kernel, kind, there, fixed)
     fixed = shape | {"BLOCK_I": back.queries, "LEARNED": True}
     yield compiled(attention.attend_backward_kernel, kind, back, fixed)
-    fixed = {"T": t, "H": 8, "WIDTH": 320, "BLOCK_H": 16, "PRECISION": "ieee"}
-    fixed |= {"BLOCK_K": launch.SUMMED, "BLOCK_P": launch.PLACES}
+    fixed = {"S": slots, "M": 4, "H": 8, "WIDTH": 280, "BLOCK_H": 16, "PRECISION": "ieee"}
+    fixed |= {"BLOCK_K": launch.SUMMED, "BLOCK_P": launch.NEAR, "BLOCK_V": 32}
     yield compiled(attention.bias_slopes_kernel, kind, Blocks(0, launch.SUMMING_WARPS), fixed)
 
 
@@ -99,6 +102,11 @@ def reports(everything):
         token = {"S": 32, "T": 36, "F": 128, "BLOCK": 64, "BLOCK_F": 128}
         yield compiled(rows.readout_forward_kernel, kind, four, token, {"out": "*fp32"})
         yield compiled(rows.readout_backward_kernel, kind, four, token, {"above": "*fp32"})
+        if kind == "bf16":
+            on = {"DROP": True, "KEEP": True, "PRECISION": "ieee"}
+            wide = {"F": 128, "INNER": 128, "BLOCK_F": 128, "BLOCK_INNER": 128}
+            shape = on | wide | {"BLOCK_R": launch_block.ROWS}
+            yield compiled(blocks_.block_kernel, kind, Blocks(0, launch_block.WARPS), shape, NORMS)
         at = {"S": 32, "M": 4, "F": 128, "BLOCK_T": 64, "BLOCK_F": 128}
         yield compiled(gathering.gather_kernel, kind, four, at, {"index": "*i64"})
         at = {"F": 128, "BLOCK": 32, "BLOCK_F": 128}

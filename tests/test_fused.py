@@ -16,7 +16,7 @@ from dhilgt import attention_choice
 from dhilgt.attention import MASKED, NO_BIAS, attend, bias_table, pair_codes
 from dhilgt.batch import TokenBatch
 from dhilgt.errors import TrainingWarning
-from dhilgt.fused import launch, launch_rows, obstacle
+from dhilgt.fused import launch, launch_block, launch_rows, obstacle
 from dhilgt.fused.attention import draw_seed, fused_attention
 from dhilgt.fused.gather import sum_by_node
 from dhilgt.fused.graphs import HeldInputs
@@ -302,6 +302,37 @@ def test_gelu_and_its_gradient():
     assert off(again, exact.detach()) < TOLERANCE
     assert off(ones, slope) < TOLERANCE
     assert off(total, slope.sum(0)) < TOLERANCE
+
+
+@pytest.mark.parametrize(("width", "inner"), [(16, 16), (20, 40)])
+def test_a_layer_behind_its_attention_is_one_kernel(width, inner):
+    torch.manual_seed(0)
+    rows, share = 70, 0.3
+
+    def normal(*shape):
+        return torch.randn(shape, device=DEVICE)
+
+    mixed, h = normal(rows, width), normal(rows, width)
+    weights = [(normal(n, k) * k**-0.5, normal(n)) for n, k in ((width, width), (inner, width))]
+    weights.append((normal(width, inner) * inner**-0.5, normal(width)))
+    norms = [(normal(width), normal(width)) for _ in range(2)]
+    draws = (draw(3, 5, share), draw(3, 6, share))
+    found = launch_block.run_block(
+        mixed, h, weights[0], norms[0], weights[1], weights[2], norms[1], 1e-5, draws, keep=True
+    )
+    # The same, kernel by kernel.
+    added = torch.addmm(weights[0][1], mixed, weights[0][0].t())
+    middle, normed = launch_rows.add_norm(h, added, *norms[0], 1e-5, draws[0])
+    u = torch.addmm(weights[1][1], normed, weights[1][0].t())
+    added = torch.addmm(weights[2][1], launch_rows.gelu(u), weights[2][0].t())
+    out, normed = launch_rows.add_norm(middle, added, *norms[1], 1e-5, draws[1])
+    for one, two in zip(found, (middle, u, out, normed), strict=True):
+        assert off(one, two.double()) < TOLERANCE
+    again = launch_block.run_block(
+        mixed, h, weights[0], norms[0], weights[1], weights[2], norms[1], 1e-5, draws, keep=False
+    )
+    assert torch.equal(again.h, found.h)
+    assert torch.equal(again.normed, found.normed)
 
 
 @pytest.mark.parametrize("slots", [1, 7, 40])

@@ -300,6 +300,33 @@ def attend_backward_kernel(
     tl.store(total + 2 * H * D, value_sum, mask=channel < D)
 
 
+@triton.jit
+def slopes_by_code(
+    total,
+    score_slopes,
+    codes,
+    pair,
+    inside,
+    place,
+    T: tl.constexpr,
+    H: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Adds the slopes of some pairs to the sums of their codes, [places, BLOCK_H]."""
+    head = tl.arange(0, BLOCK_H)
+    one = tl.full([], 1.0, score_slopes.dtype.element_ty)
+    zero = tl.full([], 0.0, score_slopes.dtype.element_ty)
+    code = tl.load(codes + pair, mask=inside, other=-1)
+    slopes = tl.load(
+        score_slopes + head[:, None] * (T * T) + pair[None, :],
+        mask=(head < H)[:, None] & inside[None, :],
+        other=0.0,
+    )
+    chosen = tl.where(place[:, None] == code[None, :], one, zero)
+    return total + product(chosen, tl.trans(slopes), PRECISION)
+
+
 @triton.jit(do_not_specialize=["first_row", "rows"])
 def bias_slopes_kernel(
     score_slopes,  # [rows, H, T, T]
@@ -308,37 +335,57 @@ def bias_slopes_kernel(
     parts,  # [programs, WIDTH, H] float32, out
     first_row,
     rows,
-    T: tl.constexpr,
+    S: tl.constexpr,
+    M: tl.constexpr,
     H: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK_H: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
     BLOCK_P: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     """Sums the slopes of scores by code: a product with a matrix of zeros and ones.
 
-    A program goes over its rows for one block of codes, and leaves rows out that have none of them.
+    The first programs of the second axis take the NEAR first codes and those of virtual nodes: both
+    are known by where a pair stands. Each of the others takes BLOCK_P codes of larger distances, and
+    leaves rows out that have none of them.
     """
-    first = tl.program_id(1) * BLOCK_P
-    place = first + tl.arange(0, BLOCK_P)
+    T: tl.constexpr = S + M
+    V: tl.constexpr = 2 * M + M * M
     head = tl.arange(0, BLOCK_H)
-    one = tl.full([], 1.0, score_slopes.dtype.element_ty)
-    zero = tl.full([], 0.0, score_slopes.dtype.element_ty)
+    far = tl.program_id(1) > 0
+    first = tl.where(far, NEAR + V + (tl.program_id(1) - 1) * BLOCK_P, 0)
+    place = first + tl.arange(0, BLOCK_P)
     total = tl.zeros([BLOCK_P, BLOCK_H], tl.float32)
+    virtual = NEAR + tl.arange(0, BLOCK_V)
+    of_virtual = tl.zeros([BLOCK_V, BLOCK_H], tl.float32)
     for at in range(tl.program_id(0), rows, tl.num_programs(0)):
         row = (at + first_row).to(tl.int64)
         if tl.load(farthest + row) >= first:
             of_row = score_slopes + (tl.zeros([], tl.int64) + at) * (H * T * T)
-            for start in range(0, T * T, BLOCK_K):
-                pair = start + tl.arange(0, BLOCK_K)
-                code = tl.load(codes + row * (T * T) + pair, mask=pair < T * T, other=-1)
-                slopes = tl.load(
-                    of_row + head[:, None] * (T * T) + pair[None, :],
-                    mask=(head < H)[:, None] & (pair < T * T)[None, :],
-                    other=0.0,
+            own = codes + row * (T * T)
+            for start in range(0, S * S, BLOCK_K):
+                number = start + tl.arange(0, BLOCK_K)
+                pair = number // S * T + number % S
+                total = slopes_by_code(
+                    total, of_row, own, pair, number < S * S, place, T, H, BLOCK_H, PRECISION
                 )
-                chosen = tl.where(place[:, None] == code[None, :], one, zero)
-                total += product(chosen, tl.trans(slopes), PRECISION)
-    found = parts + (tl.program_id(0) * WIDTH + place[:, None]) * H + head[None, :]
-    tl.store(found, total, mask=(place < WIDTH)[:, None] & (head < H)[None, :])
+            if M > 0:
+                if first == 0:
+                    for start in range(0, V + 2 * M * (S - 1), BLOCK_K):
+                        number = start + tl.arange(0, BLOCK_K)
+                        seen = number // M * T + S + number % M
+                        pair = tl.where(number < S * M, seen, number - S * M + S * T)
+                        inside = pair < T * T
+                        of_virtual = slopes_by_code(
+                            of_virtual, of_row, own, pair, inside, virtual, T, H, BLOCK_H, PRECISION
+                        )
+    found = parts + tl.program_id(0).to(tl.int64) * (WIDTH * H) + head[None, :]
+    fits = tl.where(far, place < WIDTH, place < NEAR)
+    tl.store(found + place[:, None] * H, total, mask=fits[:, None] & (head < H)[None, :])
+    if M > 0:
+        if first == 0:
+            fits = virtual < NEAR + V
+            at_virtual = found + virtual[:, None] * H
+            tl.store(at_virtual, of_virtual, mask=fits[:, None] & (head < H)[None, :])

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dhilgt.fused import launch, launch_rows
+from dhilgt.fused import launch, launch_block, launch_rows
 from dhilgt.fused.launch import Codes, Draw
 
 
@@ -124,19 +124,9 @@ class _Encode(torch.autograd.Function):
             plan.eps,
             _branch(seed, plan, 0, 0),
         )
-        for at, layer in enumerate(layers):
-            found = _first_half(h, normed, layer, codes, seed, plan, at)
-            added = torch.addmm(
-                layer.ffn_out_bias, launch_rows.gelu(found.inner), layer.ffn_out.t()
-            )
-            follows = layers[at + 1] if at + 1 < len(layers) else None
-            weight, bias = (
-                (norm, shift)
-                if follows is None
-                else (follows.attention_norm, follows.attention_shift)
-            )
-            h, normed = launch_rows.add_norm(
-                found.middle, added, weight, bias, plan.eps, _branch(seed, plan, at, 1)
+        for at in range(len(layers)):
+            found, h, normed = _layer_forward(
+                h, normed, layers, (norm, shift), codes, seed, plan, at
             )
             if plan.keep:
                 kept += found[:1] if plan.recompute else found
@@ -192,7 +182,9 @@ class _Encode(torch.autograd.Function):
                     plan.eps,
                     _branch(seed, plan, at, 0),
                 )
-                found = _first_half(mine[0], normed, layer, codes, seed, plan, at)
+                found, _, _ = _layer_forward(
+                    mine[0], normed, layers, (norm, shift), codes, seed, plan, at
+                )
                 del normed
             else:
                 found = _Kept(*mine)
@@ -241,22 +233,61 @@ def _branch(seed: Tensor, plan: Plan, layer: int, block: int) -> Draw:
     return Draw(seed, 2 + 3 * layer + block, plan.dropout)
 
 
-def _first_half(
-    h: Tensor, normed: Tensor, layer: Weights, codes: Codes, seed: Tensor, plan: Plan, at: int
-) -> _Kept:
-    """Goes from a layer's input to the input of GELU."""
-    batch = codes.values.shape[0]
+def _layer_forward(
+    h: Tensor,
+    normed: Tensor,
+    layers: Sequence[Weights],
+    end: tuple[Tensor, Tensor],
+    codes: Codes,
+    seed: Tensor,
+    plan: Plan,
+    at: int,
+) -> tuple[_Kept, Tensor, Tensor]:
+    """Gives what a layer keeps, the sum behind it and its norm.
+
+    Args:
+        h: The sum before the layer, [R, F].
+        normed: Its norm.
+        layers: Prepared parameters.
+        end: Weight and bias of the norm behind the last layer.
+        codes: Of the pairs.
+        seed: Of all dropout.
+        plan: Settings.
+        at: Number of the layer.
+    """
+    layer, batch = layers[at], codes.values.shape[0]
+    follows = end
+    if at + 1 < len(layers):
+        follows = (layers[at + 1].attention_norm, layers[at + 1].attention_shift)
     qkv = torch.addmm(layer.qkv_bias, normed, layer.qkv.t())  # [R, 3 F]
     qkv = qkv.view(batch, -1, qkv.shape[1])
     weights = Draw(seed, 1 + 3 * at, plan.attention_dropout)
     mixed, lse = launch.attend_forward(qkv, codes, layer.table, plan.heads, weights)
     mixed = mixed.view(h.shape)
+    draws = (_branch(seed, plan, at, 0), _branch(seed, plan, at, 1))
+    if launch_block.fits(h, len(layer.ffn_in)):
+        found = launch_block.run_block(
+            mixed,
+            h,
+            (layer.projection, layer.projection_bias),
+            (layer.ffn_norm, layer.ffn_shift),
+            (layer.ffn_in, layer.ffn_in_bias),
+            (layer.ffn_out, layer.ffn_out_bias),
+            follows,
+            plan.eps,
+            draws,
+            plan.keep,
+        )
+        middle, inner = (mixed if part is None else part for part in found[:2])
+        return _Kept(h, qkv, lse, mixed, middle, inner), found.h, found.normed
     added = torch.addmm(layer.projection_bias, mixed, layer.projection.t())
     middle, middle_normed = launch_rows.add_norm(
-        h, added, layer.ffn_norm, layer.ffn_shift, plan.eps, _branch(seed, plan, at, 0)
+        h, added, layer.ffn_norm, layer.ffn_shift, plan.eps, draws[0]
     )
     inner = torch.addmm(layer.ffn_in_bias, middle_normed, layer.ffn_in.t())
-    return _Kept(h, qkv, lse, mixed, middle, inner)
+    added = torch.addmm(layer.ffn_out_bias, launch_rows.gelu(inner), layer.ffn_out.t())
+    out, normed = launch_rows.add_norm(middle, added, *follows, plan.eps, draws[1])
+    return _Kept(h, qkv, lse, mixed, middle, inner), out, normed
 
 
 def _ffn_backward(

@@ -19,9 +19,8 @@ _LOWEST = -1e30
 _LEVELS = 2.0**31
 
 _SCRATCH = 48 << 20  # bytes of score slopes between two kernels: they stay in the cache
-PLACES = 64  # codes that a program sums the slopes of
 SUMMED = 64  # pairs at once
-SUMMING_WARPS = 1
+SUMMING_WARPS = 2
 _SUMMING = 1056  # programs that do: eight per multiprocessor of a large GPU
 
 
@@ -60,7 +59,9 @@ def choose_blocks(way: str, t: int, per_head: int, size: int) -> Blocks:
     warps = 1
     while warps < 8 and held > 2048 * warps:
         warps *= 2
-    return Blocks(16, warps, 8)
+    # More programs at once are worth some registers.
+    registers = 128 if way == "backward" and size == 2 and held <= 2048 else None
+    return Blocks(16, warps, 8, registers)
 
 
 def key_blocks(t: int) -> tuple[int, int]:
@@ -261,10 +262,8 @@ def attend_backward(
     out = qkv if in_place else torch.empty_like(qkv)
     sums = qkv.new_empty((batch, 3 * width), dtype=torch.float32)
     learned = distances or codes.virtual > 0
-    places = (
-        NUM_DISTANCES + num_pairs(codes.virtual) if distances else NEAR + num_pairs(codes.virtual)
-    )
-    places = -(-places // PLACES) * PLACES
+    pairs = num_pairs(codes.virtual)
+    places = NUM_DISTANCES + pairs if distances else NEAR + pairs
     each = heads * t * t * qkv.element_size()  # bytes of a row's score slopes
     chunk = -(-batch // max(1, -(-batch * each // _SCRATCH)))
     scratch = qkv.new_empty((chunk if learned else 1, heads, t, t))
@@ -307,26 +306,29 @@ def attend_backward(
             maxnreg=blocks.registers,
         )
         if learned:
-            attention_kernels.bias_slopes_kernel[(summing, places // PLACES)](
+            further = -(-(places - pairs - NEAR) // NEAR)
+            attention_kernels.bias_slopes_kernel[(summing, 1 + further)](
                 scratch,
                 codes.values,
                 codes.farthest,
                 parts[number],
                 first,
                 rows,
-                T=t,
+                S=codes.slots,
+                M=codes.virtual,
                 H=heads,
                 WIDTH=places,
                 BLOCK_H=power_of_two(heads),
                 BLOCK_K=SUMMED,
-                BLOCK_P=PLACES,
+                BLOCK_V=power_of_two(pairs),
+                BLOCK_P=NEAR,
                 PRECISION=product_precision(qkv),
                 num_warps=SUMMING_WARPS,
                 num_stages=1,
             )
     whole = qkv.new_zeros((size, heads), dtype=torch.float32)
     if learned:
-        found = parts.sum((0, 1))[: min(places, size - 2)]  # by code
+        found = parts.sum((0, 1))  # [places, H]
         order = code_order(codes.virtual, qkv.device)[: len(found)]
         whole[order] = found
         if not distances:
