@@ -347,9 +347,9 @@ def bias_slopes_kernel(
 ):
     """Sums the slopes of scores by code: a product with a matrix of zeros and ones.
 
-    The first programs of the second axis take the NEAR first codes and those of virtual nodes: both
-    are known by where a pair stands. Each of the others takes BLOCK_P codes of larger distances, and
-    leaves rows out that have none of them.
+    The first programs of the second axis take the NEAR first codes, and those of virtual nodes of
+    the pairs that have some. Each of the others takes BLOCK_P codes of larger distances, and leaves
+    rows out that have none of them.
     """
     T: tl.constexpr = S + M
     V: tl.constexpr = 2 * M + M * M
@@ -371,7 +371,7 @@ def bias_slopes_kernel(
                 total = slopes_by_code(
                     total, of_row, own, pair, number < S * S, place, T, H, BLOCK_H, PRECISION
                 )
-            if M > 0:
+            if M > 0:  # noqa: SIM102  known when compiling, unlike the other
                 if first == 0:
                     for start in range(0, V + 2 * M * (S - 1), BLOCK_K):
                         number = start + tl.arange(0, BLOCK_K)
@@ -384,7 +384,7 @@ def bias_slopes_kernel(
     found = parts + tl.program_id(0).to(tl.int64) * (WIDTH * H) + head[None, :]
     fits = tl.where(far, place < WIDTH, place < NEAR)
     tl.store(found + place[:, None] * H, total, mask=fits[:, None] & (head < H)[None, :])
-    if M > 0:
+    if M > 0:  # noqa: SIM102
         if first == 0:
             fits = virtual < NEAR + V
             at_virtual = found + virtual[:, None] * H

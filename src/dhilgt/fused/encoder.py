@@ -192,7 +192,9 @@ class _Encode(torch.autograd.Function):
             own = {"ffn_out_bias": branch_sum}
             held = list(found)
             del mine, found
-            branch = _ffn_backward(held, stream, branch, layer, seed, plan, at, own)
+            branches = [branch]  # the callee lets go of it
+            del branch
+            branch = _ffn_backward(held, stream, branches, layer, seed, plan, at, own)
             down = _attention_backward(held, stream, branch, layer, codes, seed, plan, at, own)
             stream, branch, branch_sum = down.stream, down.branch, down.branch_sum
             del down
@@ -293,7 +295,7 @@ def _layer_forward(
 def _ffn_backward(
     held: list[Tensor],
     stream: Tensor,
-    branch: Tensor,
+    branches: list[Tensor],
     layer: Weights,
     seed: Tensor,
     plan: Plan,
@@ -305,18 +307,18 @@ def _ffn_backward(
     Args:
         held: What the layer kept, as `_Kept`; used up from the end.
         stream: Slope of the layer's output; overwritten by that of the sum behind attention.
-        branch: Slope of what the block added.
+        branches: Slope of what the block added; used up.
         layer: Prepared parameters.
         seed: Of all dropout.
         plan: Settings.
         at: Number of the layer.
         own: Takes the slopes of the parameters.
     """
-    inner = held.pop()
+    inner, branch = held.pop(), branches.pop()
     inner_slope = branch @ layer.ffn_out
     own["ffn_in_bias"] = launch_rows.gelu_backward(inner, inner_slope)
     own["ffn_out"] = branch.t() @ inner
-    del inner
+    del inner, branch
     middle = launch_rows.add_norm_backward(
         held.pop(),
         inner_slope @ layer.ffn_in,
@@ -384,7 +386,7 @@ def _attention_backward(
         plan.eps,
         _branch(seed, plan, at - 1, 1) if at else None,
         again=True,
-        reuse=True,
+        reuse=at > 0,  # the first layer's input is not its own
     )
     assert down.normed is not None
     own["qkv"] = qkv_slope.t() @ down.normed

@@ -59,8 +59,8 @@ def choose_blocks(way: str, t: int, per_head: int, size: int) -> Blocks:
     warps = 1
     while warps < 8 and held > 2048 * warps:
         warps *= 2
-    # More programs at once are worth some registers.
-    registers = 128 if way == "backward" and size == 2 and held <= 2048 else None
+    # Measured: more programs at once are worth a few registers.
+    registers = 168 if way == "backward" and size == 2 and held <= 2048 else None
     return Blocks(16, warps, 8, registers)
 
 
@@ -268,7 +268,7 @@ def attend_backward(
     chunk = -(-batch // max(1, -(-batch * each // _SCRATCH)))
     scratch = qkv.new_empty((chunk if learned else 1, heads, t, t))
     chunks = range(0, batch, chunk)
-    summing = min(_SUMMING, chunk)
+    summing = max(1, min(_SUMMING, chunk // 2))
     parts = qkv.new_empty((len(chunks), summing, places, heads), dtype=torch.float32)
     blocks = choose_blocks("backward", t, per_head, qkv.element_size())
     keys, rest = key_blocks(t)

@@ -12,6 +12,8 @@ from dhilgt.fused.launch import Draw, power_of_two, product_precision
 
 _WIDEST = 128  # channels for which three weights and a block of slots fit on the chip
 ROWS, WARPS = 64, 4
+FEW_ROWS, FEW_WARPS = 32, 4  # where the other blocks would not fill a GPU
+_FEW = 132 * 64 * 4
 
 
 class Block(NamedTuple):
@@ -64,7 +66,8 @@ def run_block(
     middle = torch.empty_like(h) if keep else None
     inner = h.new_empty((rows, inner_width)) if keep else None
     first, second = draws
-    block_kernels.block_kernel[(-(-rows // ROWS),)](
+    block, warps = (FEW_ROWS, FEW_WARPS) if rows < _FEW else (ROWS, WARPS)
+    block_kernels.block_kernel[(-(-rows // block),)](
         mixed,
         h,
         out if middle is None else middle,
@@ -85,13 +88,13 @@ def run_block(
         rows,
         F=width,
         INNER=inner_width,
-        BLOCK_R=ROWS,
+        BLOCK_R=block,
         BLOCK_F=power_of_two(width),
         BLOCK_INNER=power_of_two(inner_width),
         DROP=first.share > 0.0,
         KEEP=keep,
         PRECISION=product_precision(h),
-        num_warps=WARPS,
+        num_warps=warps,
         num_stages=1,
     )
     return Block(middle, inner, out, normed)

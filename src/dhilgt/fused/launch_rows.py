@@ -12,16 +12,20 @@ from dhilgt.fused.launch import Draw, power_of_two
 
 _MOST_HELD = 1 << 15
 _PROGRAMS = 1056  # eight per multiprocessor of a large GPU
+_FEWEST = 264
 _AT_ONCE = 2048  # numbers of a tensor that a program works on
 _AT_ONCE_BACK = 1024
+_EACH = 512  # of these for a warp
 
 
 def _row_blocks(rows: int, width: int, at_once: int) -> tuple[int, int, int, int]:
     """Gives block of rows, block of channels, programs and warps."""
     block_f = power_of_two(width)
     block_r = max(1, at_once // block_f)
-    programs = max(1, min(_PROGRAMS, -(-rows // block_r)))
-    return block_r, block_f, programs, 4 if block_f <= 2048 else 8
+    blocks = -(-rows // block_r)
+    # The programs' sums are added up afterwards: of few rows by fewer programs.
+    programs = max(1, min(_PROGRAMS, blocks, max(_FEWEST, blocks // 8)))
+    return block_r, block_f, programs, max(1, min(8, block_r * block_f // _EACH))
 
 
 def add_norm(
@@ -102,13 +106,13 @@ def add_norm_backward(
         eps: Of the norm.
         draw: What was dropped of the branch; None where there was none.
         again: Whether the norm's output is wanted.
-        reuse: Whether the branch's slope may take the place of `slope`.
+        reuse: Whether the branch's slope may take the place of `slope`, and the norm that of `h`.
     """
     rows, width = h.shape
     block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE_BACK)
     out = torch.empty_like(h) if carried is None else carried
     branch = None if draw is None else slope if reuse else torch.empty_like(h)
-    normed = torch.empty_like(h) if again else None
+    normed = None if not again else h if reuse else torch.empty_like(h)
     sums = h.new_empty((programs, 3, width), dtype=torch.float32)
     row_kernels.add_norm_backward_kernel[(programs,)](
         h,
