@@ -329,6 +329,7 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     chosen = [f for f in found if f["measure"] == "headline" and not f["recompute"]]
     if not chosen:
@@ -339,6 +340,8 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
         axis.bar_label(bars, fmt="%.0f")
         axis.set_title(f"{name}: ms per 100 K egos")
         axis.set_xscale("log")
+        axis.set_xlim(min(f[f"ms_{name}"] for f in chosen) / 2, 3000)
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.invert_yaxis()
     figure.tight_layout()
     figure.savefig(path, dpi=150)

@@ -39,9 +39,9 @@ class HeldInputs:
             self.x = x.new_zeros(rows, x.shape[1])
         else:
             stored = _room(len(x.col_indices()), 1 << 62)
-            offsets = x.crow_indices().new_zeros(rows + 2)  # the last row is never looked at
-            offsets[-1] = stored
-            columns = x.col_indices().new_zeros(stored)
+            offsets = x.crow_indices().new_zeros(rows + 2)  # at least one row is never looked at
+            columns = torch.arange(stored, device=x.device) % x.shape[1]
+            columns = columns.to(x.col_indices().dtype)
             values = x.values().new_zeros(stored)
             shape = (rows + 1, x.shape[1])
             self.x = torch.sparse_csr_tensor(
@@ -70,7 +70,11 @@ class HeldInputs:
             stored = len(x.col_indices())
             offsets = self.x.crow_indices()
             offsets[: len(x) + 1].copy_(x.crow_indices())
-            offsets[len(x) + 1 : -1].fill_(stored)  # rows without entries
+            # Rows that no slot points at share the entries that are not needed: all of them in one
+            # row would take longer than the others together.
+            unused, left = len(self.x) - len(x), len(self.x.col_indices()) - stored
+            steps = torch.arange(1, unused + 1, device=x.device)
+            offsets[len(x) + 1 :].copy_(stored + steps * left // unused)
             self.x.col_indices()[:stored].copy_(x.col_indices())
             self.x.values()[:stored].copy_(x.values())
         self.index.copy_(index)

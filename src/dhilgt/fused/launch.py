@@ -18,7 +18,7 @@ NEAR = 32
 _LOWEST = -1e30
 _LEVELS = 2.0**31
 
-_SCRATCH = 48 << 20  # bytes of score slopes between two kernels: they stay in the cache
+_SCRATCH = 96 << 20  # bytes of score slopes between two kernels; most of them stay in the cache
 SUMMED = 64  # pairs at once
 SUMMING_WARPS = 2
 _SUMMING = 1056  # programs that do: eight per multiprocessor of a large GPU
