@@ -188,8 +188,8 @@ class DiffusionAttention(nn.Module):
 
     def _linear(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         n = query.shape[0]
-        over = -1 if self.row_norm else (0, 1, 2)
-        query, key = functional.normalize(query, dim=over), functional.normalize(key, dim=over)
+        scale = _rows_to_one if self.row_norm else _whole_to_one
+        query, key = scale(query), scale(key)
         summary = torch.einsum("nhm,nhd->hmd", key, value)
         above = value.sum(0) + torch.einsum("nhm,hmd->nhd", query, summary)
         below = n + torch.einsum("nhm,hm->nh", query, key.sum(0))
@@ -212,6 +212,14 @@ class DiffusionAttention(nn.Module):
                 part = _sigmoid_mix(*inputs)
             parts.append(part)
         return torch.cat(parts)
+
+
+def _rows_to_one(x: Tensor) -> Tensor:
+    return functional.normalize(x, dim=-1)
+
+
+def _whole_to_one(x: Tensor) -> Tensor:
+    return functional.normalize(x.flatten(), dim=0).view_as(x)
 
 
 def _sigmoid_mix(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
