@@ -1,5 +1,7 @@
 """DIFFormer against sums over all pairs of nodes."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,7 +23,7 @@ def attention(kernel="simple", *, row_norm=True, heads=1, value_weight=False, wi
 
 def pair_weights(layer, h):
     """The weights w_ij of each head, [H, n, n], by their definition."""
-    n, width = h.shape
+    width = h.shape[1]
     out = []
     query, key = layer.query(h), layer.key(h)
     for head in range(layer.heads):
@@ -223,6 +225,14 @@ def test_the_variants_say_how_queries_are_scaled():
     assert row_norm["paper"] is True
     assert row_norm["released"] is False
     assert row_norm["heterophily"] is False
+
+
+@pytest.mark.parametrize("variant", ["released", "sigmoid"])
+def test_trains_in_mixed_precision(variant):
+    model = create("difformer", small_graph(), variant=variant)
+    worker = trainer(model, epochs=2, precision="bf16")
+    result = worker.fit(model.train_batches(range(40)), model.inference_batches(range(40, 80)))
+    assert all(math.isfinite(line["train_loss"]) for line in result.history)
 
 
 @needs_data

@@ -140,8 +140,8 @@ def pyg_twin(model):
     s = model.settings
     attends = s.local == "attention"
     other = reference(
-        12, s.hidden_channels // s.heads, 3, local_layers=s.local_layers, global_layers=s.global_layers,
-        heads=s.heads, beta=s.beta, qk_shared=s.shared_keys, pre_ln=s.pre_norm,
+        12, s.hidden_channels // s.heads, 3, local_layers=s.local_layers, heads=s.heads,
+        global_layers=s.global_layers, beta=s.beta, qk_shared=s.shared_keys, pre_ln=s.pre_norm,
         post_bn=s.batch_norm, local_attn=attends,
     ).eval()  # fmt: skip
     with torch.no_grad():
@@ -366,6 +366,15 @@ def test_one_block_of_everything_is_the_whole_graph(phase):
         with torch.no_grad():
             found.append(model.eval()(*batch.to("cpu").inputs))
     assert torch.allclose(found[0], found[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["paper", "large-global"])
+def test_the_global_phase_trains_in_mixed_precision(variant):
+    model = create("polynormer", small_graph(), variant=variant)
+    model.begin_phase("global")
+    worker = trainer(model, epochs=2, precision="bf16")
+    result = worker.fit(model.train_batches(range(40)), model.inference_batches(range(40, 80)))
+    assert np.isfinite([line["train_loss"] for line in result.history]).all()
 
 
 @needs_data

@@ -136,14 +136,16 @@ class DIFFormer(GraphBaseline):
 
     def _step(self, layer: nn.Module, h: Tensor, adjacency: SparseMatrix) -> Tensor:
         s = self.settings
+        far: Tensor
+        value: Tensor
         far, value = layer(h)  # [n, F] each, averaged over heads
         if not s.use_graph:
-            return far  # type: ignore[no-any-return]
+            return far
         # The mean over heads and the product with the edges change places: one product, not H.
         near = adjacency @ value
         if s.graph_weight == 0:
-            return far + near  # type: ignore[no-any-return]
-        return (1 - s.graph_weight) * far + s.graph_weight * near  # type: ignore[no-any-return]
+            return far + near
+        return (1 - s.graph_weight) * far + s.graph_weight * near
 
 
 class DiffusionAttention(nn.Module):

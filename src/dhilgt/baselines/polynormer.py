@@ -187,12 +187,11 @@ class Polynormer(GraphBaseline):
         x = dropout(x, s.input_dropout, self.training)
         if self.input is not None:
             x = dropout(self.input(x), s.dropout, self.training)
-        betas = self.local_beta()
-        parts = []
-        for layer, beta in zip(self.local_layers, betas, strict=True):
+        total = torch.zeros((), device=x.device)
+        for layer, beta in zip(self.local_layers, self.local_beta(), strict=True):
             x = layer(x, adjacency, beta)
-            parts.append(x)
-        return torch.stack(parts).sum(0) if len(parts) > 1 else x
+            total = total + x
+        return total
 
     def global_part(self, x: Tensor) -> Tensor:
         """Gives [n, F] from the sum of the local layers, [n, F]."""
