@@ -11,15 +11,24 @@ from dhilgt import baselines
 from dhilgt.train import Trainer
 
 SMALL = {
+    "difformer": {"hidden_channels": 16, "num_layers": 2},
     "gcn": {"hidden_channels": 32},
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},
     "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},
+    "polynormer": {"hidden_channels": 16, "heads": 2, "local_layers": 2},
     "sage": {"hidden_channels": 32},
     "sgformer": {"hidden_channels": 16},
 }
 # What must be 0 for a system to learn its training nodes by heart.
-DROPOUTS = ("dropout", "attention_dropout", "graph_dropout", "input_dropout", "ff_dropout")
+DROPOUTS = (
+    "dropout",
+    "attention_dropout",
+    "graph_dropout",
+    "input_dropout",
+    "ff_dropout",
+    "global_dropout",
+)
 
 
 def small_graph(num_nodes=80, classes=3, seed=3, **options):
