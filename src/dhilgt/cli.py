@@ -8,6 +8,7 @@ import typer
 
 from dhilgt._version import __version__
 from dhilgt.commands import (
+    bench,
     cache,
     datasets,
     demo,
@@ -41,6 +42,7 @@ for command in (
 ):  # fmt: skip
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(bench.app, name="bench")
 
 
 def _print_version(wanted: bool) -> None:
