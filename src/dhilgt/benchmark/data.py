@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from os import PathLike
 
 from dhilgt import generate
-from dhilgt.datasets import random_split
 from dhilgt.datasets import load as load_public
+from dhilgt.datasets import random_split
 from dhilgt.datasets.fetch import fetch
 from dhilgt.datasets.files import Files
 from dhilgt.datasets.registry import info, names
