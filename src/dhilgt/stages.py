@@ -6,6 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
+
+_STATUS = Path("/proc/self/status")
 
 
 class StageClock:
@@ -102,6 +105,13 @@ class StageClock:
 
 def host_peak_bytes() -> int:
     """Gives the most memory this process has held so far; 0 where the system does not tell."""
+    # Linux counts what the parent held into a child's ru_maxrss, but not into VmHWM.
+    try:
+        for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
     if resource is None:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

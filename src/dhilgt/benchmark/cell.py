@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
 import signal
 import statistics
@@ -87,8 +86,6 @@ def run_cell(
     if runner is not None:
         line |= _measured(runner)
     line["host_peak_bytes"] = host_peak_bytes()
-    runner = None
-    gc.collect()  # what a process of several cells would otherwise still hold in the next
     return line
 
 

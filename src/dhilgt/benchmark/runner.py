@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -225,6 +226,7 @@ class _Work:
             budget=None if budget == float("inf") else budget,
             root=limits.root,
         )
+        _free_gpu()
         line["budget_seconds"] = limits.budget
         return None if cut and line["status"] == record.OVER else line
 
@@ -264,6 +266,15 @@ class _Work:
         self._stop.set()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _free_gpu() -> None:
+    """Gives back what the last cell of this process would hold while the next one runs."""
+    import torch
+
+    if torch.cuda.is_available():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 class _Beside:

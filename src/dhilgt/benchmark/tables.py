@@ -244,7 +244,7 @@ def _values(good: Sequence[Line], metric: str) -> list[float]:
 
 def _inferred_on_host(line: Line) -> bool:
     trained_on = (line["environment"] or {}).get("device", "cpu")
-    return line["inference_device"] == "cpu" and trained_on != "cpu"
+    return bool(line["inference_device"] == "cpu" and trained_on != "cpu")
 
 
 def _memory(good: Sequence[Line]) -> Entry:
