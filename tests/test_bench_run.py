@@ -397,3 +397,27 @@ def test_a_missing_dataset_stops_the_run_before_it_begins(tmp_path, monkeypatch)
 def test_every_system_has_a_search_space_of_valid_settings():
     for name in ("dhilgt", *baselines.names()):
         assert space_of(name).size >= 30
+
+
+# ---- the clock ---------------------------------------------------------------------------------
+
+
+def test_clocks_join_with_their_single_times():
+    from dhilgt.stages import StageClock
+
+    one, two = StageClock(), StageClock()
+    one.add("epoch", 3.0)
+    two.add("epoch", 1.0, host_bytes=7)
+    two.add("epoch", 2.0)
+    two.add("labels", 5.0)
+    one.join(two)
+    assert one.laps("epoch") == [3.0, 1.0, 2.0]
+    assert one.to_dict()["epoch"] == {
+        "seconds": 6.0, "times": 3, "host_peak_bytes": 7, "device_peak_bytes": 0,
+    }  # fmt: skip
+    assert one.laps("labels") == [5.0]
+    kept = StageClock(one.to_dict())  # as from a checkpoint: sums, no single times
+    kept.take("epoch", two)
+    assert (kept.laps("epoch"), kept.seconds()["epoch"]) == ([1.0, 2.0], 9.0)
+    kept.take("nothing", two)
+    assert "nothing" not in kept.seconds()
