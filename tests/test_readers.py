@@ -389,9 +389,9 @@ def test_other_files_about_nodes(write, tmp_path):
     np.save(tmp_path / "bad.npy", np.array([None]), allow_pickle=True)
     with pytest.raises(GraphError, match=r"bad.npy cannot be read"):
         Graph.read(edges, features=tmp_path / "bad.npy")
-    with pytest.raises(GraphError, match=r"neither .npy nor .npz"):
+    with pytest.raises(GraphError, match="has one column"):
         Graph.read(edges, features=column)
-    with pytest.raises(GraphError, match="labels 0 twice"):
+    with pytest.raises(GraphError, match="line 2: 0 has a row already"):
         Graph.read(edges, labels=write("0,1\n0,2\n", "twice.csv"))
     with pytest.raises(GraphError, match=r"none.csv does not exist"):
         Graph.read(edges, labels=tmp_path / "none.csv")

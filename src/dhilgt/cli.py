@@ -12,27 +12,33 @@ from dhilgt.commands import (
     datasets,
     demo,
     doctor,
+    evaluate,
     explain,
     export,
     generate,
     inspect,
     label,
+    predict,
     query,
     shell,
     tokens,
+    train,
 )
 
 app = typer.Typer(
     name="dhilgt",
-    help="Exact shortest-path distances and node hierarchies of large graphs, from hub labels.",
+    help="Classes of nodes and exact distances in large graphs, from hub labels.",
     epilog="Start with: dhilgt demo. Every command has its own --help with an example.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (cache, demo, doctor, explain, export, generate, inspect, label, query, tokens):
+for command in (
+    cache, demo, doctor, evaluate, explain, export, generate, inspect, label,
+    predict, query, tokens, train,
+):  # fmt: skip
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 app.add_typer(datasets.app, name="datasets")
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dhilgt import _native, node_ids, validate
 from dhilgt.errors import GraphError
-from dhilgt.graph_parts import Cleaning, Parts, assemble
+from dhilgt.graph_parts import Cleaning, Parts, assemble, checked_data
 from dhilgt.node_ids import NodeIds
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Graph:
         directed: bool = False,
         features: Any = None,
         labels: Any = None,
-        masks: Mapping[str, Any] | None = None,
+        masks: "Mapping[str, Any] | str | PathLike[str] | None" = None,
         threads: int | None = None,
         progress: bool = False,
     ) -> "Graph":
@@ -214,10 +214,11 @@ class Graph:
             nodes: All ids, or a file with one id per line, so that lonely nodes are kept.
             num_nodes: If given, the ends are indices 0 to num_nodes - 1.
             directed: Keep the direction.
-            features: An array, or a .npy or .npz file.
-            labels: An array, a dict from id to class, a .npy file, or text with one class per line
-                (in the order of `nodes`) or with lines of id and class.
-            masks: As for `from_edges`.
+            features: An array, a .npy or .npz file, or a table (CSV, TSV, Parquet) with a column of
+                ids, whose nodes become part of the graph.
+            labels: An array, a dict from id to class, a .npy file, a table of id and class, or text
+                with one class per line (in the order of `nodes`).
+            masks: As for `from_edges`, or a table of id and part (train, val or test).
             threads: Threads for the native part; None for all.
             progress: Show a progress bar on standard error.
         """
@@ -375,6 +376,18 @@ class Graph:
             self._parts.targets[self._parts.offsets[at] : self._parts.offsets[at + 1]]
         )
         return found
+
+    def with_data(
+        self, *, features: Any = None, labels: Any = None, masks: Mapping[str, Any] | None = None
+    ) -> "Graph":
+        """Gives the same graph with other features, labels or masks; those left out are kept.
+
+        Args:
+            features: As for `from_edges`; rows follow `nodes`.
+            labels: See features.
+            masks: See features.
+        """
+        return self.with_nodes(**checked_data(self._parts, features, labels, masks))
 
     def with_nodes(self, **parts: Any) -> "Graph":
         """Gives the same structure with other things known of its nodes, which must be checked.

@@ -139,3 +139,22 @@ def assemble(
         class_names=class_names,
         masks=None if split is None else MappingProxyType(split),
     )
+
+
+def checked_data(
+    parts: Parts, features: Any, labels: Any, masks: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Gives features, labels, class names and masks, checked; None keeps what is there."""
+    count = len(parts.offsets) - 1
+    x = parts.features if features is None else validate_nodes.features(features, count)
+    classes, class_names = parts.labels, parts.class_names
+    if labels is not None:
+        if isinstance(labels, Mapping):
+            labels = node_ids.labels_by_id(labels, parts.node_ids, count)
+        classes, class_names = validate_nodes.labels(labels, count)
+    split = parts.masks
+    if masks is not None:
+        split = MappingProxyType(validate_nodes.masks(masks, count, classes))
+    elif split is not None and labels is not None:
+        validate_nodes.masks(split, count, classes)  # they may select nodes unlabelled by now
+    return {"features": x, "labels": classes, "class_names": class_names, "masks": split}

@@ -1,6 +1,7 @@
 """Small files about nodes: lists of ids, features, labels."""
 
 import gzip
+import zipfile
 import zlib
 from os import PathLike
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dhilgt import files, text_edges
+from dhilgt import files, node_files, text_edges
 from dhilgt.errors import GraphError
 
 
@@ -55,43 +56,27 @@ def read_nodes(path: "str | PathLike[str]") -> Any:
 
 
 def read_labels(path: "str | PathLike[str]") -> Any:
-    """Gives an array (.npy, or one class per line) or a dict from id to class (two columns)."""
+    """Gives an array (.npy, or one class per line), or a `NodeTable` of ids and classes."""
     if str(path).endswith(".npy"):
         return _load(path)
-    file, rows = _rows(path)
-    if any(len(row) != len(rows[0]) for row in rows) or len(rows[0]) > 2:
-        raise GraphError(f"{file} should have one column (class) or two (id, class) in every line")
-    words = {"label", "labels", "class", "classes", "y", "target", "category"}
-    if rows and rows[0][-1].lower() in words:
-        rows = rows[1:]
-    if not rows:
-        raise GraphError(f"{file} holds no labels")
-    classes = _as_ids([row[-1] for row in rows])
-    if len(rows[0]) == 1:
-        return classes
-    ids = _as_ids([row[0] for row in rows]).tolist()
-    out = dict(zip(ids, classes.tolist(), strict=True))
-    if len(out) != len(ids):
-        twice = next(value for at, value in enumerate(ids) if value in ids[:at])
-        raise GraphError(f"{file} labels {twice!r} twice; give every node one class")
-    return out
+    table = node_files.read_labels(path)
+    return table if len(table.ids) else np.array(table.values, dtype=object)
 
 
 def read_features(path: "str | PathLike[str]") -> Any:
-    """Gives the matrix of a .npy file, or of a .npz with one array or a SciPy matrix."""
+    """Gives the matrix of a .npy file or of a .npz with one array or a SciPy matrix.
+
+    Of a text or Parquet file, a `NodeTable` of ids and features.
+    """
     file = files.check_file(path)
     if file.suffix == ".npy":
         return _load(file)
     if file.suffix != ".npz":
-        raise GraphError(f"{file} is neither .npy nor .npz; save features with numpy.save")
+        return node_files.read_feature_table(file)
     archive = _load(file)
     names = list(archive.files)
-    if "indptr" in names:
-        try:
-            import scipy.sparse
-        except ImportError as error:
-            raise GraphError(f"{file} needs SciPy; install dhilgt[io]") from error
-        return scipy.sparse.load_npz(file)
+    if "indptr" in names or {"row", "col", "shape"} <= set(names):
+        return node_files.read_sparse(file)
     if len(names) != 1:
         raise GraphError(f"{file} holds {', '.join(names)}; save one array, or load it yourself")
     return archive[names[0]]
@@ -101,7 +86,8 @@ def _load(path: "str | PathLike[str]") -> Any:
     file = files.check_file(path)
     try:
         return np.load(file, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise GraphError(
-            f"{file} cannot be read ({error}); save a plain array with numpy.save"
+            f"{file} cannot be read ({error}); save a plain array with numpy.save (objects are "
+            "not read, they could run code)"
         ) from error

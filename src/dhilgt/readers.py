@@ -1,8 +1,11 @@
 """Files of edges: text, Parquet, NPZ, MatrixMarket; plain or compressed with gzip."""
 
+import contextlib
+import re
+import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -10,9 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from dhilgt import files, graph_parts, node_tables, text_edges, validate
-from dhilgt.errors import GraphError
+from dhilgt import (
+    files,
+    graph_parts,
+    node_files,
+    node_ids,
+    node_match,
+    node_tables,
+    text_edges,
+    validate,
+)
+from dhilgt.errors import GraphError, GraphWarning, warn
 from dhilgt.graph import Graph
+from dhilgt.node_match import NodeTable
 
 FORMATS = ("text", "csv", "tsv", "parquet", "npz", "mtx")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
@@ -49,7 +62,7 @@ def read_graph(
     directed: bool,
     features: Any,
     labels: Any,
-    masks: Mapping[str, Any] | None,
+    masks: "Mapping[str, Any] | str | PathLike[str] | None",
     threads: int | None,
     progress: bool,
 ) -> Graph:
@@ -59,10 +72,12 @@ def read_graph(
     validate.weights(None, weights, "weights")
     columns = _two_columns(columns)
     workers = validate.num_threads(threads)
+    given = {"nodes": nodes, "features": features, "labels": labels}
     # The small files first: what is wrong with them should not wait for the large one.
     nodes = node_tables.read_nodes(nodes) if _is_path(nodes) else nodes
     features = node_tables.read_features(features) if _is_path(features) else features
     labels = node_tables.read_labels(labels) if _is_path(labels) else labels
+    split = node_files.read_split(masks) if isinstance(masks, (str, PathLike)) else masks
 
     file = files.check_file(path)
     kind = _format_of(file, format)
@@ -85,16 +100,55 @@ def read_graph(
                 table = EdgeTable(*text_edges.read_matrix_market(stream, settings, directed))
             else:
                 table = EdgeTable(*text_edges.read_edge_lines(stream, settings))
-    return _to_graph(
-        table,
-        nodes=nodes,
-        num_nodes=num_nodes,
-        directed=directed,
-        features=features,
-        labels=labels,
-        masks=masks,
-        threads=workers,
-    )
+    options = {"nodes": nodes, "num_nodes": num_nodes, "directed": directed, "threads": workers}
+    with _naming(given):
+        return _with_tables(table, features, labels, split, **options)
+
+
+@contextlib.contextmanager
+def _naming(given: Mapping[str, Any]) -> Iterator[None]:
+    """Adds the file to messages about an array that came from one."""
+    try:
+        yield
+    except GraphError as error:
+        word = re.match(r"features|labels|nodes", str(error))
+        source = given.get(word[0]) if word else None
+        if not _is_path(source):
+            raise
+        raise GraphError(f"{source}: {error}") from error
+
+
+def _with_tables(table: EdgeTable, features: Any, labels: Any, split: Any, **options: Any) -> Graph:
+    """Gives the graph, with what tables say about its nodes put where their ids are."""
+    arrays = {
+        name: None if isinstance(value, NodeTable) else value
+        for name, value in (("features", features), ("labels", labels), ("masks", split))
+    }
+    graph = _to_graph(table, **options, **arrays)
+    if isinstance(features, NodeTable):
+        if options["nodes"] is None and options["num_nodes"] is None and table.num_nodes is None:
+            lonely = _only_in(features, graph)
+            if lonely.size:
+                options["nodes"] = np.sort(np.concatenate([graph.nodes, lonely]))
+                with warnings.catch_warnings():  # about cleaning; said already
+                    warnings.simplefilter("ignore", GraphWarning)
+                    graph = _to_graph(table, **options, **arrays)
+                warn(
+                    f"{features.file}: nodes with features and no edge: {lonely.size:,} (kept, "
+                    "without neighbours)"
+                )
+        graph = graph.with_data(features=node_match.features_of(features, graph.ids))
+    if isinstance(labels, NodeTable):
+        graph = graph.with_data(labels=node_match.labels_of(labels, graph.ids))
+    if isinstance(split, NodeTable):
+        graph = graph.with_data(masks=node_match.masks_of(split, graph.ids, graph.labels))
+    return graph
+
+
+def _only_in(features: NodeTable, graph: Graph) -> validate.IdArray:
+    wanted = features.ids_like(graph.ids.are_text)
+    features.refuse_repeats(wanted)
+    return wanted[node_ids.find(graph.ids.names, graph.num_nodes, wanted) < 0]
 
 
 def _to_graph(table: EdgeTable, *, nodes: Any, num_nodes: int | None, **options: Any) -> Graph:

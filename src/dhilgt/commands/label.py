@@ -110,7 +110,7 @@ def run(
 
     seconds = {}
     started = time.perf_counter()
-    with warnings.catch_warnings(), _naming(edges, nodes):
+    with warnings.catch_warnings(), naming_files(edges, nodes):
         # The cleaning is part of the report below.
         hidden = "" if quiet else "the input was cleaned"
         warnings.filterwarnings("ignore", hidden, GraphWarning)
@@ -119,7 +119,7 @@ def run(
             format=file_format,
             separator="\t" if separator in _TAB_NAMES else separator,
             header=header,
-            columns=_columns(columns),
+            columns=two_columns(columns),
             weights="ignore" if ignore_weights else None,
             nodes=nodes,
             num_nodes=num_nodes,
@@ -159,13 +159,19 @@ def run(
 
 
 @contextlib.contextmanager
-def _naming(edges: Path, nodes: Path | None) -> Iterator[None]:
-    """Adds the file to messages about arrays: whoever typed a path has never seen an array."""
+def naming_files(edges: Path, nodes: Path | None, *others: str | None) -> Iterator[None]:
+    """Adds the file to messages about arrays: whoever typed a path has never seen an array.
+
+    Args:
+        edges: The file of edges, which most messages are about.
+        nodes: The file of ids.
+        *others: Further files; a message that names one of them stays as it is.
+    """
     try:
         yield
     except GraphError as error:
         message = str(error)
-        if str(edges) in message or (nodes is not None and str(nodes) in message):
+        if any(file is not None and str(file) in message for file in (edges, nodes, *others)):
             raise
         place = nodes if nodes is not None and message.startswith("nodes[") else edges
         raise GraphError(f"{place}: {_ARRAY_PLACE.sub(_edge_place, message)}") from error
@@ -219,7 +225,8 @@ def _size_of(graph: Graph) -> str:
     return f"{kind}, {graph.num_nodes:,} nodes, {_num_edges(graph):,} edges"
 
 
-def _columns(text: str | None) -> list[str | int] | None:
+def two_columns(text: str | None) -> list[str | int] | None:
+    """Gives the names or positions of two columns written like 'from,to' or '0,2'."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]

@@ -42,6 +42,9 @@ _WORDS = (
     (r", or pass verify=False to use it", ""),
     (r"\bsplit='([^']*)'", r"--split \1"),
     (r"\bseed=(?=-?\d)", "--seed "),
+    (r"\bresume=True\b", "--resume"),
+    (r"\bchoose another run_dir\b", "choose another folder"),
+    (r"\bquick=True\b", "--quick"),
 )
 
 
@@ -169,6 +172,14 @@ def print_table(rows: Iterable[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in kept), default=0)
     for name, value in kept:
         typer.echo(f"{name:<{width}}  {value}")
+
+
+def print_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows of equal length, each column as wide as it needs."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        fields = (f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(fields).rstrip())
 
 
 def bars(counts: Sequence[int], width: int = 40) -> list[str]:

@@ -1,0 +1,271 @@
+"""What a training run will take, told before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dhilgt.errors import ConfigError
+from dhilgt.estimate import LabelEstimate, estimate
+from dhilgt.graph import Graph
+from dhilgt.memory import format_bytes
+from dhilgt.settings import Settings
+from dhilgt.tokens_store import Plan as TokenPlan
+
+_LABEL_DISK_BYTES = 2.5  # per entry, packed; 1.2 to 2.2 on the benchmark graphs
+_SAMPLER_BYTES = 8.0  # per entry: holders by hub, decoded labels
+_ADAM_COPIES = 4  # weights, gradients, two moments
+_SAVED_COPIES = 4 * 2 + 2  # two checkpoints of weights, best ones and moments; both once more
+_NODE_BYTES = 8 + 3 + 8  # label, masks, id
+_MARGIN = 1.25  # for what allocators keep
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One stage of a run.
+
+    Attributes:
+        name: labels, tokens, training or prediction.
+        seconds: How long it takes.
+        ram_bytes: Memory of the process at its height.
+        disk_bytes: What it leaves on disk.
+        gpu_bytes: Memory of the GPU at its height; 0 without one.
+        sure: How much to trust the numbers.
+    """
+
+    name: str
+    seconds: float
+    ram_bytes: int
+    disk_bytes: int
+    gpu_bytes: int
+    sure: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will take, stage by stage.
+
+    Attributes:
+        stages: In the order they run.
+        num_parameters: Numbers in the model.
+        num_train: Nodes to train on.
+        device: "cpu" or "cuda:0".
+    """
+
+    stages: tuple[StagePlan, ...]
+    num_parameters: int
+    num_train: int
+    device: str
+
+    @property
+    def ram_bytes(self) -> int:
+        """Memory of the process at the height of the run."""
+        return max(stage.ram_bytes for stage in self.stages)
+
+    @property
+    def disk_bytes(self) -> int:
+        """What the run leaves on disk."""
+        return sum(stage.disk_bytes for stage in self.stages)
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Memory of the GPU at the height of the run."""
+        return max(stage.gpu_bytes for stage in self.stages)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run takes at most."""
+        return sum(stage.seconds for stage in self.stages)
+
+    def stage(self, name: str) -> StagePlan:
+        """Gives one stage."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for JSON."""
+        return {
+            **asdict(self),
+            "stages": [asdict(stage) for stage in self.stages],
+            "ram_bytes": self.ram_bytes,
+            "disk_bytes": self.disk_bytes,
+            "gpu_bytes": self.gpu_bytes,
+            "seconds": self.seconds,
+        }
+
+    def lines(self) -> list[tuple[str, ...]]:
+        """Gives a table: a heading, a line per stage, and the whole."""
+        rows: list[tuple[str, ...]] = [("stage", "time", "RAM", "disk", "GPU", "how sure")]
+        whole = StagePlan(
+            "all", self.seconds, self.ram_bytes, self.disk_bytes, self.gpu_bytes,
+            "highest RAM and GPU, sum of time and disk",
+        )  # fmt: skip
+        for stage in (*self.stages, whole):
+            gpu = format_bytes(stage.gpu_bytes) if stage.gpu_bytes else "-"
+            disk = format_bytes(stage.disk_bytes) if stage.disk_bytes else "-"
+            ram = format_bytes(stage.ram_bytes)
+            rows.append((stage.name, format_seconds(stage.seconds), ram, disk, gpu, stage.sure))
+        return rows
+
+
+def plan(graph: Graph, settings: Settings) -> Plan:
+    """Predicts memory, disk and time of training on a graph; nothing is built.
+
+    Sizes follow from the settings and from the label sizes of a few nodes, times from trials of
+    about a second on this machine.
+
+    Args:
+        graph: The graph, with features and labels.
+        settings: All settings.
+
+    Raises:
+        ConfigError: If the graph has no features or no labels.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(500, 6, seed=1, num_features=8)
+        >>> found = plan(graph, Settings(size=8, hidden_channels=16, epochs=2))
+        >>> [stage.name for stage in found.stages]
+        ['labels', 'tokens', 'training', 'prediction']
+    """
+    if graph.features is None or graph.labels is None:
+        raise ConfigError("a plan needs features and labels; add them to the graph")
+    from dhilgt import plan_measure, stages
+    from dhilgt.loader_checks import resolve_device
+
+    n = graph.num_nodes
+    device = resolve_device(settings.device)
+    channels = int(graph.features.shape[1]) * (1 + settings.hops)
+    config = settings.model_config(channels, max(2, graph.num_classes))
+    model = plan_measure.measure_model(config, settings.size, device)
+    cost = plan_measure.measure_graph(settings, graph.num_edges / n, graph.directed)
+    labels = estimate(graph)
+    rows = _token_plan(graph, settings)
+    num_train, num_val = _part_sizes(graph, settings)
+
+    held = max(stages.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
+    feature_bytes = _feature_bytes(graph) * settings.hops
+    batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
+    weights = 4 * model.num_parameters
+    step_bytes = int(batch * (model.saved_bytes + _batch_bytes(settings, channels)) * _MARGIN)
+    label_bytes = labels.num_bytes
+    token_bytes = 0 if settings.fresh else rows.row_bytes * rows.num_rows
+    sampler_bytes = label_bytes + int(_SAMPLER_BYTES * labels.num_entries)
+    shard_bytes = 3 * min(rows.shard_rows, rows.num_rows) * rows.row_bytes
+    on_gpu = device.type == "cuda"
+    inputs = sampler_bytes if settings.fresh else token_bytes  # mapped files count as memory too
+    at_work = inputs + feature_bytes + (0 if on_gpu else step_bytes + _ADAM_COPIES * weights)
+    # A GPU keeps features and rows where they take less than half of it.
+    gpu = step_bytes + _ADAM_COPIES * weights + token_bytes + feature_bytes if on_gpu else 0
+    visits = settings.epochs * (num_train * model.train_seconds)
+    visits += settings.epochs / settings.eval_every * num_val * model.score_seconds
+    if settings.fresh:
+        visits += settings.epochs * num_train * cost.row_seconds
+    ended = "all epochs" if settings.patience is None else "all epochs; often ends earlier"
+
+    def ram(extra: float) -> int:
+        return int(held + extra * _MARGIN)
+
+    return Plan(
+        stages=(
+            StagePlan(
+                "labels",
+                labels.num_entries * cost.entry_seconds,
+                ram(labels.peak_bytes),
+                int(_LABEL_DISK_BYTES * labels.num_entries) + 24 * n,
+                0,
+                f"entries {_spread(labels)}, time within a factor of 5; none if cached",
+            ),
+            StagePlan(
+                "tokens",
+                0.0 if settings.fresh else rows.num_rows * cost.row_seconds,
+                ram(sampler_bytes + (0 if settings.fresh else shard_bytes)),
+                token_bytes,
+                0,
+                "disk exact, time within a factor of 5; none if cached",
+            ),
+            StagePlan(
+                "training",
+                visits,
+                ram(at_work),
+                _graph_bytes(graph) + _NODE_BYTES * n + _SAVED_COPIES * weights,
+                int(gpu * _MARGIN),
+                f"{ended}, time within a factor of 2",
+            ),
+            StagePlan(
+                "prediction",
+                n * settings.copies * model.score_seconds,
+                ram(at_work + 8 * n * max(2, graph.num_classes)),
+                0,
+                int(gpu * _MARGIN),
+                "time within a factor of 2",
+            ),
+        ),
+        num_parameters=model.num_parameters,
+        num_train=num_train,
+        device=str(device),
+    )
+
+
+def format_seconds(seconds: float) -> str:
+    """Gives a time as people say it.
+
+    Example:
+        >>> [format_seconds(s) for s in (0.01, 5.2, 75, 7300, 200000)]
+        ['under 1 s', '5 s', '1 min 15 s', '2 h 1 min', '2 d 7 h']
+    """
+    if seconds < 1:
+        return "under 1 s"
+    whole = round(seconds)
+    for size, unit, smaller, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {part}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+def _spread(labels: LabelEstimate) -> str:
+    return f"± {100 * labels.relative_error:.0f} %"
+
+
+def _token_plan(graph: Graph, settings: Settings) -> TokenPlan:
+    from dhilgt.token_spec import TokenSpec
+
+    return TokenPlan(
+        spec=TokenSpec(**settings.token_options()),
+        copies=settings.copies,
+        bits=8,
+        directed=graph.directed,
+        num_nodes=graph.num_nodes,
+        num_egos=graph.num_nodes,
+        graph_fingerprint="",
+        labels_fingerprint="",
+    )
+
+
+def _part_sizes(graph: Graph, settings: Settings) -> tuple[int, int]:
+    """Gives how many nodes are trained on and how many choose the best epoch."""
+    masks = graph.masks or {}
+    assert graph.labels is not None
+    known = int((graph.labels >= 0).sum())
+    if "train" in masks:
+        train = int(np.count_nonzero(masks["train"]))
+        if "val" in masks:
+            return train, int(np.count_nonzero(masks["val"]))
+        known = train
+    held_out = round(settings.validation * known)
+    return max(1, known - held_out), held_out
+
+
+def _feature_bytes(graph: Graph) -> int:
+    x = graph.features
+    return int(x.data.nbytes + 8 * len(x.indices)) if hasattr(x, "indptr") else int(x.nbytes)
+
+
+def _graph_bytes(graph: Graph) -> int:
+    return int(graph.offsets.nbytes + graph.targets.nbytes + _feature_bytes(graph))
+
+
+def _batch_bytes(settings: Settings, channels: int) -> int:
+    """Gives the bytes of one ego's inputs: features of its slots, distances, ids; and copies."""
+    return 2 * (4 * settings.size * channels + settings.size**2 + 8 * settings.size)
