@@ -122,7 +122,7 @@ class NodeClassifier(Parameters):
         )
         self._tell(inputs, device)
         pipeline = Pipeline(inputs.graph, settings, cache=self._cache(), progress=self.progress)
-        model = _new_model(pipeline, len(inputs.classes)).to(device)
+        model = new_model(pipeline, len(inputs.classes)).to(device)
         trainer = Trainer(
             model,
             settings.train_config(),
@@ -412,7 +412,7 @@ class NodeClassifier(Parameters):
         return self.__dict__ | ({"_others": {}} if "_others" in self.__dict__ else {})
 
 
-def _new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
+def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
     """Gives a model whose first weights follow from the seed, and leaves other random numbers."""
     settings = pipeline.settings
     config = settings.model_config(pipeline.num_channels, num_classes)

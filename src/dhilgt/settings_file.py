@@ -52,6 +52,39 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
+def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Gives the plain values of any YAML file whose top is a mapping.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigError: If it cannot be read, is not YAML, or names something twice.
+    """
+    file = Path(path)
+    return {key: value for key, value, _ in _pairs(file, _parsed(file))}
+
+
+def checked_value(name: str, value: Any, place: str) -> Any:
+    """Gives one setting as its type wants it.
+
+    Args:
+        name: The setting.
+        value: As a file or a command line has it; numbers may be text.
+        place: Where it stands, for the message.
+
+    Raises:
+        ConfigError: If there is no such setting (the nearest is named) or the value is wrong.
+
+    Example:
+        >>> checked_value("lr", "1e-3", "here")
+        0.001
+    """
+    found: dict[str, Any] = {}
+    _put(found, name, value, place)
+    return found[name]
+
+
 def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> str:
     """Gives the text of a file that `read_settings` reads back.
 
