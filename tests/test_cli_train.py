@@ -178,10 +178,13 @@ def test_several_seeds_give_mean_and_spread(files, tmp_path):
     last = result.stdout.splitlines()[-2]
     assert last.startswith("mean ± sd")
     assert f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" in last
+    ended = (tmp_path / "many" / "seed-0" / "bundle.json").stat()
     more = ok(*files.train(output=tmp_path / "many"), "--seeds", "0-1,5-6", "--resume", "--json")
     facts = json.loads(more.stdout)
     assert [one["seed"] for one in facts["runs"]] == [0, 1, 5, 6]
-    assert facts["runs"][0]["scores"] == lines[0]["scores"]  # not trained again
+    assert facts["runs"][0]["scores"] == lines[0]["scores"]
+    again = (tmp_path / "many" / "seed-0" / "bundle.json").stat()
+    assert (again.st_ino, again.st_mtime_ns) == (ended.st_ino, ended.st_mtime_ns)  # only read
 
 
 # ---- dry run, folders --------------------------------------------------------------------------

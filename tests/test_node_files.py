@@ -51,6 +51,7 @@ FEATURES = {
     "blanks": "ann 1.5  -2\nbob .25 3\ncid 1e-3 0\n",
     "semicolons": "id;age;height\nann;1.5;-2\nbob;.25;3\ncid;1e-3;0\n",
     "decimal commas": "id;age;height\nann;1,5;-2\nbob;0,25;3\ncid;1e-3;0\n",
+    "decimal commas alone": "ann;1,5;-2,0\nbob;0,25;3,0\ncid;0,001;0,0\n",
     "gzip": gzip.compress(b"id,age,height\nann,1.5,-2\nbob,.25,3\ncid,1e-3,0\n"),
     "remarks, gaps, quotes": '# made today\nid,age,height\n\n"ann",1.5,-2\nbob, .25, 3\ncid,1e-3,0',
 }

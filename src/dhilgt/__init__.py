@@ -30,6 +30,7 @@ from dhilgt.token_spec import TokenSpec
 from dhilgt.tokens import Tokens
 
 if TYPE_CHECKING:
+    from dhilgt import baselines as baselines
     from dhilgt.batch import TokenBatch as TokenBatch
     from dhilgt.batch_size import find_batch_size as find_batch_size
     from dhilgt.estimator import NodeClassifier as NodeClassifier
@@ -56,6 +57,7 @@ _LAZY = {
     "TrainResult": "dhilgt.train_state",
     "Trainer": "dhilgt.train",
     "averaged_logits": "dhilgt.loader",
+    "baselines": "dhilgt.baselines",
     "export_onnx": "dhilgt.export",
     "export_program": "dhilgt.export",
     "find_batch_size": "dhilgt.batch_size",
@@ -97,6 +99,7 @@ __all__ = [
     "Witness",
     "__version__",
     "averaged_logits",
+    "baselines",
     "datasets",
     "estimate",
     "export_onnx",
@@ -112,7 +115,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        value = getattr(import_module(_LAZY[name]), name)
+        module = import_module(_LAZY[name])
+        value = module if name == "baselines" else getattr(module, name)
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "safetensors"):
             raise

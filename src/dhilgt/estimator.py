@@ -10,15 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from dhilgt import bundle, metrics
-from dhilgt.batch_size import CPU_BATCH, auto_batch_size
 from dhilgt.cache import Cache
 from dhilgt.distributed import Group, choose_device
 from dhilgt.errors import GraphError
 from dhilgt.estimator_params import Parameters
+from dhilgt.estimator_parts import new_model, training_loaders
 from dhilgt.fit_inputs import FitInputs, array_graph, as_graph, check_width, is_array, prepare
 from dhilgt.graph import Graph
 from dhilgt.labels import HubLabels
-from dhilgt.loader import TokenLoader
 from dhilgt.model import DHILGT
 from dhilgt.pipeline import Pipeline
 from dhilgt.progress import progress_note
@@ -133,7 +132,7 @@ class NodeClassifier(Parameters):
             resume_command=self._resume_command,
             resume_call=_RESUME_CALL,
         )
-        loaders, batch_size = self._loaders(inputs, pipeline, model, trainer, run_dir, resume)
+        loaders, batch_size = training_loaders(inputs, pipeline, model, trainer, run_dir, resume)
         for name, stage in pipeline.clock.to_dict().items():
             trainer.stages.add(name, stage["seconds"], stage["host_peak_bytes"])
         result = trainer.fit(loaders["train"], loaders.get("val"))
@@ -150,33 +149,6 @@ class NodeClassifier(Parameters):
             bundle.write(self, run_dir, overwrite=True)
         group.wait()
         return self
-
-    def _loaders(
-        self,
-        inputs: FitInputs,
-        pipeline: Pipeline,
-        model: DHILGT,
-        trainer: Trainer,
-        run_dir: str | PathLike[str] | None,
-        resume: bool,
-    ) -> tuple[dict[str, TokenLoader], int]:
-        """Gives the loaders of training and validation, and the batch size."""
-        settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
-        size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
-        train = pipeline.loader(
-            inputs.split["train"], classes, device=device, batch_size=size, training=True
-        )
-        train.class_names = tuple(map(str, inputs.classes.tolist()))  # for warnings
-        if settings.batch_size == "auto":
-            found = _size_of_run(run_dir) if resume else None
-            size = found or auto_batch_size(model, train, trainer.config, device)
-            train = train.with_batch_size(size)
-        loaders = {"train": train}
-        if "val" in inputs.split:
-            loaders["val"] = pipeline.loader(
-                inputs.split["val"], classes, device=device, batch_size=size
-            )
-        return loaders, size
 
     def _become(
         self,
@@ -410,21 +382,3 @@ class NodeClassifier(Parameters):
     def __getstate__(self) -> dict[str, Any]:
         """A copy leaves out what can be made again."""
         return self.__dict__ | ({"_others": {}} if "_others" in self.__dict__ else {})
-
-
-def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
-    """Gives a model whose first weights follow from the seed, and leaves other random numbers."""
-    settings = pipeline.settings
-    config = settings.model_config(pipeline.num_channels, num_classes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        return DHILGT(**config.to_dict())
-
-
-def _size_of_run(run_dir: str | PathLike[str] | None) -> int | None:
-    """Gives the batch size that the run in a folder began with."""
-    if run_dir is None:
-        return None
-    checkpoint = RunFolder(run_dir).checkpoints.load()
-    found = None if checkpoint is None else checkpoint.values.get("batch_size")
-    return found if isinstance(found, int) else None

@@ -152,7 +152,13 @@ def _features(artifact: Artifact, names: set[str], count: int) -> Any:
         return found
     if _SPARSE[0] not in names:
         return None
-    import scipy.sparse
+    try:
+        import scipy.sparse
+    except ImportError as error:
+        raise ImportError(
+            f"{artifact.path} has sparse features, which need scipy; install it with "
+            "pip install 'dhilgt[io]'"
+        ) from error
 
     offsets, columns, values = (artifact.array(name, mmap=False) for name in _SPARSE)
     shape = (count, artifact.params["num_channels"])

@@ -204,7 +204,9 @@ class DHILGT(nn.Module):
         Raises:
             ArtifactError: If a file is missing or damaged, or the two do not belong together.
         """
-        config, tensors = load_model(folder, lambda config: _shell(cls, config).state_dict())
+        config, tensors = load_model(
+            folder, lambda found: _shell(cls, found).state_dict(), DHILGTConfig.from_dict
+        )
         model = _shell(cls, config)
         model.load_state_dict(tensors, assign=True)
         return model.eval()

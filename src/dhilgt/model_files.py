@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import safetensors
 import safetensors.torch
@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from dhilgt.errors import ArtifactError
-from dhilgt.model_config import DHILGTConfig
 from dhilgt.store_files import (
     canonical_json,
     explained,
@@ -33,18 +32,31 @@ from dhilgt.store_files import (
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-_HEAD = {"architecture": "DHILGT", "format_version": 1}
+_FORMAT_VERSION = 1
 _NOTE = "dhilgt"
 _MAX_CONFIG_BYTES = 1 << 20
 
 
+class Config(Protocol):
+    """Settings of a model."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for a file."""
+
+
+C = TypeVar("C", bound=Config)
+
+
 def save_model(
-    config: DHILGTConfig, tensors: Mapping[str, Tensor], folder: str | PathLike[str]
+    config: Config,
+    tensors: Mapping[str, Tensor],
+    folder: str | PathLike[str],
+    architecture: str = "DHILGT",
 ) -> None:
     """Writes a model's folder; see `DHILGT.save_pretrained`."""
     path = Path(folder)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = canonical_json({**_HEAD, **config.to_dict()}, indent=2) + b"\n"
+    text = canonical_json({**_head(architecture), **config.to_dict()}, indent=2) + b"\n"
     note = {"config": text.decode("ascii"), "sha256": _digest(plain, text)}
     # One entry: several would be written in no fixed order.
     weights = safetensors.torch.save(plain, {_NOTE: canonical_json(note).decode("ascii")})
@@ -59,13 +71,18 @@ def save_model(
 
 
 def load_model(
-    folder: str | PathLike[str], expected: Callable[[DHILGTConfig], Mapping[str, Tensor]]
-) -> tuple[DHILGTConfig, dict[str, Tensor]]:
+    folder: str | PathLike[str],
+    expected: Callable[[C], Mapping[str, Tensor]],
+    read: Callable[[dict[str, Any]], C],
+    architecture: str = "DHILGT",
+) -> tuple[C, dict[str, Tensor]]:
     """Reads a model's folder, trusting nothing in it.
 
     Args:
         folder: The folder.
         expected: Gives the tensors, stored or not, that a model of some settings has.
+        read: Gives the settings from plain values.
+        architecture: Kind of model that the folder must hold.
     """
     path = Path(folder)
     if not (path / WEIGHTS).is_file():
@@ -79,7 +96,7 @@ def load_model(
             text, source = noted, f"the header of {path / WEIGHTS}"
         else:
             raise ArtifactError(f"{path} has no {CONFIG}; restore it or save the model again")
-    config = _read_config(text, source)
+    config = _read_config(text, source, read, architecture)
     _compare(path / WEIGHTS, tensors, expected(config))
     return config, tensors
 
@@ -106,20 +123,26 @@ def _read_weights(file: Path) -> tuple[dict[str, Tensor], bytes | None]:
     return tensors, config
 
 
-def _read_config(text: bytes, source: str) -> DHILGTConfig:
+def _head(architecture: str) -> dict[str, Any]:
+    return {"architecture": architecture, "format_version": _FORMAT_VERSION}
+
+
+def _read_config(
+    text: bytes, source: str, read: Callable[[dict[str, Any]], C], architecture: str
+) -> C:
     if len(text) > _MAX_CONFIG_BYTES:
         raise ArtifactError(f"{source} is too long to be a config; save the model again")
     try:
         values = strict_json(text)
         if not isinstance(values, dict):
             raise ArtifactError(f"it holds {shown(values)}, not settings")
-        for key, wanted in _HEAD.items():
+        for key, wanted in _head(architecture).items():
             found = values.pop(key, wanted)
             if found != wanted:
                 raise ArtifactError(f"{key} is {shown(found)}, not {shown(wanted)}")
-        return DHILGTConfig.from_dict(values)
+        return read(values)
     except ValueError as error:
-        raise ArtifactError(f"{source} is not a config of DHILGT: {error}") from error
+        raise ArtifactError(f"{source} is not a config of {architecture}: {error}") from error
 
 
 def _compare(file: Path, found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
@@ -131,8 +154,9 @@ def _compare(file: Path, found: Mapping[str, Tensor], wanted: Mapping[str, Tenso
         shape, right = list(tensor.shape), list(wanted[name].shape)
         if shape != right:
             problems.append(f"{name} has shape {shape}, not {right}")
-        elif not tensor.is_floating_point():
-            problems.append(f"{name} holds {tensor.dtype}, not floating point numbers")
+        elif tensor.is_floating_point() != wanted[name].is_floating_point():
+            kind = "floating point" if wanted[name].is_floating_point() else "whole"
+            problems.append(f"{name} holds {tensor.dtype}, not {kind} numbers")
     if problems:
         more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
         raise ArtifactError(

@@ -28,8 +28,10 @@ def rate_factor(step: int, total: int, warmup: float, decay: str) -> float:
     return max(0.0, (total - step) / max(total - warmup, 1.0))
 
 
-def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
+def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Gives AdamW over the model's trainable parameters, decay only where it makes sense.
+
+    Adam, where the settings ask for it, decays all of them, as a term of the loss.
 
     No decay for what has one dimension or none (biases, norms), for `nn.Embedding` tables, and for
     the names that ``model.no_weight_decay()`` lists, where the model has such a method: these are
@@ -40,6 +42,9 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
         >>> [(len(group["params"]), group["weight_decay"]) for group in groups]
         [(1, 0.01), (1, 0.0)]
     """
+    if config.optimizer == "adam":
+        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        return torch.optim.Adam(trainable, lr=config.lr, weight_decay=config.weight_decay)
     exempt = set(getattr(model, "no_weight_decay", lambda: ())())
     for prefix, module in model.named_modules():
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):

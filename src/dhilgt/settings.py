@@ -127,6 +127,16 @@ class Settings:
     max_eval_batches: int | None = _training(
         None, "Evaluate and predict on the first so many batches only."
     )
+    optimizer: str = _training(
+        "adamw", '"adamw", or "adam", which decays all weights as a term of the loss.'
+    )
+    end_lr: float = _training(0.0, 'Learning rate that the "linear" decay ends at.')
+    warmup_steps: int | None = _training(
+        None, "Optimizer steps of the warm-up, in place of warmup_epochs."
+    )
+    decay_steps: int | None = _training(
+        None, "Optimizer steps until the rate is end_lr; all of the run when not given."
+    )
 
     seed: int = _run(0, "Start of all random numbers: tokens, split, weights, order, dropout.")
     validation: float = _run(

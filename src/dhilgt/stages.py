@@ -41,6 +41,11 @@ class StageClock:
         stage["host_peak_bytes"] = max(stage["host_peak_bytes"], host_bytes)
         stage["device_peak_bytes"] = max(stage["device_peak_bytes"], device_bytes)
 
+    def extend(self, name: str, values: Mapping[str, Any]) -> None:
+        """Count what another clock's `to_dict` says of stage ``name``."""
+        self.add(name, values["seconds"], values["host_peak_bytes"], values["device_peak_bytes"])
+        self._stages[name]["times"] += values["times"] - 1
+
     @contextlib.contextmanager
     def measure(self, name: str, device: torch.device | None = None) -> Iterator[None]:
         """Count the block as stage ``name``."""

@@ -322,6 +322,10 @@ class Trainer:
             loss, score = self._scorer.score(loader)
         return {"loss": loss, self._scorer.metric.name: score}
 
+    def higher_is_better(self, result: TrainResult) -> bool:
+        """Whether a larger ``best_score`` of this trainer's result is the better one."""
+        return result.metric != "loss" and self._scorer.metric.higher_is_better
+
     def predict(self, loader: Loader) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """Gives a loader's nodes in ascending order, and a row of class probabilities for each."""
         with self.stages.measure("inference", self.device):

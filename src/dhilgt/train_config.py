@@ -10,12 +10,18 @@ from typing import Any
 
 from dhilgt.errors import ConfigError
 
-_CHOICES = {"decay": ("linear", "none"), "precision": ("fp32", "bf16")}
+_CHOICES = {
+    "decay": ("linear", "none"),
+    "optimizer": ("adamw", "adam"),
+    "precision": ("fp32", "bf16"),
+}
 # name: (smallest, largest, may be None)
 _COUNTS = {
     "epochs": (1, 10**9, False),
     "patience": (1, 10**9, True),
     "eval_every": (1, 10**9, False),
+    "warmup_steps": (0, 10**12, True),
+    "decay_steps": (1, 10**12, True),
     "seed": (0, 2**63 - 1, False),
     "checkpoint_every": (1, 10**9, False),
     "checkpoint_batches": (1, 10**12, True),
@@ -27,6 +33,7 @@ _NUMBERS = {
     "lr": (0.0, 1e3, False, False),
     "weight_decay": (0.0, 1e3, True, False),
     "warmup_epochs": (0.0, 1e9, True, False),
+    "end_lr": (0.0, 1e3, True, False),
     "clip_norm": (0.0, 1e12, False, True),
 }
 
@@ -40,7 +47,7 @@ class TrainConfig:
         lr: The highest learning rate, reached when the warm-up ends.
         weight_decay: How hard AdamW pulls weights to zero. Biases, norms and embeddings are exempt.
         warmup_epochs: Epochs (fractions allowed) over which the rate climbs from 0 to ``lr``.
-        decay: "linear" lets the rate fall to 0 at the last epoch, "none" keeps it.
+        decay: "linear" lets the rate fall to ``end_lr`` at the last epoch, "none" keeps it.
         clip_norm: Longest gradient let through; longer ones are shortened. None: any.
         patience: Epochs without a better validation score before training stops. None: never.
         metric: Name of the validation score.
@@ -52,6 +59,11 @@ class TrainConfig:
         checkpoint_batches: Save also inside an epoch, every so many batches. None: do not.
         max_batches: Train on the first so many batches of an epoch only. None: on all.
         max_eval_batches: The same for evaluation and prediction.
+        optimizer: "adamw", or "adam": with weight decay as a term of the loss, on all weights.
+        end_lr: The rate that "linear" falls to, and stays at where ``decay_steps`` end early.
+        warmup_steps: Optimizer steps of the warm-up, in place of ``warmup_epochs``. None: these.
+        decay_steps: Optimizer steps, warm-up included, after which the rate is ``end_lr``.
+            None: all steps of the run.
 
     Example:
         >>> config = TrainConfig(epochs=20, lr=1e-3)
@@ -75,6 +87,10 @@ class TrainConfig:
     checkpoint_batches: int | None = None
     max_batches: int | None = None
     max_eval_batches: int | None = None
+    optimizer: str = "adamw"
+    end_lr: float = 0.0
+    warmup_steps: int | None = None
+    decay_steps: int | None = None
 
     def __post_init__(self) -> None:
         for name, (low, high, optional) in _COUNTS.items():

@@ -100,7 +100,13 @@ class EpochLoop:
         """Gives the learning rate of optimizer step ``step`` (from 0)."""
         config, steps = self._config, self.steps
         warmup = config.warmup_epochs * steps
-        return config.lr * rate_factor(step, config.epochs * steps, warmup, config.decay)
+        if config.warmup_steps is not None:
+            warmup = config.warmup_steps
+        total = config.epochs * steps if config.decay_steps is None else config.decay_steps
+        factor = rate_factor(step, total, warmup, config.decay)
+        if step < warmup or config.decay == "none":
+            return config.lr * factor
+        return config.end_lr + (config.lr - config.end_lr) * factor
 
     def _batches(self, loader: Loader, start: int) -> Iterator[Batch]:
         return iter(loader.iterate(start_batch=start)) if start < len(loader) else iter(())

@@ -121,7 +121,8 @@ def check(
                 f"{key} = {now[key]!r}, but the run in this folder has {key} = {then!r}; resume "
                 "with that value, or choose another run_dir"
             )
-    if now["epochs"] != values["config"].get("epochs") and config.decay == "linear":
+    falls = config.decay == "linear" and config.decay_steps is None
+    if now["epochs"] != values["config"].get("epochs") and falls:
         warn(
             f"the run was planned for {values['config'].get('epochs')} epochs and now has "
             f"{now['epochs']}: the learning rate falls along the new plan from here on",

@@ -1,0 +1,23 @@
+"""Other systems for the same task, under one interface and trained by the same trainer."""
+
+from dhilgt.baselines.base import About, Baseline, Phase, Shape
+from dhilgt.baselines.kinds import GraphBaseline, TokenBaseline
+from dhilgt.baselines.registry import create, describe, load, names
+from dhilgt.baselines.settings import Settings
+from dhilgt.baselines.training import FitResult, fit
+
+__all__ = [
+    "About",
+    "Baseline",
+    "FitResult",
+    "GraphBaseline",
+    "Phase",
+    "Settings",
+    "Shape",
+    "TokenBaseline",
+    "create",
+    "describe",
+    "fit",
+    "load",
+    "names",
+]

@@ -1,0 +1,85 @@
+"""GCN: features averaged over neighbours, layer by layer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dhilgt.baselines.base import About
+from dhilgt.baselines.kinds import GraphBaseline
+from dhilgt.baselines.settings import Settings, choice, count, rate, switch
+from dhilgt.baselines.shared.layers import GraphConv, make_norm
+from dhilgt.baselines.shared.sparse import SparseMatrix
+from dhilgt.dropout import dropout
+
+
+@dataclass(frozen=True)
+class GCNSettings(Settings):
+    """Settings of `GCN`; the defaults are those of the paper.
+
+    Attributes:
+        hidden_channels: Width of the inner layers.
+        num_layers: Graph convolutions.
+        dropout: Dropout before each convolution.
+        norm: Normalisation after each inner convolution: "none", "batch" or "layer".
+        residual: Add a linear map of a layer's input to its output.
+        batch_size: Most nodes of a random block in training; None for the whole graph.
+    """
+
+    hidden_channels: int = count(16)
+    num_layers: int = count(2)
+    dropout: float = rate(0.5)
+    norm: str = choice("none", "batch", "layer")
+    residual: bool = switch(False)
+    batch_size: int | None = count(None, optional=True)
+
+
+class GCN(GraphBaseline):
+    """Layers h <- ReLU(Â h W), the last one without ReLU."""
+
+    about: ClassVar = About("GCN", "Kipf and Welling, ICLR 2017", "graph")
+    settings_type: ClassVar[type[Settings]] = GCNSettings
+    settings: GCNSettings
+    recipe: ClassVar[Mapping[str, Any]] = {
+        "epochs": 200,
+        "lr": 0.01,
+        "weight_decay": 5e-4,
+        "optimizer": "adam",
+        "warmup_epochs": 0,
+        "decay": "none",
+        "patience": None,
+    }
+
+    @classmethod
+    def variants(cls) -> dict[str, dict[str, Any]]:
+        """Gives "paper", and "tuned": wider, deeper, with norm and residual."""
+        tuned = {"hidden_channels": 256, "num_layers": 3, "norm": "batch", "residual": True}
+        return {"paper": {}, "tuned": tuned}
+
+    def build(self) -> None:
+        """Makes the layers."""
+        s = self.settings
+        widths = [self.shape.in_channels, *[s.hidden_channels] * (s.num_layers - 1)]
+        widths.append(self.shape.out_channels)
+        pairs = list(itertools.pairwise(widths))
+        self.layers = nn.ModuleList(GraphConv(a, b) for a, b in pairs)
+        inner = pairs[:-1]
+        self.skips = nn.ModuleList(nn.Linear(a, b) for a, b in inner) if s.residual else None
+        self.norms = nn.ModuleList(make_norm(s.norm, b) for _, b in inner)
+
+    def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
+        """Gives [B, C]: x [n, F0], the matrix n x n, rows [B]."""
+        for number, norm in enumerate(self.norms):
+            x = dropout(x, self.settings.dropout, self.training)
+            found = self.layers[number](x, adjacency)
+            if self.skips is not None:
+                found = found + self.skips[number](x)
+            x = functional.relu(norm(found))
+        x = dropout(x, self.settings.dropout, self.training)
+        out: Tensor = self.layers[-1](x, adjacency)
+        return out[rows]

@@ -1,0 +1,153 @@
+"""The systems by name."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from os import PathLike
+from typing import Any
+
+import torch
+
+from dhilgt.baselines.base import ARCHITECTURE, Baseline, BaselineConfig, Shape
+from dhilgt.errors import ConfigError
+from dhilgt.graph import Graph
+from dhilgt.model_files import load_model
+
+# A system joins by a line here: its name, its module under dhilgt.baselines and its class. The
+# tests go over all of them.
+_SYSTEMS = {
+    "gcn": ("gcn", "GCN"),
+    "linkx": ("linkx", "LINKX"),
+    "mlp": ("mlp", "MLP"),
+    "nagphormer": ("nagphormer", "NAGphormer"),
+    "sage": ("sage", "SAGE"),
+    "sgformer": ("sgformer", "SGFormer"),
+}
+
+
+def names() -> list[str]:
+    """Gives the names of all systems.
+
+    Example:
+        >>> "gcn" in names()
+        True
+    """
+    return sorted(_SYSTEMS)
+
+
+def system(name: str) -> type[Baseline]:
+    """Gives the class of a system.
+
+    Raises:
+        ConfigError: If there is none of this name; the nearest one is named.
+    """
+    if name not in _SYSTEMS:
+        near = difflib.get_close_matches(str(name).lower(), _SYSTEMS, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names())}"
+        raise ConfigError(f"{name!r} is not a baseline; {hint}")
+    module, cls = _SYSTEMS[name]
+    found: type[Baseline] = getattr(import_module(f"dhilgt.baselines.{module}"), cls)
+    return found
+
+
+def name_of(cls: type[Baseline]) -> str:
+    """Gives the name under which a class of systems is known."""
+    for name in _SYSTEMS:
+        if system(name) is cls:
+            return name
+    raise ConfigError(f"{cls.__name__} is not in the registry of baselines; add it there")
+
+
+def create(
+    name: str, graph: Graph, *, variant: str = "paper", seed: int = 0, **settings: Any
+) -> Baseline:
+    """Gives a system, made for a graph and ready to train on it.
+
+    Args:
+        name: One of `names()`.
+        graph: With features and labels.
+        variant: Which of the system's named settings to begin with; see `describe`.
+        seed: Of the first weights, and of what is drawn while preparing.
+        **settings: The system's own settings, over those of the variant.
+
+    Raises:
+        ConfigError: If a name or a setting is unknown or wrong.
+        GraphError: If the graph has no features or no labels.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(60, 4, seed=1, num_features=8)
+        >>> model = create("gcn", graph, hidden_channels=4)
+        >>> trainer = dhilgt.Trainer(model, model.train_config(epochs=3), device="cpu")
+        >>> trainer.fit(model.train_batches(range(30))).epochs
+        3
+        >>> trainer.predict(model.inference_batches())[1].shape
+        (60, 5)
+    """
+    cls = system(name)
+    known = cls.variants()
+    if variant not in known:
+        raise ConfigError(f"{name} has no variant {variant!r}; choose {', '.join(known)}")
+    chosen = cls.settings_type.from_dict({**known[variant], **settings})
+    model = _made(cls, chosen, Shape.of(graph), seed)
+    model.prepare(graph)
+    return model
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Gives what is known of a system: title, source, batches, settings, variants and recipe.
+
+    Example:
+        >>> describe("gcn")["title"]
+        'GCN'
+    """
+    cls = system(name)
+    return {
+        "name": name,
+        "title": cls.about.title,
+        "source": cls.about.source,
+        "batches": cls.about.batches,
+        "settings": cls.settings_type().to_dict(),
+        "variants": cls.variants(),
+        "recipe": dict(cls.recipe),
+        "variant_recipes": cls.variant_recipes(),
+    }
+
+
+def load(folder: str | PathLike[str], graph: Graph) -> Baseline:
+    """Gives the system that `Baseline.save` wrote, ready for a graph.
+
+    Args:
+        folder: The folder.
+        graph: The graph it was trained on, or another with as many features and classes. Systems
+            with weights per node need a graph of as many nodes.
+
+    Raises:
+        ArtifactError: If the folder does not hold a baseline, or is damaged.
+        GraphError: If the graph does not fit.
+    """
+
+    def read(values: dict[str, Any]) -> BaselineConfig:
+        config = BaselineConfig.from_dict(values)
+        system(config.system).settings_type.from_dict(config.settings)
+        return config
+
+    def empty(config: BaselineConfig) -> Baseline:
+        cls = system(config.system)
+        settings = cls.settings_type.from_dict(config.settings)
+        return _made(cls, settings, config.shape, config.seed)
+
+    config, tensors = load_model(
+        folder, lambda found: empty(found).state_dict(), read, ARCHITECTURE
+    )
+    model = empty(config)
+    model.load_state_dict(tensors)
+    model.prepare(graph)
+    return model
+
+
+def _made(cls: type[Baseline], settings: Any, shape: Shape, seed: int) -> Baseline:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return cls(settings, shape, seed)

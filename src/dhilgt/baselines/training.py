@@ -1,0 +1,119 @@
+"""Training a baseline: the trainer once, or once for each phase of a system that has several."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from dhilgt.baselines.base import PRECOMPUTE, Baseline
+from dhilgt.stages import StageClock
+from dhilgt.train import Trainer
+from dhilgt.train_config import TrainConfig
+from dhilgt.train_protocols import Metric
+from dhilgt.train_state import TrainResult, host_copy, load_weights
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """How training ended.
+
+    Attributes:
+        trainer: Scores and predicts with the weights that were best.
+        phases: The result of each phase, by name.
+        best_phase: The phase whose weights the model has.
+        best_score: Their validation score; None without validation.
+        epochs: Epochs of all phases.
+        stages: Times and memory of all phases, and of preparing the graph.
+    """
+
+    trainer: Trainer
+    phases: dict[str, TrainResult]
+    best_phase: str
+    best_score: float | None
+    epochs: int
+    stages: StageClock
+
+
+def fit(
+    model: Baseline,
+    train: Any,
+    val: Any = None,
+    config: TrainConfig | None = None,
+    *,
+    run_dir: str | os.PathLike[str] | None = None,
+    device: str | torch.device = "auto",
+    resume: bool = False,
+    metric: Metric | None = None,
+    progress: bool | Literal["auto"] = "auto",
+) -> FitResult:
+    """Trains a system through all of its phases, and leaves it with its best weights.
+
+    Args:
+        model: From `create`.
+        train: Training nodes: a mask or indices.
+        val: Nodes to choose the best epoch by, and the best phase.
+        config: Training settings; None for those of the paper. Its seed is also that of batches.
+        run_dir: Folder for checkpoints and result; with several phases, of a folder for each.
+        device: Where to train.
+        resume: Go on where the run in `run_dir` ended.
+        metric: As for `Trainer`.
+        progress: As for `Trainer`.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(60, 4, seed=1, num_features=8)
+        >>> model = dhilgt.baselines.create("mlp", graph)
+        >>> config = model.train_config(epochs=3)
+        >>> result = fit(model, range(30), range(30, 45), config, device="cpu")
+        >>> result.epochs, sorted(result.stages.seconds())
+        (3, ['epoch', 'evaluation', 'precompute'])
+    """
+    config = model.train_config() if config is None else config
+    phases = model.phases(config)
+    val_loader = None if val is None else model.inference_batches(val)
+    stages = StageClock({PRECOMPUTE: model.stages.to_dict()[PRECOMPUTE]})
+    found: dict[str, TrainResult] = {}
+    best: tuple[str, dict[str, torch.Tensor]] | None = None
+    trainer: Trainer | None = None
+    for number, phase in enumerate(phases):
+        folder = run_dir
+        if run_dir is not None and len(phases) > 1:
+            folder = Path(run_dir) / f"{number + 1}-{phase.name}"
+        model.begun.fill_(-1)
+        model.begin_phase(phase.name)
+        trainer = Trainer(
+            model, phase.config, folder, device, resume, metric=metric, progress=progress
+        )
+        loader = model.train_batches(train, seed=config.seed)
+        result = found[phase.name] = trainer.fit(loader, val_loader)
+        _add(stages, result)
+        if best is None or _beats(trainer, result, found[best[0]]):
+            best = phase.name, host_copy(model) if number + 1 < len(phases) else {}
+    assert trainer is not None and best is not None, "a system has at least one phase"  # noqa: PT018
+    if best[1]:
+        load_weights(model, best[1], f"the best epoch of phase {best[0]}")
+    return FitResult(
+        trainer,
+        found,
+        best[0],
+        found[best[0]].best_score,
+        sum(result.epochs for result in found.values()),
+        stages,
+    )
+
+
+def _add(stages: StageClock, result: TrainResult) -> None:
+    for name, stage in result.stages.items():
+        stages.extend(name, stage)
+
+
+def _beats(trainer: Trainer, new: TrainResult, old: TrainResult) -> bool:
+    if new.best_score is None or old.best_score is None:
+        return True  # Without scores the last weights are the ones meant.
+    if trainer.higher_is_better(new):
+        return new.best_score > old.best_score
+    return new.best_score < old.best_score

@@ -1,0 +1,95 @@
+"""Graphs and settings for the tests of baselines: small, so that every system takes seconds.
+
+A new system joins by registering itself; if its defaults are large it gets a line in `SMALL`.
+"""
+
+import numpy as np
+import torch
+
+import dhilgt
+from dhilgt import baselines
+from dhilgt.train import Trainer
+
+SMALL = {
+    "gcn": {"hidden_channels": 32},
+    "linkx": {"hidden_channels": 16},
+    "mlp": {"hidden_channels": 32},
+    "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},
+    "sage": {"hidden_channels": 32},
+    "sgformer": {"hidden_channels": 16},
+}
+# What must be 0 for a system to learn its training nodes by heart.
+DROPOUTS = ("dropout", "attention_dropout", "graph_dropout", "input_dropout", "ff_dropout")
+
+
+def small_graph(num_nodes=80, classes=3, seed=3, **options):
+    return dhilgt.generate(num_nodes, 4, num_classes=classes, num_features=12, seed=seed, **options)
+
+
+def lonely_graph():
+    """A graph in which some nodes have no edge, and some no label."""
+    graph = small_graph()
+    labels = graph.labels.copy()
+    labels[::4] = -1
+    source, target = graph.to_edge_index()
+    kept = (source % 5 != 0) & (target % 5 != 0)
+    return dhilgt.Graph.from_edges(
+        source[kept], target[kept], num_nodes=80, features=graph.features, labels=labels
+    )
+
+
+def create(name, graph, *, learns_by_heart=False, **changes):
+    settings = SMALL.get(name, {}) | changes
+    if learns_by_heart:
+        known = baselines.describe(name)["settings"]
+        settings |= {key: 0.0 for key in known if key in DROPOUTS}
+    return baselines.create(name, graph, **settings)
+
+
+def has_setting(name, setting):
+    return setting in baselines.describe(name)["settings"]
+
+
+def trainer(model, run_dir=None, *, resume=False, **changes):
+    plain = {"warmup_epochs": 0, "decay": "none", "weight_decay": 0.0, "patience": None}
+    settings = plain | {"epochs": 4, "lr": 0.01} | changes
+    return Trainer(model, settings, run_dir, "cpu", resume, progress=False)
+
+
+def weights(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+def split(graph, seed=0):
+    known = np.flatnonzero(graph.labels >= 0)
+    order = np.random.default_rng(seed).permutation(known)
+    return order[: len(order) // 2], order[len(order) // 2 :]
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+class KilledAt:
+    """A loader that ends the run at a batch of an epoch."""
+
+    def __init__(self, loader, epoch, batch=0):
+        self.loader, self.at, self.batch, self.epoch = loader, epoch, batch, 0
+        self.seed, self.num_nodes = loader.seed, loader.num_nodes
+
+    def __len__(self):
+        return len(self.loader)
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+        self.loader.set_epoch(epoch)
+
+    def iterate(self, start_batch=0):
+        for number, batch in enumerate(self.loader.iterate(start_batch), start_batch):
+            if (self.epoch, number) == (self.at, self.batch):
+                raise Killed
+            yield batch
