@@ -1,4 +1,4 @@
-"""The comment at the top of a file of settings: where it comes from and what it was measured to do."""
+"""The comment at the top of a file of settings: where it comes from, what was measured."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ def remove_run(path: Path) -> None:
     if not path.exists():
         return
     names = [one.name for one in path.iterdir()]
-    if not all(map(is_ours, names)) or (names and BUNDLE not in names and "checkpoints" not in names):
+    if not all(map(is_ours, names)) or (
+        names and BUNDLE not in names and "checkpoints" not in names
+    ):
         raise DhilgtError(f"{path} is not the run of a demo; choose another --output")
     shutil.rmtree(path)
 

@@ -6,16 +6,16 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
 from dhilgt import metrics
-from dhilgt.batch_size import CPU_BATCH, auto_batch_size
 from dhilgt.cache import Cache
 from dhilgt.distributed import choose_device
 from dhilgt.errors import TrainingError
-from dhilgt.estimator import new_model
+from dhilgt.estimator_parts import new_model, training_loaders
 from dhilgt.fit_inputs import FitInputs, prepare
 from dhilgt.graph import Graph
 from dhilgt.labels import HubLabels
@@ -102,7 +102,7 @@ def without_test(graph: Graph) -> Graph:
     if "train" in masks:
         hidden = ~masks["train"] & ~masks.get("val", np.zeros(graph.num_nodes, np.bool_))
     labels = np.where(hidden, -1, graph.labels)
-    return graph.with_nodes(labels=labels, masks=masks or None)
+    return graph.with_nodes(labels=labels, masks=MappingProxyType(masks) if masks else None)
 
 
 class Objective:
@@ -167,9 +167,7 @@ class Objective:
             ),
         )
 
-    def _train(
-        self, settings: Settings, watch: Callable[[Mapping[str, Any]], None]
-    ) -> TrainResult:
+    def _train(self, settings: Settings, watch: Callable[[Mapping[str, Any]], None]) -> TrainResult:
         inputs = self._prepared(settings)
         pipeline = self._pipeline(inputs.graph, settings)
         device = choose_device(settings.device, 0)
@@ -177,16 +175,8 @@ class Objective:
         trainer = Trainer(
             model, settings.train_config(), None, device, progress=False, after_epoch=watch
         )
-        size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
-        classes = inputs.graph.labels
-        train = pipeline.loader(
-            inputs.split["train"], classes, device=device, batch_size=size, training=True
-        )
-        if settings.batch_size == "auto":
-            size = auto_batch_size(model, train, trainer.config, device)
-            train = train.with_batch_size(size)
-        val = pipeline.loader(inputs.split["val"], classes, device=device, batch_size=size)
-        result = trainer.fit(train, val)
+        loaders, _ = training_loaders(inputs, pipeline, model, trainer, None, False)
+        result = trainer.fit(loaders["train"], loaders["val"])
         if result.metric == "loss" or result.best_score is None:
             raise TrainingError(
                 f"{settings.metric} is not defined on the validation nodes of seed "

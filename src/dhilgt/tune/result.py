@@ -13,7 +13,7 @@ from dhilgt.file_header import hardware_text, header, memory_text, versions_text
 from dhilgt.settings import Settings
 from dhilgt.store_files import canonical_json, explained, write_file
 from dhilgt.tune.space import followed
-from dhilgt.tune.storage import open_storage, optuna
+from dhilgt.tune.storage import JOURNAL, open_storage, optuna
 from dhilgt.tune.study import LATE, Search, stages_begun
 
 BEST = "best.yaml"
@@ -139,3 +139,12 @@ def best_header(search: Search, found: Found, command: str) -> str:
             ("hardware", hardware_text(where)),
         ],
     )  # fmt: skip
+
+
+def is_search(folder: Path) -> bool:
+    """Says whether a folder holds a search, or nothing."""
+    ours = (BEST, TRIALS, JOURNAL, ".search.lock")
+    return folder.is_dir() and all(
+        path.name.removesuffix(".tmp") in ours or path.name.startswith(f"{JOURNAL}.")
+        for path in folder.iterdir()
+    )

@@ -255,7 +255,7 @@ def _parameter(name: str, values: Any, place: str) -> Parameter:
         checked = tuple(settings_file.checked_value(name, one, where) for one in choices)
         return Parameter(name, kind, checked)
     low = _number(name, values.get("low"), f"{where}, low")
-    high = values.get("high")
+    high: Any = values.get("high")
     bound = _BOUND.fullmatch(high) if isinstance(high, str) else None
     if bound is not None and kind == "int":
         if bound[1] not in known:

@@ -87,7 +87,9 @@ class Search:
 
     def limit(self, number: int) -> int | None:
         """Gives the trials of all stages up to number ``number`` (from 0)."""
-        return None if self.trials is None else max(number + 1, round(self.trials * self._up(number)))
+        return (
+            None if self.trials is None else max(number + 1, round(self.trials * self._up(number)))
+        )
 
     def time_limit(self, number: int) -> float:
         """Gives the seconds of all stages up to number ``number`` (from 0)."""
@@ -136,9 +138,7 @@ class Search:
 # ---- running it --------------------------------------------------------------------------------
 
 
-def run_search(
-    search: Search, *, jobs: int = 1, watch: Callable[[], None] | None = None
-) -> None:
+def run_search(search: Search, *, jobs: int = 1, watch: Callable[[], None] | None = None) -> None:
     """Runs a search to its end, or goes on with one; its trials are in the storage afterwards.
 
     Args:
@@ -299,7 +299,8 @@ def _run_stage(search: Search, number: int, storage: Any, jobs: int, clock: _Clo
         with Workers(jobs) as workers:
             for at in range(jobs):
                 workers.start(f"process {at + 1}", _work, task, os.getpid())
-            stopped = any([value for _, value in workers.results(clock.note)])
+            ends = [value for _, value in workers.results(clock.note)]
+        stopped = any(ends)
     clock.note(at_once=True)
     if stopped:
         raise KeyboardInterrupt("stopped")
