@@ -98,15 +98,23 @@ def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> 
           edges: e.csv
         <BLANKLINE>
     """
-    yaml = _yaml()
     sections: dict[str, Any] = {} if data is None else {"data": dict(data)}
     for group in GROUPS:
         sections[group] = {one.name: getattr(settings, one.name) for one in Settings.group(group)}
-    parts = [
-        yaml.safe_dump({name: values}, sort_keys=False, allow_unicode=True)
+    return sections_text(sections)
+
+
+def sections_text(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """Gives sections as YAML, a blank line between them.
+
+    Args:
+        sections: Values by name, by the name of the section.
+    """
+    yaml = _yaml()
+    return "\n".join(
+        yaml.safe_dump({name: dict(values)}, sort_keys=False, allow_unicode=True)
         for name, values in sections.items()
-    ]
-    return "\n".join(parts)
+    )
 
 
 def write_settings(

@@ -14,7 +14,8 @@ from dhilgt.settings import Settings
 from dhilgt.store_files import canonical_json, explained, write_file
 from dhilgt.tune.space import followed
 from dhilgt.tune.storage import JOURNAL, open_storage, optuna
-from dhilgt.tune.study import LATE, Search, stages_begun
+from dhilgt.tune.study import Search, stages_begun
+from dhilgt.tune.trials import LATE
 
 BEST = "best.yaml"
 TRIALS = "trials.jsonl"
@@ -27,7 +28,7 @@ class Found:
     Attributes:
         trials: One dict per trial that ended: stage, number, state, score, chosen, and what it
             took; in the order of their start.
-        best: The best one of the last stage that has one; None before.
+        best: The best one, of equal ones that of the last stage; None before.
         settings: All settings of the best trial; None before.
         seconds: Wall clock of the search so far.
     """
@@ -54,7 +55,8 @@ def look(search: Search, storage: Any = None) -> Found:
     """
     storage = open_storage(search.address) if storage is None else storage
     trials: list[dict[str, Any]] = []
-    values, best, seconds = search.base.to_dict(), None, 0.0
+    values, seconds = search.base.to_dict(), 0.0
+    best: dict[str, Any] | None = None
     for number in range(stages_begun(search, storage)):
         study, stage = search.study(number, storage), search.space.stages[number]
         seconds = max(seconds, float(study.user_attrs.get("seconds", 0.0)))
@@ -67,8 +69,10 @@ def look(search: Search, storage: Any = None) -> Found:
         ended = [one for one in mine if one["state"] == "complete"]
         if ended:
             chosen_by = max if search.higher_is_better else min
-            best = chosen_by(ended, key=lambda one: float(one["score"]))
-            values = followed(values | best["chosen"], {one.name for one in stage.parameters})
+            top = chosen_by(ended, key=lambda one: float(one["score"]))
+            if search.as_good(top["score"], None if best is None else best["score"]):
+                best = top
+                values = followed(values | top["chosen"], {one.name for one in stage.parameters})
     settings = None if best is None else Settings.from_dict(values)
     return Found(trials, best, settings, seconds)
 

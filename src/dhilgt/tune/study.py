@@ -11,21 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt import metrics
-from dhilgt.cache import Cache
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 from dhilgt.settings import Settings
-from dhilgt.signals import StopSignals
 from dhilgt.store_files import explained
 from dhilgt.store_target import BuildLock
-from dhilgt.tune.objective import Objective, Source
-from dhilgt.tune.space import Space, Stage, followed
+from dhilgt.tune.objective import Source
+from dhilgt.tune.space import Space, followed
 from dhilgt.tune.storage import default_address, is_journal, open_storage, optuna
-from dhilgt.workers import Workers, orphaned
+from dhilgt.tune.trials import Task, counted, take_back, work
+from dhilgt.workers import Workers
 
 PRUNERS = ("median", "hyperband", "none")
-LATE = "late"  # marks a trial that was cut off and does not count
-_MOST_FAILURES = 5  # at the start of a stage, before the search gives up
 _SECONDS_BETWEEN_NOTES = 2.0
+_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,10 @@ class Search:
         """Whether a larger score is the better one."""
         return metrics.metric(self.base.metric).higher_is_better
 
+    def as_good(self, new: float, old: float | None) -> bool:
+        """Says whether a score is at least as good as another, or there is no other."""
+        return old is None or (new >= old if self.higher_is_better else new <= old)
+
     def limit(self, number: int) -> int | None:
         """Gives the trials of all stages up to number ``number`` (from 0)."""
         return (
@@ -138,13 +140,23 @@ class Search:
 # ---- running it --------------------------------------------------------------------------------
 
 
-def run_search(search: Search, *, jobs: int = 1, watch: Callable[[], None] | None = None) -> None:
+def run_search(
+    search: Search,
+    *,
+    jobs: int = 1,
+    watch: Callable[[], None] | None = None,
+    until: float = float("inf"),
+) -> bool:
     """Runs a search to its end, or goes on with one; its trials are in the storage afterwards.
 
     Args:
         search: What to do.
         jobs: Processes at work at once.
         watch: Called now and then.
+        until: Time of day, as `time.time` gives it, at which to pause.
+
+    Returns:
+        Whether the search has come to its end; the same call goes on with one that has not.
 
     Raises:
         KeyboardInterrupt: When stopped by a signal; the same call goes on.
@@ -162,12 +174,14 @@ def run_search(search: Search, *, jobs: int = 1, watch: Callable[[], None] | Non
         clock = _Clock(first, before, watch)
         if is_journal(search.address):
             for number in range(max(begun, 1)):
-                _take_back(search.study(number, storage))
+                take_back(search.study(number, storage))
+        stages = _Stages(search, storage, jobs, clock, until)
         try:
-            for number in range(max(begun - 1, 0), len(search.space.stages)):
-                _run_stage(search, number, storage, jobs, clock)
+            ended = _run_stages(stages, search, max(begun - 1, 0), jobs, clock)
         finally:
             clock.note(at_once=True)
+        fixed_before(search, stages.now + 1, storage)  # or say that there is nothing
+    return ended
 
 
 @contextlib.contextmanager
@@ -241,186 +255,111 @@ def _check_same(search: Search, study: Any) -> None:
             )
 
 
-def _take_back(study: Any) -> None:
-    """Has trials that a killed process left behind tried again."""
-    package = optuna()
-    running = (package.trial.TrialState.RUNNING,)
-    for trial in study.get_trials(deepcopy=False, states=running):
-        _cut(study, trial.number, trial._trial_id, trial.params)
-
-
-def _cut(study: Any, number: int, trial_id: int, params: Mapping[str, Any]) -> None:
-    """Marks a trial as cut off and puts its choices back in the queue."""
-    package = optuna()
-    study._storage.set_trial_user_attr(trial_id, LATE, True)
-    study.tell(number, state=package.trial.TrialState.FAIL)
-    if params:
-        study.enqueue_trial(dict(params))
-
-
 def fixed_before(search: Search, number: int, storage: Any) -> dict[str, Any]:
-    """Gives all settings a stage begins with: the base, and the best of each stage before it."""
-    values = search.base.to_dict()
+    """Gives all settings a stage begins with: the base, and the best of each stage before it.
+
+    Raises:
+        DhilgtError: If no trial of the stages before it has ended.
+    """
+    values: dict[str, Any] = search.base.to_dict()
+    best: float | None = None
     for earlier in range(number):
-        stage = search.space.stages[earlier]
-        chosen = _best_params(search.study(earlier, storage), search, earlier)
-        values = followed(values | chosen, {one.name for one in stage.parameters})
+        with contextlib.suppress(ValueError):  # none ended: what was best before stays
+            trial = search.study(earlier, storage).best_trial
+            if search.as_good(trial.value, best):
+                best, stage = trial.value, search.space.stages[earlier]
+                names = {one.name for one in stage.parameters}
+                values = followed(values | trial.user_attrs["chosen"], names)
+    if number and best is None:
+        raise DhilgtError(
+            "no trial ended in its time; raise --budget, or have fewer or shorter epochs"
+        )
     return values
 
 
-def _best_params(study: Any, search: Search, number: int) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = dict(study.best_trial.user_attrs["chosen"])
-    except ValueError:
-        name = search.space.stages[number].name
-        raise DhilgtError(
-            f"no trial of stage {name!r} ended in its time; raise --budget, or lower epochs"
-        ) from None
-    return found
+class _Stages:
+    """Opens one stage after the other, for whoever does the work."""
+
+    def __init__(
+        self, search: Search, storage: Any, jobs: int, clock: _Clock, until: float
+    ) -> None:
+        self._search, self._storage, self._jobs, self._clock = search, storage, jobs, clock
+        self._until, self._looked = until, 0.0
+        self.run = f"{os.getpid()}-{time.time_ns()}"
+        whole = float("inf") if search.budget is None else search.budget
+        self.hard = min(clock.wall(whole), until)
+        self.now = -1
+        self.task: Task | None = None
+
+    def open(self, number: int) -> Task:
+        """Opens a stage: from here on its trials may be tried."""
+        search = self._search
+        study = search.study(number, self._storage)
+        base = fixed_before(search, number, self._storage)
+        if not study.get_trials(deepcopy=False):
+            own = search.space.stages[number].first(base)
+            if own is not None:  # nothing found can then be worse than what was there
+                study.enqueue_trial(own)
+        total = search.limit(number)
+        earlier = sum(counted(search.study(at, self._storage)) for at in range(number))
+        if self._jobs > 1 and search.base.threads is None:
+            base["threads"] = max(1, (os.cpu_count() or 1) // self._jobs)  # changes no result
+        soft = min(self._clock.wall(search.time_limit(number)), self.hard)
+        limit = None if total is None else total - earlier
+        self.task = Task(self.run, base, limit, soft, self.hard)
+        self.now = number
+        study.set_user_attr("task", self.task.to_dict())
+        return self.task
+
+    def done(self) -> bool:
+        """Says whether the stage that is open has had its trials or its time."""
+        assert self.task is not None, "asked once one is open"
+        if time.time() >= self.task.soft:
+            return True
+        study = self._search.study(self.now, self._storage)
+        return self.task.limit is not None and counted(study) >= self.task.limit
+
+    def finished(self) -> bool:
+        """Says whether the search has come to its end."""
+        last = self.now == len(self._search.space.stages) - 1
+        paused = time.time() >= self._until < self._clock.wall(self._search.time_limit(self.now))
+        if not (last and self.done()):
+            return False
+        assert self.task is not None, "the last one is open"
+        study = self._search.study(self.now, self._storage)
+        return not paused or (self.task.limit is not None and counted(study) >= self.task.limit)
+
+    def advance(self) -> None:
+        """Opens the next stage if this one is done and nobody is at work in it any more."""
+        self._clock.note()
+        if time.time() - self._looked < _SECONDS_BETWEEN_LOOKS or time.time() >= self.hard:
+            return
+        self._looked = time.time()
+        running = (optuna().trial.TrialState.RUNNING,)
+        study = self._search.study(self.now, self._storage)
+        last = self.now + 1 == len(self._search.space.stages)
+        if not last and self.done() and not study.get_trials(deepcopy=False, states=running):
+            self.open(self.now + 1)
 
 
-def _run_stage(search: Search, number: int, storage: Any, jobs: int, clock: _Clock) -> None:
-    study = search.study(number, storage)
-    stage = search.space.stages[number]
-    base = fixed_before(search, number, storage)
-    if not study.get_trials(deepcopy=False):
-        own = stage.first(base)
-        if own is not None:  # nothing found can then be worse than what was there
-            study.enqueue_trial(own)
-    total = search.limit(number)
-    earlier = sum(counted(search.study(at, storage)) for at in range(number))
-    limit = None if total is None else total - earlier
-    soft = clock.wall(search.time_limit(number))
-    hard = clock.wall(float("inf") if search.budget is None else search.budget)
-    task = _Task(search, number, base, limit, soft, hard)
+def _run_stages(stages: _Stages, search: Search, first: int, jobs: int, clock: _Clock) -> bool:
+    count = len(search.space.stages)
     if jobs == 1:
-        stopped = _work(task, 0, clock.note)
-    else:
-        with Workers(jobs) as workers:
-            for at in range(jobs):
-                workers.start(f"process {at + 1}", _work, task, os.getpid())
-            ends = [value for _, value in workers.results(clock.note)]
-        stopped = any(ends)
-    clock.note(at_once=True)
-    if stopped:
+        for number in range(first, count):
+            stages.open(number)
+            if work(search, number, number + 1, stages.run, stages.hard, 0, clock.note):
+                raise KeyboardInterrupt("stopped")
+            if time.time() >= stages.hard:
+                break
+        return stages.finished()
+    stages.open(first)
+    with Workers(jobs) as workers:
+        for at in range(jobs):
+            workers.start(
+                f"process {at + 1}", work, search, first, count, stages.run, stages.hard,
+                os.getpid(),
+            )  # fmt: skip
+        ends = [stopped for _, stopped in workers.results(stages.advance)]
+    if any(ends):
         raise KeyboardInterrupt("stopped")
-    _best_params(study, search, number)
-
-
-def counted(study: Any) -> int:
-    """Gives the trials that count: all that have begun, but those that were cut off."""
-    waiting = optuna().trial.TrialState.WAITING
-    return sum(
-        one.state != waiting and not one.user_attrs.get(LATE)
-        for one in study.get_trials(deepcopy=False)
-    )
-
-
-# ---- in each process ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What a process is told."""
-
-    search: Search
-    number: int
-    base: dict[str, Any]
-    limit: int | None
-    soft: float
-    hard: float
-
-    @property
-    def stage(self) -> Stage:
-        return self.search.space.stages[self.number]
-
-
-class _OutOfTimeError(Exception):
-    """The time is up, or whoever wanted the result is gone."""
-
-
-def _work(task: _Task, parent: int, tick: Callable[..., None] | None = None) -> bool:
-    """Runs trials of a stage until there are enough; True if a signal ended it."""
-    search = task.search
-    study = search.study(task.number)
-    objective = Objective(search.source, search.seeds, cache=Cache() if search.cache else None)
-    with StopSignals() as stop:
-        while time.time() < task.soft and not stop.requested:
-            if parent and orphaned(parent):
-                break
-            if task.limit is not None and counted(study) >= task.limit:
-                break
-            trial = study.ask()
-            if task.limit is not None and _place(study, trial.number) > task.limit:
-                # Others asked at the same moment.
-                study._storage.set_trial_user_attr(trial._trial_id, LATE, True)
-                study.tell(trial, state=optuna().trial.TrialState.FAIL)
-                break
-            _try(task, study, trial, objective, parent, tick)
-            _refuse_hopeless(study)
-    return stop.requested
-
-
-def _place(study: Any, number: int) -> int:
-    waiting = optuna().trial.TrialState.WAITING
-    return sum(
-        one.number <= number and one.state != waiting and not one.user_attrs.get(LATE)
-        for one in study.get_trials(deepcopy=False)
-    )
-
-
-def _try(
-    task: _Task,
-    study: Any,
-    trial: Any,
-    objective: Objective,
-    parent: int,
-    tick: Callable[..., None] | None,
-) -> None:
-    package = optuna()
-    states = package.trial.TrialState
-    # By place, so that a search that goes on chooses as one that was never stopped.
-    seed = (task.search.seed * 1_000_003 + _place(study, trial.number)) % 2**32
-    study.sampler = package.samplers.TPESampler(
-        seed=seed, n_startup_trials=10, constant_liar=bool(parent)
-    )
-
-    def alive() -> None:
-        if tick is not None:
-            tick()
-        if time.time() > task.hard or (parent and orphaned(parent)):
-            raise _OutOfTimeError
-
-    def report(step: int, score: float) -> None:
-        trial.report(score, step)
-        if trial.should_prune():
-            raise package.TrialPruned
-
-    try:
-        values = task.stage.choose(trial, task.base)
-        chosen = {one.name: values[one.name] for one in task.stage.parameters}
-        trial.set_user_attr("chosen", chosen)
-        outcome = objective(Settings.from_dict(values), report, alive)
-    except package.TrialPruned:
-        study.tell(trial, state=states.PRUNED)
-    except (_OutOfTimeError, KeyboardInterrupt):
-        _cut(study, trial.number, trial._trial_id, trial.params)
-    except (DhilgtError, MemoryError, RuntimeError, ValueError) as error:
-        # Settings that do not fit together, a loss that is not a number, a GPU that is full.
-        trial.set_user_attr("error", f"{type(error).__name__}: {error}"[:500])
-        study.tell(trial, state=states.FAIL)
-    else:
-        for name, value in outcome.to_dict().items():
-            trial.set_user_attr(name, value)
-        study.tell(trial, outcome.score)
-    if tick is not None:
-        tick()
-
-
-def _refuse_hopeless(study: Any) -> None:
-    """Ends a search whose trials all fail, with the reason of the last."""
-    trials = study.get_trials(deepcopy=False)
-    errors = [one.user_attrs["error"] for one in trials if "error" in one.user_attrs]
-    ended = [one for one in trials if one.state.name in ("COMPLETE", "PRUNED")]
-    if len(errors) >= _MOST_FAILURES and not ended:
-        raise DhilgtError(f"the first {len(errors)} trials failed, the last with: {errors[-1]}")
+    return stages.finished()
