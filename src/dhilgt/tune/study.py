@@ -18,7 +18,7 @@ from dhilgt.store_target import BuildLock
 from dhilgt.tune.objective import Source
 from dhilgt.tune.space import Space, followed
 from dhilgt.tune.storage import default_address, is_journal, open_storage, optuna
-from dhilgt.tune.trials import Task, counted, take_back, work
+from dhilgt.tune.trials import Task, counted, failures, take_back, work
 from dhilgt.workers import Workers
 
 PRUNERS = ("median", "hyperband", "none")
@@ -271,6 +271,9 @@ def fixed_before(search: Search, number: int, storage: Any) -> dict[str, Any]:
                 names = {one.name for one in stage.parameters}
                 values = followed(values | trial.user_attrs["chosen"], names)
     if number and best is None:
+        errors = [text for at in range(number) for text in failures(search.study(at, storage))]
+        if errors:
+            raise DhilgtError(f"{len(errors)} trials failed, the last with: {errors[-1]}")
         raise DhilgtError(
             "no trial ended in its time; raise --budget, or have fewer or shorter epochs"
         )

@@ -212,10 +212,16 @@ def _cut(study: Any, number: int, trial_id: int, params: Mapping[str, Any]) -> N
         study.enqueue_trial(dict(params))
 
 
+def failures(study: Any) -> list[str]:
+    """Gives why trials failed."""
+    trials = study.get_trials(deepcopy=False)
+    return [one.user_attrs["error"] for one in trials if "error" in one.user_attrs]
+
+
 def _refuse_hopeless(study: Any) -> None:
     """Ends a search whose trials all fail, with the reason of the last."""
+    errors = failures(study)
     trials = study.get_trials(deepcopy=False)
-    errors = [one.user_attrs["error"] for one in trials if "error" in one.user_attrs]
     ended = [one for one in trials if one.state.name in ("COMPLETE", "PRUNED")]
     if len(errors) >= _MOST_FAILURES and not ended:
         raise DhilgtError(f"the first {len(errors)} trials failed, the last with: {errors[-1]}")
