@@ -75,6 +75,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(files, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.full
 def test_an_interrupted_search_goes_on_with_the_same_command(files):
     command = shell_command(*tune(files, "--trials", 6, "--set", "epochs=3000",
                                   "--set", "patience=none"))  # fmt: skip
@@ -93,9 +94,10 @@ def test_an_interrupted_search_goes_on_with_the_same_command(files):
     assert "Traceback" not in said
 
 
+@pytest.mark.full
 def test_seeds_at_once_give_the_runs_of_seeds_in_turn(files, tmp_path):
     common = ["--edges", files.edges, "--features", files.features, "--labels", files.labels,
-              "--split", files.split, *SMALL, "--no-report", "--quiet", "--seeds", "0-1"]  # fmt: skip
+              "--split", files.split, *SMALL, "--no-report", "-q", "--seeds", "0-1"]  # fmt: skip
     ok("train", *common, "-o", tmp_path / "turn", "--deterministic")
     ok("train", *common, "-o", tmp_path / "once", "--deterministic", "--jobs", 2)
     found = [

@@ -38,7 +38,7 @@ def test_recipes_that_are_not_there_are_refused(monkeypatch, tmp_path):
     with pytest.raises(ConfigError, match="name the dataset with --data"):
         recipe("best")
     monkeypatch.setattr("dhilgt.recipes.recipe_file", lambda name, dataset: None)
-    with pytest.raises(ConfigError, match="no best settings of 'cora'.*dhilgt tune"):
+    with pytest.raises(ConfigError, match=r"no best settings of 'cora'.*dhilgt tune"):
         recipe("best", "cora")
 
 
