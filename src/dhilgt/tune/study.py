@@ -13,6 +13,7 @@ from typing import Any
 from dhilgt import metrics
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 from dhilgt.settings import Settings
+from dhilgt.signals import StopSignals
 from dhilgt.store_files import explained
 from dhilgt.store_target import BuildLock
 from dhilgt.tune.objective import Source
@@ -104,14 +105,23 @@ class Search:
     def study(self, number: int, storage: Any = None) -> Any:
         """Gives the Optuna study of a stage, made now or found."""
         package = optuna()
+        storage = open_storage(self.address) if storage is None else storage
+        name = self.study_name(number)
+        try:  # asking to make one that is there would write to the storage each time
+            storage.get_study_id_from_name(name)
+        except KeyError:
+            package.create_study(
+                storage=storage,
+                study_name=name,
+                direction="maximize" if self.higher_is_better else "minimize",
+                load_if_exists=True,
+            )
+        return package.load_study(storage=storage, study_name=name, pruner=self._pruner(package))
+
+    def study_name(self, number: int) -> str:
+        """Gives the name of a stage's study in the storage."""
         stage = self.space.stages[number]
-        return package.create_study(
-            storage=open_storage(self.address) if storage is None else storage,
-            study_name=f"{self.name or self.folder.resolve().name}: {number + 1} {stage.name}",
-            direction="maximize" if self.higher_is_better else "minimize",
-            load_if_exists=True,
-            pruner=self._pruner(package),
-        )
+        return f"{self.name or self.folder.resolve().name}: {number + 1} {stage.name}"
 
     def _pruner(self, package: Any) -> Any:
         epochs = self.base.epochs
@@ -165,13 +175,14 @@ def run_search(
     """
     with explained("write in", search.folder):
         search.folder.mkdir(parents=True, exist_ok=True)
-    with _alone(search):
+    # Noted, and looked at between steps: a write to the storage is not to be broken off.
+    with _alone(search), StopSignals() as stop:
         storage = open_storage(search.address)
         begun = stages_begun(search, storage)
         first = search.study(0, storage)
         _check_same(search, first)
         before = float(first.user_attrs.get("seconds", 0.0))
-        clock = _Clock(first, before, watch)
+        clock = _Clock(first, before, watch, stop)
         if is_journal(search.address):
             for number in range(max(begun, 1)):
                 take_back(search.study(number, storage))
@@ -207,8 +218,10 @@ def _alone(search: Search) -> Iterator[None]:
 class _Clock:
     """The seconds a search has taken so far, kept in its storage."""
 
-    def __init__(self, study: Any, before: float, watch: Callable[[], None] | None) -> None:
-        self._study, self._before, self._watch = study, before, watch
+    def __init__(
+        self, study: Any, before: float, watch: Callable[[], None] | None, stop: StopSignals
+    ) -> None:
+        self._study, self._before, self._watch, self.stop = study, before, watch, stop
         self._start = self._noted = time.time()
 
     def spent(self) -> float:
@@ -229,12 +242,8 @@ class _Clock:
 def stages_begun(search: Search, storage: Any) -> int:
     """Gives how many stages have begun."""
     known = {one.study_name for one in optuna().get_all_study_summaries(storage)}
-    count = 0
-    prefix = search.name or search.folder.resolve().name
-    for number, stage in enumerate(search.space.stages):
-        if f"{prefix}: {number + 1} {stage.name}" in known:
-            count = number + 1
-    return count
+    numbers = range(len(search.space.stages))
+    return max((at + 1 for at in numbers if search.study_name(at) in known), default=0)
 
 
 def _check_same(search: Search, study: Any) -> None:
@@ -334,6 +343,8 @@ class _Stages:
 
     def advance(self) -> None:
         """Opens the next stage if this one is done and nobody is at work in it any more."""
+        if self._clock.stop.requested:
+            raise KeyboardInterrupt("stopped")
         self._clock.note()
         if time.time() - self._looked < _SECONDS_BETWEEN_LOOKS or time.time() >= self.hard:
             return
@@ -350,7 +361,8 @@ def _run_stages(stages: _Stages, search: Search, first: int, jobs: int, clock: _
     if jobs == 1:
         for number in range(first, count):
             stages.open(number)
-            if work(search, number, number + 1, stages.run, stages.hard, 0, clock.note):
+            stopped = work(search, number, number + 1, stages.run, stages.hard, 0, clock.note)
+            if stopped or clock.stop.requested:
                 raise KeyboardInterrupt("stopped")
             if time.time() >= stages.hard:
                 break
@@ -363,6 +375,6 @@ def _run_stages(stages: _Stages, search: Search, first: int, jobs: int, clock: _
                 os.getpid(),
             )  # fmt: skip
         ends = [stopped for _, stopped in workers.results(stages.advance)]
-    if any(ends):
+    if any(ends) or clock.stop.requested:
         raise KeyboardInterrupt("stopped")
     return stages.finished()
