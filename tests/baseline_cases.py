@@ -12,6 +12,14 @@ from dhilgt.train import Trainer
 
 SMALL = {
     "gcn": {"hidden_channels": 32},
+    "hsgt": {
+        "hidden_channels": 16,
+        "heads": 2,
+        "num_layers": 1,
+        "cluster_sizes": (4, 4),
+        "fanouts": (3,),
+        "upper_fanout": 2,
+    },
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},
     "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},
