@@ -18,6 +18,7 @@ from dhilgt.errors import ConfigError, MemoryLimitError
 from tests.baseline_cases import create, lonely_graph, small_graph, trainer
 from tests.real_data import needs_data
 
+NO_DROPOUT = {"dropout": 0.0, "input_dropout": 0.0, "attention_dropout": 0.0}
 pytestmark = pytest.mark.filterwarnings("ignore:the input was cleaned")
 
 
@@ -300,8 +301,7 @@ def test_hsgt_is_masked_attention_within_and_between_levels(most):
 
 def test_a_sample_of_everything_is_the_whole_graph():
     graph = small_graph()
-    model = create("hsgt", graph, batch_size=80, fanouts=(80,), upper_fanout=80, dropout=0.0,
-                   attention_dropout=0.0)  # fmt: skip
+    model = create("hsgt", graph, batch_size=80, fanouts=(80,), upper_fanout=80, **NO_DROPOUT)
     _, wanted = whole(model)
     (batch,) = model.train_batches(np.arange(80)).iterate()
     with torch.no_grad():
@@ -317,7 +317,13 @@ def first_sample(model, nodes):
 
 def test_children_outside_a_batch_are_read_from_history_without_gradient():
     graph = small_graph()
-    settings = {"fanouts": (1,), "upper_fanout": 1, "dropout": 0.0, "attention_dropout": 0.0}
+    settings = {
+        "fanouts": (1,),
+        "upper_fanout": 1,
+        "dropout": 0.0,
+        "input_dropout": 0.0,
+        "attention_dropout": 0.0,
+    }
     model = create("hsgt", graph, **settings).train()
     inputs = first_sample(model, [5, 6])
     assert (inputs[1].places < 0).any()
@@ -394,15 +400,12 @@ def test_width_must_be_a_multiple_of_heads():
 @pytest.mark.full
 @needs_data
 def test_beats_the_mlp_on_cora():
-    datasets = pytest.importorskip("dhilgt.datasets")
-    from dhilgt import baselines
-
-    graph = datasets.load("cora", split="official")
+    graph = dhilgt.datasets.load("cora", split="official")
     scores = {}
     for name, options in (("mlp", {}), ("hsgt", {"hidden_channels": 64})):
-        model = baselines.create(name, graph, **options)
+        model = dhilgt.baselines.create(name, graph, **options)
         config = model.train_config(epochs=40)
         train, val, test = (graph.masks[part] for part in ("train", "val", "test"))
-        result = baselines.fit(model, train, val, config, device="cpu", progress=False)
+        result = dhilgt.baselines.fit(model, train, val, config, device="cpu", progress=False)
         scores[name] = result.trainer.evaluate(model.inference_batches(test))["accuracy"]
     assert scores["hsgt"] > scores["mlp"] + 0.1

@@ -46,7 +46,8 @@ class HSGTSettings(Settings):
         cluster_sizes: Nodes per cluster, on the average, of each level above the graph.
         max_distance: Hops up to which nodes of a level attend to each other.
         max_degree: Degrees above it share one embedding.
-        dropout: On what each part of a layer adds, and on the input.
+        dropout: On what each part of a layer adds, and before the classifier.
+        input_dropout: On the features.
         attention_dropout: On the attention weights.
         fanouts: Neighbours sampled per node and hop in the graph.
         upper_fanout: Neighbours sampled per node on the levels above.
@@ -60,6 +61,7 @@ class HSGTSettings(Settings):
     max_distance: int = count(1, low=0, high=254)
     max_degree: int = count(63)
     dropout: float = rate(0.3)
+    input_dropout: float = rate(0.3)
     attention_dropout: float = rate(0.1)
     fanouts: tuple[int, ...] = counts((10, 5))
     upper_fanout: int = count(10)
@@ -153,8 +155,9 @@ class HSGT(Baseline):
         places: Tensor = inputs[-1]
         embeddings: list[Tensor] = []
         for number, level in enumerate(levels):
-            h = self.input(level.x) + self.degree(level.degrees.clamp(max=self.settings.max_degree))
-            h = dropout(h, self.settings.dropout, self.training)  # [s, F]
+            x = dropout(level.x, self.settings.input_dropout, self.training)
+            degrees = level.degrees.clamp(max=self.settings.max_degree)
+            h = self.input(x) + self.degree(degrees)  # [s, F]
             if number:
                 below = levels[number - 1]
                 children, family = self._children(number, level, embeddings[-1], below.whole)
