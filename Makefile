@@ -86,6 +86,7 @@ bench-train: $(VENV)/.bench $(VENV)/.test  ## training on the CPU: loader, memor
 
 bench-scaling: $(VENV)/.bench $(VENV)/.test  ## time and memory of all systems against nodes and edges
 	$(BIN)/python -m bench.scaling_systems --results $(RESULTS)
+
 bench-grow: $(VENV)/.bench $(VENV)/.test  ## new nodes: quick labels against labelling again
 	$(BIN)/python -m bench.grow --results $(RESULTS)
 
