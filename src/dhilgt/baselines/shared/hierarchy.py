@@ -62,10 +62,11 @@ def hierarchy(graph: CleanGraph, x: Tensor, cluster_sizes: Sequence[int]) -> lis
 
     Example:
         >>> import dhilgt
-        >>> path = CleanGraph.of(dhilgt.Graph.from_edges([0, 1, 2], [1, 2, 3]), self_loops=False)
-        >>> below, above = hierarchy(path, torch.arange(4.0)[:, None], (2,))
-        >>> below.parents.tolist(), above.x.host.flatten().tolist(), above.graph.targets.tolist()
-        ([0, 0, 1, 1], [0.5, 2.5], [1, 0])
+        >>> two = dhilgt.Graph.from_edges([0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3])  # two triangles
+        >>> clean, x = CleanGraph.of(two, self_loops=False), torch.arange(6.0)[:, None]
+        >>> below, above = hierarchy(clean, x, (3,))
+        >>> below.parents.tolist(), above.x.host.flatten().tolist()
+        ([0, 0, 0, 1, 1, 1], [1.0, 4.0])
     """
     levels = [Level(graph, RowStore(x))]
     for count in level_sizes(graph.num_nodes, cluster_sizes)[1:]:
