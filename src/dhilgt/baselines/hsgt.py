@@ -63,9 +63,9 @@ class HSGTSettings(Settings):
     dropout: float = rate(0.3)
     input_dropout: float = rate(0.3)
     attention_dropout: float = rate(0.1)
-    fanouts: tuple[int, ...] = counts((10, 5))
-    upper_fanout: int = count(10)
-    batch_size: int | None = count(512, optional=True)
+    fanouts: tuple[int, ...] = counts((5, 3))
+    upper_fanout: int = count(5)
+    batch_size: int | None = count(1024, optional=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
