@@ -78,6 +78,7 @@ def test_running_out_of_memory_is_a_figure_too(monkeypatch):
     def refuse(*_, **__):
         raise MemoryLimitError("dense features take 9 GB")
 
+    monkeypatch.setattr(scaling_systems, "_warm_up", lambda *_: None)
     monkeypatch.setattr(scaling_systems.baselines, "create", refuse)
     assert "9 GB" in scaling_systems.point("gcn", 60, 4, 1, "cpu")["failed"]
 
