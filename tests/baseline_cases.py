@@ -13,6 +13,14 @@ from dhilgt.train import Trainer
 SMALL = {
     "difformer": {"hidden_channels": 16, "num_layers": 2},
     "gcn": {"hidden_channels": 32},
+    "hsgt": {
+        "hidden_channels": 16,
+        "heads": 2,
+        "num_layers": 1,
+        "cluster_sizes": (4, 4),
+        "fanouts": (3,),
+        "upper_fanout": 2,
+    },
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},
     "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},

@@ -19,6 +19,7 @@ from dhilgt.model_files import load_model
 _SYSTEMS = {
     "difformer": ("difformer", "DIFFormer"),
     "gcn": ("gcn", "GCN"),
+    "hsgt": ("hsgt", "HSGT"),
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),
     "nagphormer": ("nagphormer", "NAGphormer"),
