@@ -12,6 +12,10 @@ from dhilgt.train import Trainer
 
 SMALL = {
     "gcn": {"hidden_channels": 32},
+    "goat": {
+        "hidden_channels": 16, "heads": 2, "sizes": (4, 3), "num_centroids": 6, "walk_length": 10,
+        "global_channels": 8, "position_channels": 4, "walk_context": 4, "walk_epochs": 1,
+    },
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},
     "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},

@@ -18,6 +18,7 @@ from dhilgt.model_files import load_model
 # tests go over all of them.
 _SYSTEMS = {
     "gcn": ("gcn", "GCN"),
+    "goat": ("goat", "GOAT"),
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),
     "nagphormer": ("nagphormer", "NAGphormer"),
