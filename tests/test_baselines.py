@@ -161,6 +161,15 @@ def test_the_same_run_twice_gives_the_same_weights(name):
 
 
 @every_system
+def test_trains_in_mixed_precision_and_scores_before_training(name):
+    model = create(name, small_graph())
+    worker = trainer(model, epochs=2, precision="bf16")
+    assert 0 <= worker.evaluate(model.inference_batches(range(40)))["accuracy"] <= 1
+    result = worker.fit(model.train_batches(range(40)), model.inference_batches(range(40, 80)))
+    assert np.isfinite([line["train_loss"] for line in result.history]).all()
+
+
+@every_system
 def test_another_seed_gives_other_weights(name):
     graph = small_graph()
     first, second = create(name, graph), create(name, graph, seed=1)

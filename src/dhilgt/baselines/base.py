@@ -227,6 +227,11 @@ class Baseline(nn.Module):
         return TrainConfig.from_dict(recipe)
 
     @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.begun.device
+
+    @property
     def inference_device(self) -> str | None:
         """Where the last batch was run in evaluation mode: "cuda:0", "cpu", ...; None before."""
         return self._ran_on
@@ -243,7 +248,7 @@ class Baseline(nn.Module):
         In evaluation, inputs that do not fit the device, or work on them that does not, go to the
         host: the weights are copied there for the one call.
         """
-        device = self.begun.device
+        device = self.device
         there = _device_of(inputs, device)
         if self.training:
             return self.logits(*inputs)

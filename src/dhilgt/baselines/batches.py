@@ -235,7 +235,8 @@ class NodeLoader:
         """Gives the batches of the epoch from one on."""
         if self._keeps:
             if self._only is None:
-                batch = self._batch(self._nodes, 0)
+                with torch.inference_mode(False):
+                    batch = self._batch(self._nodes, 0)
                 kept = tuple(
                     part if isinstance(part, Kept) else Kept(part) for part in batch.inputs
                 )

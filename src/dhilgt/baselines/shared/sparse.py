@@ -82,18 +82,21 @@ class SparseMatrix:
     def rows(self) -> Tensor:
         """Gives the row of each entry, [entries]; made once."""
         if self._rows is None:
-            numbers = torch.arange(self.shape[0], device=self.device)
-            self._rows = torch.repeat_interleave(numbers, self.offsets.diff())
+            # What is kept while scoring must be of use to training.
+            with torch.inference_mode(False):
+                numbers = torch.arange(self.shape[0], device=self.device)
+                self._rows = torch.repeat_interleave(numbers, self.offsets.diff())
         return self._rows
 
     def transposed(self) -> SparseMatrix:
         """Gives the transpose; made once."""
         if self._transposed is None:
-            order = self.transposing_order()
-            counts = torch.bincount(self.columns, minlength=self.shape[1])
-            offsets = torch.zeros(self.shape[1] + 1, dtype=torch.int64, device=self.device)
-            torch.cumsum(counts, 0, out=offsets[1:])
-            other = SparseMatrix(offsets, self.rows()[order], self.values[order], self.shape[0])
+            with torch.inference_mode(False):
+                order = self.transposing_order()
+                counts = torch.bincount(self.columns, minlength=self.shape[1])
+                offsets = torch.zeros(self.shape[1] + 1, dtype=torch.int64, device=self.device)
+                torch.cumsum(counts, 0, out=offsets[1:])
+                other = SparseMatrix(offsets, self.rows()[order], self.values[order], self.shape[0])
             other._transposed = self
             self._transposed = other
         return self._transposed
@@ -101,7 +104,8 @@ class SparseMatrix:
     def transposing_order(self) -> Tensor:
         """Gives the place here of each entry of the transpose, [entries]."""
         if self._order is None:
-            self._order = torch.argsort(self.columns, stable=True)
+            with torch.inference_mode(False):
+                self._order = torch.argsort(self.columns, stable=True)
         return self._order
 
     def to_dense(self) -> Tensor:
@@ -175,7 +179,8 @@ def multiply(offsets: Tensor, columns: Tensor, values: Tensor, dense: Tensor) ->
         )
     size = (len(offsets) - 1, dense.shape[0])
     matrix = torch.sparse_csr_tensor(offsets, columns, values, size=size, check_invariants=False)
-    return matrix @ dense
+    with torch.autocast(dense.device.type, enabled=False):
+        return matrix @ dense
 
 
 class _Product(torch.autograd.Function):
