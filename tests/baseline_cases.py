@@ -11,10 +11,28 @@ from dhilgt import baselines
 from dhilgt.train import Trainer
 
 SMALL = {
+    "ansgt": {
+        "hidden_channels": 16,
+        "ffn_channels": 16,
+        "heads": 2,
+        "num_layers": 2,
+        "period": 2,
+        "sampled_nodes": 5,
+        "super_nodes": 1,
+        "sequences": 3,
+        "hops": 3,
+    },
     "gcn": {"hidden_channels": 32},
     "goat": {
-        "hidden_channels": 16, "heads": 2, "sizes": (4, 3), "num_centroids": 6, "walk_length": 10,
-        "global_channels": 8, "position_channels": 4, "walk_context": 4, "walk_epochs": 1,
+        "hidden_channels": 16,
+        "heads": 2,
+        "sizes": (4, 3),
+        "num_centroids": 6,
+        "walk_length": 10,
+        "global_channels": 8,
+        "position_channels": 4,
+        "walk_context": 4,
+        "walk_epochs": 1,
     },
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},

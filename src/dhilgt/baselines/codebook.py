@@ -109,6 +109,6 @@ class Codebook(nn.Module):
         step = max(1, _CHUNK // len(self.sizes))
         lengths = (self.centroids**2).sum(1)
         parts = [
-            (lengths - 2 * part @ self.centroids.T).argmin(1) for part in scaled.split(step)
+            (lengths - 2 * part @ self.centroids.T).argmin(1) for part in torch.split(scaled, step)
         ]
         return torch.cat(parts)

@@ -187,7 +187,7 @@ class GOAT(Baseline):
         rings = sample_rings(self._clean, nodes, self.settings.sizes, np.random.default_rng(key))
         seen, columns = np.unique(rings.nodes, return_inverse=True)
         edges = SparseMatrix.from_numpy(
-            rings.offsets, columns, -np.log(rings.count), num_columns=len(seen)
+            rings.offsets, columns, -np.log(rings.ring_size), num_columns=len(seen)
         )
         roots = np.searchsorted(seen, nodes)
         return (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from dhilgt.baselines.shared.clean import CleanGraph
 
@@ -57,8 +58,8 @@ def node2vec(
     # The work is products of small dense blocks; a GPU does them in a tenth of the time.
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     start = torch.from_numpy(rng.standard_normal((n, channels)).astype(np.float32))
-    table = nn.Embedding(n, channels, sparse=True, _weight=start.to(device))
-    optimizer = torch.optim.SparseAdam(table.parameters(), lr=lr)
+    table = start.to(device)
+    adam = _RowAdam(table, lr)
     for _ in range(epochs):
         order = rng.permutation(n)
         for begin in range(0, n, batch):
@@ -66,15 +67,33 @@ def node2vec(
             real = random_walks(graph, roots, walk_length, rng)
             drawn = rng.integers(0, n, real.shape)
             drawn[:, 0] = roots
-            ids = torch.from_numpy(np.concatenate([real, drawn])).to(device)
-            optimizer.zero_grad(set_to_none=True)
-            found = table(ids)
-            loss = window_loss(found[: len(real)], context, 1.0)
-            loss = loss + window_loss(found[len(real) :], context, -1.0)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()  # type: ignore[no-untyped-call]
-    vectors: Tensor = table.weight.detach().cpu()
-    return vectors
+            seen, places = np.unique(np.concatenate([real, drawn]), return_inverse=True)
+            rows, at = torch.from_numpy(seen).to(device), torch.from_numpy(places).to(device)
+            vectors = table[rows]
+            found = vectors[at.view(2, *real.shape)]
+            slopes = torch.cat(
+                [window_gradient(found[0], context, 1.0), window_gradient(found[1], context, -1.0)]
+            )
+            gradient = torch.zeros_like(vectors)
+            gradient.index_add_(0, at.flatten(), slopes.flatten(0, 1))
+            adam.step(rows, gradient)
+    return table.cpu()
+
+
+class _RowAdam:
+    """Adam over those rows of a table that have a gradient; the others and their averages stay."""
+
+    def __init__(self, table: Tensor, lr: float) -> None:
+        self.table, self.lr, self.steps = table, lr, 0
+        self.mean, self.square = torch.zeros_like(table), torch.zeros_like(table)
+
+    def step(self, rows: Tensor, gradient: Tensor) -> None:
+        self.steps += 1
+        mean = self.mean[rows].lerp_(gradient, 0.1)
+        square = self.square[rows].lerp_(gradient**2, 0.001)
+        self.mean[rows], self.square[rows] = mean, square
+        size = self.lr * math.sqrt(1 - 0.999**self.steps) / (1 - 0.9**self.steps)
+        self.table[rows] -= size * mean / (square.sqrt() + 1e-8)
 
 
 def random_walks(
@@ -101,8 +120,8 @@ def random_walks(
     return out
 
 
-def window_loss(vectors: Tensor, context: int, sign: float) -> Tensor:
-    """Gives the mean of -log sigmoid(sign x product) over the pairs of all windows.
+def window_gradient(vectors: Tensor, context: int, sign: float) -> Tensor:
+    """Gives the gradient of the mean of -log sigmoid(sign x product) over the pairs of all windows.
 
     A window is `context` nodes in a row; its pairs are the first node with each of the others.
 
@@ -111,20 +130,23 @@ def window_loss(vectors: Tensor, context: int, sign: float) -> Tensor:
         context: Nodes of a window.
         sign: 1 for walks, -1 for random rows.
 
+    Returns:
+        [walks, length, d].
+
     Example:
-        >>> window_loss(torch.zeros(1, 3, 4), 2, 1.0)  # log 2
-        tensor(0.6931)
+        >>> window_gradient(torch.tensor([[[1.0], [0.0]]]), 2, 1.0).flatten().tolist()
+        [-0.0, -0.5]
     """
     walks, length, _ = vectors.shape
     windows = length - context + 1
-    total = vectors.new_zeros(())
+    out = torch.zeros_like(vectors)
     for begin in range(0, windows, _BLOCK):
         end = min(begin + _BLOCK, windows)
-        starts = vectors[:, begin:end]
-        others = vectors[:, begin + 1 : end + context - 1]
-        products = starts @ others.transpose(1, 2)  # [walks, starts, others]
+        starts, others = vectors[:, begin:end], vectors[:, begin + 1 : end + context - 1]
         after = torch.arange(others.shape[1], device=vectors.device)[None, :]
         after = after - torch.arange(end - begin, device=vectors.device)[:, None]
-        inside = (after >= 0) & (after < context - 1)
-        total = total - (functional.logsigmoid(sign * products) * inside).sum()
-    return total / (walks * windows * (context - 1))
+        inside = ((after >= 0) & (after < context - 1)).to(vectors.dtype)
+        slope = (starts @ others.transpose(1, 2)).mul_(-sign).sigmoid_().mul_(-sign * inside)
+        out[:, begin:end] += slope @ others
+        out[:, begin + 1 : end + context - 1] += slope.transpose(1, 2) @ starts
+    return out / (walks * windows * (context - 1))

@@ -17,6 +17,7 @@ from dhilgt.model_files import load_model
 # A system joins by a line here: its name, its module under dhilgt.baselines and its class. The
 # tests go over all of them.
 _SYSTEMS = {
+    "ansgt": ("ansgt", "ANSGT"),
     "gcn": ("gcn", "GCN"),
     "goat": ("goat", "GOAT"),
     "linkx": ("linkx", "LINKX"),

@@ -17,13 +17,13 @@ class Rings(NamedTuple):
         offsets: Where the nodes of each root begin, [B + 1].
         nodes: The sampled nodes, ascending for each root, [entries].
         distance: Hops at which each was first reached; 0 for the root itself, [entries].
-        count: How many nodes of this root were reached at that distance, [entries].
+        ring_size: How many nodes of this root were reached at that distance, [entries].
     """
 
     offsets: NDArray[np.int64]
     nodes: NDArray[np.int64]
     distance: NDArray[np.int64]
-    count: NDArray[np.int64]
+    ring_size: NDArray[np.int64]
 
 
 def sample_rings(
@@ -42,7 +42,7 @@ def sample_rings(
         >>> import dhilgt
         >>> path = CleanGraph.of(dhilgt.Graph.from_edges([0, 1, 2], [1, 2, 3]), self_loops=False)
         >>> rings = sample_rings(path, np.array([0]), (2, 2), np.random.default_rng(0))
-        >>> rings.nodes.tolist(), rings.distance.tolist(), rings.count.tolist()
+        >>> rings.nodes.tolist(), rings.distance.tolist(), rings.ring_size.tolist()
         ([0, 1, 2], [0, 1, 2], [1, 1, 1])
     """
     n = np.int64(graph.num_nodes)
