@@ -93,7 +93,7 @@ class ANSGTSettings(Settings):
 
 
 class ANSGT(Baseline):
-    """A transformer over a node, sampled nodes, super-nodes and a learned token; read at the node."""
+    """A transformer over a node, sampled nodes, super-nodes and a learned token."""
 
     about: ClassVar = About("ANS-GT", "Zhang et al., NeurIPS 2022", "samples")
     settings_type: ClassVar[type[Settings]] = ANSGTSettings

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dhilgt.baselines.shared.clean import CleanGraph
 
-_BLOCK = 20  # starts of windows that are compared at once
+_BLOCK = 32  # starts of windows that are compared at once
 
 
 def node2vec(
@@ -135,7 +135,7 @@ def window_gradient(vectors: Tensor, context: int, sign: float) -> Tensor:
 
     Example:
         >>> window_gradient(torch.tensor([[[1.0], [0.0]]]), 2, 1.0).flatten().tolist()
-        [-0.0, -0.5]
+        [0.0, -0.5]
     """
     walks, length, _ = vectors.shape
     windows = length - context + 1
