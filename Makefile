@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train clean
+.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -73,7 +73,7 @@ $(VENV)/.bench: $(VENV)/.core
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
 	@touch $@
 
-bench: bench-labels bench-tokens bench-train  ## all benchmarks
+bench: bench-labels bench-tokens bench-train bench-grow  ## all benchmarks
 
 bench-labels: $(VENV)/.bench  ## labels against Algorithm 1 and NetworKit: time, memory, disk, growth
 	$(BIN)/python -m bench.labels --results $(RESULTS)
@@ -83,6 +83,9 @@ bench-tokens: $(VENV)/.bench  ## tokens: sampling, distances, disk, growth
 
 bench-train: $(VENV)/.bench $(VENV)/.test  ## training on the CPU: loader, memory, step
 	$(BIN)/python -m bench.train --results $(RESULTS)
+
+bench-grow: $(VENV)/.bench $(VENV)/.test  ## new nodes: quick labels against labelling again
+	$(BIN)/python -m bench.grow --results $(RESULTS)
 
 docs: $(VENV)/.docs  ## the documentation as HTML, in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

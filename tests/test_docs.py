@@ -83,7 +83,8 @@ def test_every_option_is_on_its_page(name):
     command = typer.main.get_command(app).commands[name]
     options = [
         option
-        for parameter in command.params
+        for part in (command, *getattr(command, "commands", {}).values())
+        for parameter in part.params
         for option in (*parameter.opts, *parameter.secondary_opts)
         if option.startswith("--") and option != "--help"
     ]

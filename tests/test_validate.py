@@ -120,7 +120,7 @@ X = np.zeros((4, 2), np.float32)
 BAD_NODES = {
     "nan in features": (
         {"features": np.array([[0, 0], [0, np.nan], [np.inf, 0], [0, 0]])},
-        says("features[1, 1] = nan", "(2 such values)", "nan_to_num"),
+        says("features[1, 1] = nan", "(2 NaN or infinite values)", "nan_to_num"),
     ),
     "nan in sparse features": (
         {"features": scipy.sparse.csr_matrix(([np.inf], ([2], [1])), shape=(4, 2))},

@@ -3,10 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dhilgt import datasets
 from dhilgt._version import __version__
 from dhilgt.errors import (
     ArtifactError,
     ConfigError,
+    DatasetError,
     DhilgtError,
     GraphError,
     GraphWarning,
@@ -19,8 +21,10 @@ from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.generate import generate
 from dhilgt.graph import Graph
 from dhilgt.graph_parts import Cleaning
+from dhilgt.grow import quick_labels
 from dhilgt.label_block import LabelBlock, label_block
 from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
+from dhilgt.settings import Settings
 from dhilgt.token_sampler import PackedRows, TokenRows, TokenSampler
 from dhilgt.token_spec import TokenSpec
 from dhilgt.tokens import Tokens
@@ -29,6 +33,10 @@ if TYPE_CHECKING:
     from dhilgt import baselines as baselines
     from dhilgt.batch import TokenBatch as TokenBatch
     from dhilgt.batch_size import find_batch_size as find_batch_size
+    from dhilgt.estimator import NodeClassifier as NodeClassifier
+    from dhilgt.explanation import Explanation as Explanation
+    from dhilgt.export import export_onnx as export_onnx
+    from dhilgt.export import export_program as export_program
     from dhilgt.loader import TokenLoader as TokenLoader
     from dhilgt.loader import averaged_logits as averaged_logits
     from dhilgt.model import DHILGT as DHILGT
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
 _LAZY = {
     "DHILGT": "dhilgt.model",
     "DHILGTConfig": "dhilgt.model_config",
+    "Explanation": "dhilgt.explanation",
+    "NodeClassifier": "dhilgt.estimator",
     "TokenBatch": "dhilgt.batch",
     "TokenLoader": "dhilgt.loader",
     "TrainConfig": "dhilgt.train_config",
@@ -48,6 +58,8 @@ _LAZY = {
     "Trainer": "dhilgt.train",
     "averaged_logits": "dhilgt.loader",
     "baselines": "dhilgt.baselines",
+    "export_onnx": "dhilgt.export",
+    "export_program": "dhilgt.export",
     "find_batch_size": "dhilgt.batch_size",
 }
 
@@ -58,7 +70,9 @@ __all__ = [
     "Cleaning",
     "ConfigError",
     "DHILGTConfig",
+    "DatasetError",
     "DhilgtError",
+    "Explanation",
     "Graph",
     "GraphError",
     "GraphWarning",
@@ -67,7 +81,9 @@ __all__ = [
     "LabelEstimate",
     "LabelGraph",
     "MemoryLimitError",
+    "NodeClassifier",
     "PackedRows",
+    "Settings",
     "TokenBatch",
     "TokenLoader",
     "TokenRows",
@@ -84,10 +100,14 @@ __all__ = [
     "__version__",
     "averaged_logits",
     "baselines",
+    "datasets",
     "estimate",
+    "export_onnx",
+    "export_program",
     "find_batch_size",
     "generate",
     "label_block",
+    "quick_labels",
 ]
 
 

@@ -6,8 +6,17 @@ import gc
 from collections.abc import Callable
 
 import torch
+from torch import nn
+from torch.nn import functional
 
+from dhilgt.distributed import Group
 from dhilgt.errors import ConfigError, MemoryLimitError
+from dhilgt.inference import autocast
+from dhilgt.loader import TokenLoader
+from dhilgt.train_config import TrainConfig
+
+CPU_BATCH = 1024
+"""What "auto" is on the CPU."""
 
 
 def find_batch_size(
@@ -65,6 +74,47 @@ def find_batch_size(
         else:
             refused = middle
     return max(1, int(size * (1 - margin)))
+
+
+def auto_batch_size(
+    model: nn.Module, loader: TokenLoader, config: TrainConfig, device: torch.device
+) -> int:
+    """Gives the batch size that "auto" stands for.
+
+    On a GPU the largest batch that a whole training step of the model can do there, at most this
+    process's share of the loader's nodes. On the CPU `CPU_BATCH`: memory is seldom what limits
+    there, a larger batch is no faster, and fewer steps per epoch learn less. Several processes
+    agree on the smallest size found.
+
+    Args:
+        model: On the device; its weights and gradients are as before afterwards.
+        loader: The training nodes, with labels.
+        config: Precision of the step.
+        device: Where it trains.
+    """
+    share = max(1, -(-loader.num_nodes // loader.world_size))
+    if device.type == "cpu":
+        return min(CPU_BATCH, share)
+    training = model.training
+    model.train()
+
+    def step(size: int) -> None:
+        batches = loader.with_batch_size(size).iterate()
+        try:
+            batch = next(batches).to(device)
+            with autocast(device, config.precision):
+                logits = model(*batch.inputs)
+            assert batch.labels is not None, "a loader to train with"
+            functional.cross_entropy(logits.float(), batch.labels).backward()  # type: ignore[no-untyped-call]
+        finally:
+            model.zero_grad(set_to_none=True)
+            getattr(batches, "close", lambda: None)()
+
+    try:
+        found = find_batch_size(step, limit=share)
+    finally:
+        model.train(training)
+    return -Group().largest(-found)
 
 
 def _fits(step: Callable[[int], object], size: int) -> bool:

@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from dhilgt._version import __version__
-from dhilgt.commands import demo, doctor, generate, inspect, label, query, shell, tokens
+from dhilgt.commands import (
+    cache,
+    datasets,
+    demo,
+    doctor,
+    explain,
+    export,
+    generate,
+    inspect,
+    label,
+    query,
+    shell,
+    tokens,
+)
 
 app = typer.Typer(
     name="dhilgt",
@@ -19,8 +32,9 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, doctor, generate, inspect, label, query, tokens):
+for command in (cache, demo, doctor, explain, export, generate, inspect, label, query, tokens):
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
+app.add_typer(datasets.app, name="datasets")
 
 
 def _print_version(wanted: bool) -> None:

@@ -19,6 +19,10 @@ class ArtifactError(DhilgtError, ValueError):
     """A folder on disk is not the artifact it should be."""
 
 
+class DatasetError(DhilgtError, RuntimeError):
+    """A public dataset cannot be had, found or read."""
+
+
 class MemoryLimitError(DhilgtError, MemoryError):
     """The work does not fit the memory it was given."""
 

@@ -197,7 +197,7 @@ def _sparse_tensor(tensor: torch.Tensor, num_nodes: int) -> SparseFeatures:
         row = int(np.searchsorted(offsets, bad[0], side="right")) - 1
         raise GraphError(
             f"features[{row}, {columns[bad[0]]}] = {values[bad[0]]} is not finite as float32 "
-            f"({bad.size} such values); fill them first"
+            f"({bad.size} NaN or infinite values); fill them first"
         )
     return SparseFeatures(offsets.astype(np.int64), columns, values, tensor.shape[1])
 

@@ -31,13 +31,23 @@ def check_file(path: "str | PathLike[str]") -> Path:
         raise GraphError(f"{file} cannot be read ({error.strerror}); check its rights") from error
     if not head:
         raise GraphError(f"{file} is empty; check how it was made or fetch it again")
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    if start.startswith((b"<!doctype html", b"<html")):
+    if is_web_page(head):
         raise GraphError(
             f"{file} is a web page (HTML), not a file of edges; "
             "the address it came from may need a login or another link"
         )
     return file
+
+
+def is_web_page(head: bytes) -> bool:
+    """Says whether the first bytes of a file are those of HTML, which servers send for errors.
+
+    Example:
+        >>> is_web_page(b"<!DOCTYPE html><title>Not found"), is_web_page(b"1,2")
+        (True, False)
+    """
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    return start.startswith((b"<!doctype html", b"<html"))
 
 
 @contextlib.contextmanager

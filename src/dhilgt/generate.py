@@ -1,5 +1,6 @@
 """Graphs that look like real ones, made from a seed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,12 +58,68 @@ def generate(
         >>> generate(1000, 8, seed=1)
         Graph(nodes=1,000, edges=8,000, undirected, features=32, classes=5)
     """
+    drawn = draw(
+        num_nodes,
+        average_degree,
+        num_classes=num_classes,
+        homophily=homophily,
+        power=power,
+        num_communities=num_communities,
+        seed=seed,
+        directed=directed,
+    )
+    features = class_features(drawn.rng, drawn.labels, num_classes, num_features, feature_noise)
+    return Graph.from_edges(
+        drawn.sources,
+        drawn.targets,
+        num_nodes=len(drawn.labels),
+        directed=directed,
+        features=features,
+        labels=drawn.labels,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Edges and classes, and the generator to go on with."""
+
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    rng: np.random.Generator
+
+
+def draw(
+    num_nodes: int,
+    average_degree: float,
+    *,
+    num_classes: int,
+    homophily: float,
+    power: float,
+    num_communities: int | None,
+    seed: int,
+    directed: bool = False,
+    class_weights: Sequence[int] | None = None,
+) -> Drawn:
+    """Gives distinct edges and the class of each node; see `generate`.
+
+    Args:
+        num_nodes: See `generate`, as all but the last.
+        average_degree: See `generate`.
+        num_classes: See `generate`.
+        homophily: See `generate`.
+        power: See `generate`.
+        num_communities: See `generate`.
+        seed: See `generate`.
+        directed: See `generate`.
+        class_weights: How large classes are, relative to each other; equal when None.
+    """
     n = validate.num_nodes(num_nodes)
     if num_communities is None:
         num_communities = max(num_classes, n // 100)
     _check(n, average_degree, num_classes, homophily, power, num_communities, seed)
     rng = np.random.Generator(np.random.PCG64(seed))
-    layout = _lay_out(rng, n, num_classes, num_communities, power)
+    layout = _lay_out(rng, n, num_classes, num_communities, power, class_weights)
 
     num_edges = round(n * average_degree * (1 if directed else 0.5))
     within = round(num_edges * homophily)
@@ -74,13 +131,9 @@ def generate(
         ]
     )
     place = rng.permutation(n)  # node i of the layout gets the id place[i]
-    sources, targets = place[keys // n], place[keys % n]
     labels = np.empty(n, dtype=np.int64)
     labels[place] = layout.node_class
-    features = _features(rng, labels, num_classes, num_features, feature_noise)
-    return Graph.from_edges(
-        sources, targets, num_nodes=n, directed=directed, features=features, labels=labels
-    )
+    return Drawn(place[keys // n], place[keys % n], labels, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +179,25 @@ def _check(
 
 
 def _lay_out(
-    rng: np.random.Generator, n: int, num_classes: int, num_communities: int, power: float
+    rng: np.random.Generator,
+    n: int,
+    num_classes: int,
+    num_communities: int,
+    power: float,
+    class_weights: Sequence[int] | None,
 ) -> _Layout:
     # Community sizes within a factor of ten of each other; class k holds every C-th community.
     shares = np.minimum((1 - rng.random(num_communities)) ** -0.7, 10.0)
     share_ends = np.cumsum((shares * _UNIT).astype(np.int64))
+    class_of = np.arange(num_communities) % num_classes
+    if class_weights is not None:
+        class_of = _dealt(np.diff(share_ends, prepend=0), class_weights)
     drawn = _pick(rng, share_ends, np.zeros(n, np.int64), np.full(n, share_ends[-1]))
     drawn[:num_classes] = np.arange(num_classes)  # no class is empty, however small the graph
     sizes = np.bincount(drawn, minlength=num_communities)
-    order = np.argsort(np.arange(num_communities) % num_classes, kind="stable")
+    order = np.argsort(class_of, kind="stable")
     community = np.repeat(np.arange(num_communities), sizes[order])
-    node_class = np.repeat(np.arange(num_communities)[order] % num_classes, sizes[order])
+    node_class = np.repeat(class_of[order], sizes[order])
 
     weights = (1 - rng.random(n)) ** (-1 / (power - 1))
     weights = np.minimum(weights, float(n))  # a degree cannot exceed the number of nodes
@@ -147,6 +208,20 @@ def _lay_out(
         node_class=node_class,
         class_bounds=np.searchsorted(node_class, np.arange(num_classes + 1)),
     )
+
+
+def _dealt(shares: NDArray[np.int64], class_weights: Sequence[int]) -> NDArray[np.int64]:
+    """Gives the class of each community so that classes are as large as their weights ask."""
+    weights = np.asarray(class_weights, dtype=np.int64)
+    total = int(weights.sum())
+    lacking = weights * int(shares.sum())  # in units of shares / total: integers throughout
+    class_of = np.empty(len(shares), dtype=np.int64)
+    for at, share in enumerate(shares.tolist()):
+        # The first go to one class each, so that none is empty.
+        chosen = at if at < len(weights) else int(lacking.argmax())
+        class_of[at] = chosen
+        lacking[chosen] -= share * total
+    return class_of
 
 
 def _check_room(layout: _Layout, within: int, across: int, directed: bool) -> None:
@@ -231,16 +306,26 @@ def _draw_pairs(
     return u, np.searchsorted(ends, points, side="right")
 
 
-def _features(
+def class_features(
     rng: np.random.Generator,
     labels: NDArray[np.int64],
     num_classes: int,
     num_features: int,
     noise: float,
 ) -> NDArray[np.float32] | None:
+    """Gives features around a centre per class; None for none. Unlabelled nodes have only noise.
+
+    Args:
+        rng: Where numbers come from.
+        labels: Class of each node, -1 where unknown.
+        num_classes: Number of classes.
+        num_features: Numbers per node.
+        noise: Standard deviation around the centre.
+    """
     if num_features == 0:
         return None
-    centres = (rng.random((num_classes, num_features)) * 2 - 1).astype(np.float32)
+    centres = np.zeros((num_classes + 1, num_features), dtype=np.float32)  # the last for label -1
+    centres[:-1] = rng.random((num_classes, num_features)) * 2 - 1
     out = np.empty((len(labels), num_features), dtype=np.float32)
     for start in range(0, len(labels), 65_536):
         part = out[start : start + 65_536]

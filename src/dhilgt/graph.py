@@ -1,7 +1,9 @@
 """The graph: clean compressed rows, the user's own ids, and what is known about the nodes."""
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -238,7 +240,16 @@ class Graph:
             progress=progress,
         )
 
+    def named(self, name: str | None) -> "Graph":
+        """Gives the same graph with a name to show; arrays are shared."""
+        return Graph(dataclasses.replace(self._parts, name=name))
+
     # ---- structure -----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str | None:
+        """What the graph is called; "generated stand-in" is part of it where that is so."""
+        return self._parts.name
 
     @property
     def num_nodes(self) -> int:
@@ -365,6 +376,16 @@ class Graph:
         )
         return found
 
+    def with_nodes(self, **parts: Any) -> "Graph":
+        """Gives the same structure with other things known of its nodes, which must be checked.
+
+        Args:
+            **parts: Any of features, labels, class_names and masks, as `Parts` holds them.
+        """
+        other = Graph(replace(self._parts, **parts))
+        other._fingerprint, other._transposed = self._fingerprint, self._transposed
+        return other
+
     # ---- giving it to others -------------------------------------------------------------------
 
     def to_edge_index(self) -> NDArray[np.int64]:
@@ -384,6 +405,16 @@ class Graph:
 
         return graph_convert.to_networkx(self)
 
+    def to_pyg(self, *, sparse: bool = False) -> Any:
+        """Gives a PyG `Data` with edge_index and, where known, x, y and masks.
+
+        Args:
+            sparse: Keep sparse features sparse (a torch COO tensor); otherwise x is dense.
+        """
+        from dhilgt import graph_convert
+
+        return graph_convert.to_pyg(self, sparse)
+
     def __repr__(self) -> str:
         parts = [f"nodes={self.num_nodes:,}", f"edges={self.num_edges:,}"]
         parts.append("directed" if self._parts.directed else "undirected")
@@ -395,4 +426,6 @@ class Graph:
             parts.append(f"classes={self.num_classes}")
         for name, mask in (self._parts.masks or {}).items():
             parts.append(f"{name}={int(mask.sum()):,}")
+        if self._parts.name is not None:
+            parts.insert(0, self._parts.name)
         return f"Graph({', '.join(parts)})"

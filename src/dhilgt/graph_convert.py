@@ -141,3 +141,30 @@ def to_networkx(graph: Graph) -> "networkx.Graph":
     pairs = zip(graph.ids_of(sources).tolist(), graph.ids_of(targets).tolist(), strict=True)
     out.add_edges_from(pairs)
     return out
+
+
+def to_pyg(graph: Graph, sparse: bool = False) -> Any:
+    """See `Graph.to_pyg`."""
+    try:
+        import torch
+        from torch_geometric.data import Data
+    except ImportError as error:
+        raise ImportError(
+            f"Graph.to_pyg needs torch and torch_geometric ({error}); install them with "
+            "pip install 'dhilgt[pyg]'"
+        ) from error
+
+    data = Data(edge_index=torch.from_numpy(graph.to_edge_index()), num_nodes=graph.num_nodes)
+    x = graph.features
+    if x is not None and hasattr(x, "tocoo") and sparse:
+        coo = x.tocoo()
+        at = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
+        values = torch.from_numpy(coo.data.copy())
+        data.x = torch.sparse_coo_tensor(at, values, coo.shape, check_invariants=False)
+    elif x is not None:
+        data.x = torch.from_numpy(x.toarray() if hasattr(x, "toarray") else x.copy())
+    if graph.labels is not None:
+        data.y = torch.from_numpy(graph.labels.copy())
+    for name, mask in (graph.masks or {}).items():
+        data[f"{name}_mask"] = torch.from_numpy(mask.copy())
+    return data

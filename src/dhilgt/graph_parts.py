@@ -1,7 +1,7 @@
 """The parts of a graph, checked and put together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -53,12 +53,26 @@ class Parts:
     labels: NDArray[np.int64] | None
     class_names: tuple[str, ...] | None
     masks: Mapping[str, NDArray[np.bool_]] | None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         masks = () if self.masks is None else tuple(self.masks.values())
         for array in (self.offsets, self.targets, self.node_ids, self.labels, *masks):
             if array is not None:
                 array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies travel to other processes; a read-only view of masks does not by itself."""
+        values = [getattr(self, one.name) for one in fields(self)]
+        masks = None if self.masks is None else dict(self.masks)
+        return _restored, (*values[:-1], masks)
+
+
+def _restored(*values: Any) -> Parts:
+    named: dict[str, Any] = dict(zip([one.name for one in fields(Parts)], values, strict=True))
+    if named["masks"] is not None:
+        named["masks"] = MappingProxyType(named["masks"])
+    return Parts(**named)
 
 
 def assemble(

@@ -1,5 +1,6 @@
 """Hub labels: an exact shortest-path-distance index, and what tokens are drawn from."""
 
+import copy
 import hashlib
 from collections.abc import Callable
 from os import PathLike
@@ -81,6 +82,7 @@ class HubLabels:
     __slots__ = (
         "_fingerprint",
         "_graph_fingerprint",
+        "_grown_from",
         "_holders",
         "_ids",
         "_native",
@@ -96,13 +98,16 @@ class HubLabels:
         ids: NodeIds,
         graph_fingerprint: str,
         sizes: tuple[int, int],
+        *,
+        grown_from: str | None = None,
     ) -> None:
-        """Takes finished parts; users call `build` or `load`."""
+        """Takes finished parts; users call `build`, `load` or `quick_labels`."""
         self._native = native
         self._order = order
         self._ids = ids
         self._graph_fingerprint = graph_fingerprint
         self._sizes = sizes
+        self._grown_from = grown_from
         self._ranks = np.empty(len(order), np.uint32)
         self._ranks[order] = np.arange(len(order), dtype=np.uint32)
         self._holders: _native.Labels | None = None
@@ -199,6 +204,7 @@ class HubLabels:
                 num_entries=self.num_entries,
                 max_distance=self.max_distance,
                 graph_fingerprint=self._graph_fingerprint,
+                grown_from=self._grown_from,
             ),
             overwrite=overwrite,
         )
@@ -230,7 +236,28 @@ class HubLabels:
         if not mmap:
             native = native.unpack(num_threads(threads), UNLIMITED)
         sizes = stored.num_entries, stored.max_distance
-        return cls(native, stored.order, stored.ids, stored.graph_fingerprint, sizes)
+        return cls(
+            native,
+            stored.order,
+            stored.ids,
+            stored.graph_fingerprint,
+            sizes,
+            grown_from=stored.grown_from,
+        )
+
+    def with_ids(self, ids: NodeIds) -> "HubLabels":
+        """Gives the same labels under other ids; nothing is copied.
+
+        Args:
+            ids: Ids by index, as `Graph.ids` of a graph of the same structure gives them.
+        """
+        if ids.count != self.num_nodes:
+            raise GraphError(
+                f"{ids.count} ids do not name the {self.num_nodes} nodes of the labels"
+            )
+        other = copy.copy(self)
+        other._ids = ids
+        return other
 
     # ---- what there is -------------------------------------------------------------------------
 
@@ -255,6 +282,16 @@ class HubLabels:
         return bool(self._native.directed)
 
     @property
+    def exact(self) -> bool:
+        """Whether distances are exact; False for `quick_labels`, which may give longer ones."""
+        return self._grown_from is None
+
+    @property
+    def grown_from(self) -> str | None:
+        """Fingerprint of the labels that `quick_labels` added to; None for exact labels."""
+        return self._grown_from
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the labels: in memory, or of the mapped files."""
         return int(self._native.num_bytes) + self._order.nbytes + self._ranks.nbytes
@@ -276,10 +313,11 @@ class HubLabels:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what determines the labels: the graph and the order."""
+        """SHA-256 of what determines the labels: the graph, the order, and what they grew from."""
         if self._fingerprint is None:
             digest = hashlib.sha256(b"dhilgt labels 1" + self._graph_fingerprint.encode())
             digest.update(self._order.astype("<u4", copy=False).tobytes())
+            digest.update((self._grown_from or "").encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
@@ -319,7 +357,7 @@ class HubLabels:
         return LabelGraph(*out, *turned)
 
     def __repr__(self) -> str:
-        kind = ", directed" if self.directed else ""
+        kind = (", directed" if self.directed else "") + ("" if self.exact else ", grown")
         per_node = self.num_entries / self.num_nodes
         return (
             f"HubLabels(nodes={self.num_nodes}, entries={self.num_entries}, "

@@ -29,16 +29,19 @@ class StoredLabels:
     num_entries: int
     max_distance: int
     graph_fingerprint: str
+    grown_from: str | None = None  # fingerprint of the labels these were added to
 
 
 def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) -> None:
     """Writes labels, all or nothing."""
-    params = {
+    params: dict[str, Any] = {
         "num_nodes": len(stored.order),
         "num_entries": stored.num_entries,
         "max_distance": stored.max_distance,
         "directed": len(stored.sides) == 2,
     }
+    if stored.grown_from is not None:
+        params["grown_from"] = stored.grown_from
     arrays: dict[str, NDArray[Any]] = {"order": stored.order}
     for name, (offsets, records) in zip(("in", "out"), stored.sides, strict=False):
         arrays[f"{name}_offsets"] = offsets
@@ -92,6 +95,7 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
         num_entries=_whole_number(artifact, params, "num_entries"),
         max_distance=_whole_number(artifact, params, "max_distance"),
         graph_fingerprint=artifact.fingerprint,
+        grown_from=_text_or_none(artifact, params, "grown_from"),
     )
 
 
@@ -99,6 +103,13 @@ def _whole_number(artifact: Artifact, params: dict[str, Any], name: str) -> int:
     value = params.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ArtifactError(f"{artifact.path}: {name} = {value!r} is not a number; build again")
+    return value
+
+
+def _text_or_none(artifact: Artifact, params: dict[str, Any], name: str) -> str | None:
+    value = params.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ArtifactError(f"{artifact.path}: {name} = {value!r} is not a text; build again")
     return value
 
 

@@ -58,6 +58,24 @@ def progress_bar(
         display.stop()
 
 
+def progress_note(text: str, *, enabled: bool | Literal["auto"] = "auto") -> None:
+    """Say one thing on standard error, where a bar would be shown; nothing anywhere else.
+
+    Args:
+        text: One line.
+        enabled: False for silence.
+
+    Example:
+        >>> progress_note("labels: reused from the cache", enabled=False)
+    """
+    if not enabled:
+        return
+    with contextlib.suppress(Exception):
+        console = _console(force=False)
+        if console is not None:
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 class Progress:
     """The display behind `progress_bar`, for work that cannot be put in one block.
 

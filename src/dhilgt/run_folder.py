@@ -24,7 +24,28 @@ METRICS = "metrics.jsonl"
 ENVIRONMENT = "environment.json"
 RESULT = "result.json"
 BEST = "best.safetensors"
-_OURS = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
+BUNDLE = "bundle.json"
+MODEL = "model"
+GRAPH = "graph"
+SETTINGS = "config.yaml"
+REPORT = "report.html"
+REPORT_DATA = "report.json"
+PREDICTIONS = "predictions"
+_TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
+_OURS = _TRAINING | {BUNDLE, MODEL, GRAPH, SETTINGS, REPORT, REPORT_DATA}
+
+
+def is_ours(name: str) -> bool:
+    """Says whether a file or folder of this name belongs in a run's folder.
+
+    Example:
+        >>> is_ours("predictions.csv"), is_ours("thesis.doc"), is_ours(".graph.lock")
+        (True, False, True)
+    """
+    plain = name.removesuffix(".tmp").removeprefix(".")
+    for ending in (".lock", ".old", ".tmp"):  # what the writers of artifacts leave when killed
+        plain = plain.removesuffix(ending)
+    return plain in _OURS or plain.partition(".")[0] == PREDICTIONS
 
 
 class RunFolder:
@@ -60,13 +81,14 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = BuildLock(self.path)
             try:
-                names = {path.name.removesuffix(".tmp") for path in self.path.iterdir()}
-                if foreign := sorted(names - _OURS):
+                names = {path.name for path in self.path.iterdir()}
+                if foreign := sorted(name for name in names if not is_ours(name)):
                     raise ArtifactError(
                         f"{self.path} is not the folder of a run (it holds {foreign[0]!r}); choose "
                         "another run_dir"
                     )
-                if names and not resume:
+                # Settings may lie ready before the first epoch; nothing is lost by using them.
+                if names - {SETTINGS} and not resume:
                     raise ArtifactError(
                         f"{self.path} holds a run; pass resume=True to go on with it, or choose "
                         "another run_dir"

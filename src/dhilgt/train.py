@@ -46,6 +46,7 @@ class Trainer:
         progress: False for no display; otherwise it is shown where someone can see it.
         resume_command: Command to name in the message of an interrupted run; ``{run_dir}`` in it
             stands for the folder.
+        resume_call: The same for Python; ``{run_dir!r}`` stands for the folder.
 
     Attributes:
         stages: Wall clock and memory by stage; ``trainer.stages.add("labels", seconds=...)`` adds
@@ -84,6 +85,7 @@ class Trainer:
         metric: Metric | None = None,
         progress: bool | Literal["auto"] = "auto",
         resume_command: str | None = None,
+        resume_call: str = train_resume.RESUME_CALL,
     ) -> None:
         if not isinstance(config, TrainConfig):
             config = TrainConfig.from_dict(config or {})
@@ -96,6 +98,7 @@ class Trainer:
         self._resume = resume
         self._progress = progress
         self._resume_command = resume_command
+        self._resume_call = resume_call
         self._folder = None if run_dir is None else RunFolder(run_dir)
         self._best: dict[str, Tensor] = {}
 
@@ -293,7 +296,9 @@ class Trainer:
         # Another process was told to stop, and this one with it: no signal came here.
         signum = stop.signum if stop.signum is not None else int(signal.SIGTERM)
         path = None if self._folder is None else str(self._folder.path)
-        text = train_resume.way_to_go_on(state, signum, path, self._resume_command)
+        text = train_resume.way_to_go_on(
+            state, signum, path, self._resume_command, self._resume_call
+        )
         return TrainingInterrupted(text, signum)
 
     # ---- scoring -------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +83,7 @@ class EpochLoop:
             # A loader with a background thread ends it when its iterator is closed.
             getattr(batches, "close", lambda: None)()
         if watched:
-            self._tell_classes()
+            self._tell_classes(getattr(loader, "class_names", None))
         return True
 
     def restart(self, loss_sum: float, count: int) -> None:
@@ -175,17 +175,19 @@ class EpochLoop:
             self._seen = torch.zeros(classes, dtype=torch.bool, device=labels.device)
         self._seen.index_fill_(0, labels, True)
 
-    def _tell_classes(self) -> None:
+    def _tell_classes(self, names: Sequence[str] | None) -> None:
         own = [] if self._seen is None else self._seen.nonzero().flatten().tolist()
         seen = sorted({label for part in self._group.collect_everywhere(own) for label in part})
         if self._seen is None or not self._group.is_main:
             return
         absent = [label for label in range(len(self._seen)) if label not in set(seen)]
+        shown = str if names is None else names.__getitem__
         if len(seen) == 1:
             warn(
-                f"all training nodes are of class {seen[0]}; the model can only learn to answer it",
+                f"all training nodes are of class {shown(seen[0])}; the model can only learn to "
+                "answer it",
                 TrainingWarning,
             )
         elif absent:
-            shown = ", ".join(map(str, absent[:10])) + (", ..." if len(absent) > 10 else "")
-            warn(f"no training node is of class {shown}; it cannot be learned", TrainingWarning)
+            listed = ", ".join(map(shown, absent[:10])) + (", ..." if len(absent) > 10 else "")
+            warn(f"no training node is of class {listed}; it cannot be learned", TrainingWarning)

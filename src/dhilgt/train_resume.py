@@ -27,10 +27,12 @@ _FREE = {"epochs", "patience", "checkpoint_every", "checkpoint_batches"}
 def loader_facts(loader: Loader, steps: int) -> dict[str, Any]:
     """Gives what tells one loader from another."""
     seed = getattr(loader, "seed", None)
+    graph = getattr(getattr(loader, "tokens", None), "graph_fingerprint", None)
     return {
         "num_nodes": int(loader.num_nodes),
         "seed": seed if isinstance(seed, int) else None,
         "batches": steps,
+        "graph": graph if isinstance(graph, str) else None,
     }
 
 
@@ -43,6 +45,8 @@ def facts(
         "config": config.to_dict(),
         "loader": loader_facts(loader, steps),
         "epochs_without_improvement": state.epoch - state.best_epoch,
+        # A size that was found by trying is not searched for again: it could come out otherwise.
+        "batch_size": getattr(loader, "batch_size", None),
     }
 
 
@@ -65,7 +69,17 @@ def save(
         folder.checkpoints.save(state.epoch, state.batch, packed)
 
 
-def way_to_go_on(state: TrainState, signum: int, run_dir: str | None, command: str | None) -> str:
+RESUME_CALL = "Trainer(..., run_dir={run_dir!r}, resume=True).fit(...)"
+"""How a run is taken up again in Python."""
+
+
+def way_to_go_on(
+    state: TrainState,
+    signum: int,
+    run_dir: str | None,
+    command: str | None,
+    call: str = RESUME_CALL,
+) -> str:
     """Gives the message of an interrupted run.
 
     Example:
@@ -76,9 +90,7 @@ def way_to_go_on(state: TrainState, signum: int, run_dir: str | None, command: s
     text = f"stopped by {signal.Signals(signum).name} after {place}; "
     if run_dir is None:
         return text + "nothing was saved, as run_dir is None"
-    text += (
-        f"saved in {run_dir}; go on with Trainer(..., run_dir={run_dir!r}, resume=True).fit(...)"
-    )
+    text += f"saved in {run_dir}; go on with {call.format(run_dir=run_dir)}"
     if command is not None:
         text += f" or: {command.format(run_dir=shlex.quote(run_dir))}"
     return text
@@ -117,7 +129,7 @@ def check(
             TrainingWarning,
         )
     for key, now_there in loader_facts(loader, steps).items():
-        then = values["loader"].get(key)
+        then = values["loader"].get(key, now_there)  # older runs did not note the graph
         # Other processes share the nodes out differently.
         same_shares = key != "batches" or len(values["processes"]) == processes
         if same_shares and now_there != then:

@@ -62,8 +62,8 @@ def _check_finite(array: Any, sparse: bool) -> None:
             bad_count += rows.size
     if bad_count:
         raise GraphError(
-            f"{first} is not finite as float32 ({bad_count} such values); fill them first, for "
-            "example with numpy.nan_to_num(features)"
+            f"{first} is not finite as float32 ({bad_count} NaN or infinite values); fill them "
+            "first, for example with numpy.nan_to_num(features)"
         )
 
 

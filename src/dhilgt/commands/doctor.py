@@ -17,7 +17,8 @@ from dhilgt.labels import ALGORITHMS, HubLabels
 _NEEDED = ("numpy", "rich", "typer")
 _OPTIONAL = {
     "pyarrow": "Parquet files",
-    "scipy": "sparse matrices",
+    "scipy": "sparse matrices and datasets",
+    "pooch": "fetching datasets",
     "networkx": "NetworkX graphs",
     "torch": "torch tensors",
     "torch_geometric": "PyG data",

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from dhilgt import labels_store, tokens_store
+from dhilgt import graph_store, labels_store, tokens_store
 from dhilgt.commands import shell
 from dhilgt.labels import HubLabels
 from dhilgt.memory import format_bytes
@@ -117,6 +117,7 @@ def _describe_labels(artifact: Artifact) -> Report:
     facts: dict[str, Any] = {
         "nodes": labels.num_nodes,
         "directed": labels.directed,
+        "exact": labels.exact,
         "ids": _kind_of_ids(labels),
         "entries": labels.num_entries,
         "entries_per_node": {"mean": mean, "median": median, "max": largest, "exact": all_nodes},
@@ -135,7 +136,10 @@ def _describe_labels(artifact: Artifact) -> Report:
         ("longest distance", f"{labels.max_distance:,} in a label"),
         ("on disk", f"{format_bytes(artifact.nbytes)} ({per_entry:.2f} bytes per entry)"),
     ]
-    if all_nodes and not labels.directed:
+    if not labels.exact:
+        facts["grown_from"] = labels.grown_from
+        rows.insert(1, ("exact", f"no, grown from {labels.grown_from}: distances may be too long"))
+    if all_nodes and not labels.directed and labels.exact:
         # The best ranked node of a connected part is a hub of all others in it and has none itself.
         facts["components"] = int((sizes == 1).sum())
         rows.insert(3, ("connected parts", f"{facts['components']:,}"))
@@ -217,7 +221,37 @@ def _describe_tokens(artifact: Artifact) -> Report:
     return Report(facts, rows, lines)
 
 
+# ---- graphs ------------------------------------------------------------------------------------
+
+
+def _describe_graph(artifact: Artifact) -> Report:
+    graph = graph_store.load_graph(artifact.path)
+    channels = None if graph.features is None else int(graph.features.shape[1])
+    known = 0 if graph.labels is None else int((graph.labels >= 0).sum())
+    parts = {name: int(mask.sum()) for name, mask in (graph.masks or {}).items()}
+    facts: dict[str, Any] = {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "directed": graph.directed,
+        "features": channels,
+        "classes": graph.num_classes,
+        "labelled_nodes": known,
+        "masks": parts,
+    }
+    direction = "directed" if graph.directed else "undirected, each counted both ways"
+    rows = [
+        ("nodes", f"{graph.num_nodes:,}"),
+        ("edges", f"{graph.num_edges:,}, {direction}"),
+        ("features", "none" if channels is None else f"{channels:,} a node"),
+        ("classes", f"{graph.num_classes:,}, known of {known:,} nodes"),
+        ("masks", ", ".join(f"{name} {count:,}" for name, count in parts.items()) or "none"),
+        ("on disk", format_bytes(artifact.nbytes)),
+    ]
+    return Report(facts, rows)
+
+
 KINDS: dict[str, Callable[[Artifact], Report]] = {
+    graph_store.KIND: _describe_graph,
     labels_store.KIND: _describe_labels,
     tokens_store.KIND: _describe_tokens,
 }

@@ -1,6 +1,5 @@
 """`dhilgt query`: distances from saved labels."""
 
-import contextlib
 import csv
 import gzip
 import io
@@ -67,7 +66,10 @@ def run(
         raise shell.usage_error("is for --pairs as CSV; drop --json or the two ids", "--output")
     index = HubLabels.load(labels)
     if one:
-        _answer_one(index, _id_of(index, source), _id_of(index, target), witness, as_json)
+        first, second = (
+            shell.typed_id(index.ids, str(end), "these labels") for end in (source, target)
+        )
+        _answer_one(index, first, second, witness, as_json)
     elif output is None:
         _answer_many(index, str(pairs), header, witness, threads, as_json, sys.stdout)
     else:
@@ -76,20 +78,6 @@ def run(
             draft.open("w", encoding="utf-8", newline="") as stream,
         ):
             _answer_many(index, str(pairs), header, witness, threads, False, stream)
-
-
-def _id_of(index: HubLabels, text: str | None) -> Any:
-    """Gives the id a person typed: a number where the ids are numbers."""
-    if text is None or index.ids.are_text:
-        return text
-    with contextlib.suppress(ValueError):
-        number = int(text)
-        if -(2**63) <= number < 2**63:
-            return number
-    near = ", ".join(str(index.ids.ids_of(at)) for at in sorted({0, index.num_nodes - 1}))
-    raise GraphError(
-        f"{text!r} is not a node: the ids of these labels are 64-bit integers, such as {near}"
-    )
 
 
 def _answer_one(index: HubLabels, source: Any, target: Any, witness: bool, as_json: bool) -> None:

@@ -14,7 +14,8 @@ from typing import Any, NoReturn, ParamSpec
 
 import typer
 
-from dhilgt.errors import DhilgtError, GraphWarning
+from dhilgt.errors import DhilgtError, GraphError, GraphWarning
+from dhilgt.node_ids import NodeIds
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -37,6 +38,10 @@ _WORDS = (
         lambda found: "--" + found[0].replace("_", "-"),
     ),
     (r" \(overwrite=True\)", ""),
+    (r"\broot= ", "--root "),
+    (r", or pass verify=False to use it", ""),
+    (r"\bsplit='([^']*)'", r"--split \1"),
+    (r"\bseed=(?=-?\d)", "--seed "),
 )
 
 
@@ -128,6 +133,26 @@ def watched() -> bool:
 def usage_error(message: str, option: str) -> typer.BadParameter:
     """Gives the error (exit code 2) for arguments that do not go together."""
     return typer.BadParameter(message, param_hint=option)
+
+
+def typed_id(ids: NodeIds, text: str, whose: str) -> Any:
+    """Gives the id a person typed: a number where the ids are numbers.
+
+    Args:
+        ids: The ids there are.
+        text: What was typed.
+        whose: What the ids belong to, for the message.
+    """
+    if ids.are_text:
+        return text
+    with contextlib.suppress(ValueError):
+        number = int(text)
+        if -(2**63) <= number < 2**63:
+            return number
+    near = ", ".join(str(ids.ids_of(at)) for at in sorted({0, ids.count - 1}))
+    raise GraphError(
+        f"{text!r} is not a node: the ids of {whose} are 64-bit integers, such as {near}"
+    )
 
 
 # ---- printing ----------------------------------------------------------------------------------

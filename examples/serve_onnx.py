@@ -1,0 +1,40 @@
+"""Predicts with ONNX Runtime, without PyTorch.
+
+dhilgt export runs/mine -o served/model.onnx
+python examples/serve_onnx.py runs/mine/graph served/model.onnx NODE ...
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from scipy.sparse import csr_array
+from scipy.special import softmax
+
+import dhilgt
+from dhilgt.graph_store import load_graph
+from dhilgt.propagate import with_hops
+
+graph, model = load_graph(sys.argv[1]), Path(sys.argv[2])
+facts = json.loads(model.with_suffix(".serving.json").read_text())
+session = onnxruntime.InferenceSession(model)
+features = with_hops(graph, csr_array(graph.features), facts["hops"])
+labels = dhilgt.HubLabels.build(graph, progress=False)
+sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
+
+
+def probabilities(nodes: np.ndarray, copy: int) -> np.ndarray:
+    """Gives a row of class probabilities per node."""
+    ids, spd = sampler.rows(nodes, copy)
+    members, index = np.unique(np.append(ids, -1), return_inverse=True)  # -1 is padding
+    x, index = features[members[1:]].toarray(), index[:-1].reshape(ids.shape) - 1
+    return softmax(session.run(None, {"x": x, "index": index, "spd": spd})[0], axis=1)
+
+
+wanted = sys.argv[3:] if graph.ids.are_text else [int(node) for node in sys.argv[3:]]
+nodes = graph.index_of(wanted)
+mean = np.mean([probabilities(nodes, copy) for copy in range(facts["copies"])], axis=0)
+for node, row in zip(wanted, mean, strict=True):
+    print(f"{node}: {facts['classes'][row.argmax()]} ({row.max():.3f})")

@@ -1,0 +1,188 @@
+"""A trained classifier's folder: settings and scores, the model, the graph."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dhilgt import run_folder, store_files
+from dhilgt._version import __version__
+from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.fit_inputs import FitInputs
+from dhilgt.graph_store import load_graph, save_graph
+from dhilgt.model import DHILGT
+from dhilgt.run_folder import RunFolder
+from dhilgt.settings import Settings
+from dhilgt.store_files import explained, open_regular, strict_json
+from dhilgt.train_state import TrainResult, number
+
+if TYPE_CHECKING:
+    from dhilgt.estimator import NodeClassifier
+
+KIND = "dhilgt-classifier"
+FORMAT = 1
+_MAX_BYTES = 64 << 20
+_MAX_VALUES = 4_000_000
+_TYPES = {"str": "U", "int": "i", "float": "f", "bool": "b"}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What `read` found."""
+
+    settings: dict[str, Any]
+    cache: bool
+    inputs: FitInputs
+    model: DHILGT
+    result: TrainResult
+    scores: dict[str, dict[str, float]]
+    stages: dict[str, Any]
+    batch_size: int
+
+
+def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) -> None:
+    """Writes a classifier; see `NodeClassifier.save`.
+
+    ``bundle.json`` is removed first and written last: what lacks it is not a classifier.
+    """
+    folder = RunFolder(path)
+    folder.open(resume=overwrite)
+    try:
+        seal = folder.path / run_folder.BUNDLE
+        with explained("replace", seal):
+            if seal.exists():
+                store_files.ops.unlink(seal)
+        clf.model_.save_pretrained(folder.path / run_folder.MODEL)
+        save_graph(clf.graph_, folder.path / run_folder.GRAPH, overwrite=True)
+        folder.rewrite(clf.result_.history)
+        folder.write(run_folder.RESULT, clf.result_.to_dict())
+        if not (folder.path / run_folder.ENVIRONMENT).exists():
+            device = next(clf.model_.parameters()).device
+            folder.write(run_folder.ENVIRONMENT, run_folder.environment(device, 1))
+        folder.write(run_folder.BUNDLE, _facts(clf))
+    finally:
+        folder.close()
+
+
+def _facts(clf: NodeClassifier) -> dict[str, Any]:
+    kinds = {letter: name for name, letter in _TYPES.items()}
+    return {
+        "kind": KIND,
+        "format": FORMAT,
+        "library": __version__,
+        "classes": clf.classes_.tolist(),
+        "class_type": kinds["i" if clf.classes_.dtype.kind == "u" else clf.classes_.dtype.kind],
+        "features": clf.n_features_in_,
+        "from_array": clf._from_array,
+        "graph": clf.graph_.fingerprint,
+        "settings": clf.settings_.to_dict(),
+        "cache": bool(clf.cache),
+        "batch_size": clf.batch_size_,
+        "split": {part: len(nodes) for part, nodes in clf.split_.items()},
+        "scores": {
+            part: {name: number(value) for name, value in scores.items()}
+            for part, scores in clf.scores_.items()
+        },
+        "stages": clf.stages_,
+    }
+
+
+def read(path: str | PathLike[str]) -> Bundle:
+    """Reads a classifier, trusting nothing in it; see `NodeClassifier.load`."""
+    folder = Path(path).expanduser()
+    seal = folder / run_folder.BUNDLE
+    if not seal.is_file():
+        raise ArtifactError(
+            f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; pass a "
+            "folder that save wrote, or finish the run in it with fit(..., resume=True)"
+        )
+    facts = _json(seal)
+    _check_head(seal, facts)
+    try:
+        settings = Settings.from_dict(facts["settings"]).to_dict()
+        classes = _classes(facts)
+        graph = load_graph(folder / run_folder.GRAPH)
+        model = DHILGT.from_pretrained(folder / run_folder.MODEL)
+        result = _result(folder)
+        scores = {
+            part: {name: math.nan if value is None else float(value) for name, value in one.items()}
+            for part, one in facts["scores"].items()
+        }
+        split = {name: np.flatnonzero(mask) for name, mask in (graph.masks or {}).items()}
+        inputs = FitInputs(graph, classes, split, bool(facts["from_array"]), 0)
+        found = Bundle(
+            settings=settings,
+            cache=bool(facts["cache"]),
+            inputs=inputs,
+            model=model,
+            result=result,
+            scores=scores,
+            stages=dict(facts["stages"]),
+            batch_size=int(facts["batch_size"]),
+        )
+        _check_whole(found, facts)
+    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+        raise ArtifactError(f"{seal} is not as written ({error!r}); save it again") from error
+    return found
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with explained("read", path), open_regular(path) as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ArtifactError(f"{path} is longer than {_MAX_BYTES} bytes; it is not ours")
+    try:
+        values = strict_json(data, _MAX_VALUES)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error}") from error
+    if not isinstance(values, dict):
+        raise ArtifactError(f"{path} does not hold a JSON object; save it again")
+    return values
+
+
+def _check_head(path: Path, facts: dict[str, Any]) -> None:
+    if facts.get("kind") != KIND:
+        raise ArtifactError(f"{path} is of kind {facts.get('kind')!r}, not {KIND!r}")
+    version = facts.get("format")
+    if version != FORMAT:
+        raise ArtifactError(
+            f"{path} has format {version!r}, this version reads {FORMAT}; use the version that "
+            f"wrote it ({facts.get('library')!r})"
+        )
+
+
+def _classes(facts: dict[str, Any]) -> Any:
+    wanted = _TYPES[facts["class_type"]]
+    classes = np.array(facts["classes"])
+    if classes.ndim != 1 or classes.dtype.kind != wanted or not len(classes):
+        raise TypeError(f"classes are not a list of {facts['class_type']}")
+    return classes
+
+
+def _result(folder: Path) -> TrainResult:
+    values = _json(folder / run_folder.RESULT)
+    path = folder / run_folder.METRICS
+    with explained("read", path), open_regular(path) as file:
+        lines = file.read(_MAX_BYTES).splitlines()
+    return TrainResult(history=[strict_json(line) for line in lines], **values)
+
+
+def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
+    """Refuses parts that do not belong together."""
+    graph, classes = found.inputs.graph, len(found.inputs.classes)
+    config = found.model.config
+    hops = 1 + int(found.settings["hops"])
+    if graph.features is None or graph.labels is None:
+        raise TypeError("the graph lacks features or labels")
+    width = int(graph.features.shape[1])
+    if graph.fingerprint != facts["graph"] or width != facts["features"]:
+        raise TypeError("the graph is not the one it was trained on")
+    if config.in_channels != width * hops or config.out_channels != classes:
+        raise TypeError("the model does not fit the graph and its classes")
+    if graph.labels.max(initial=-1) >= classes or found.batch_size < 1:
+        raise TypeError("the graph has classes without a name")

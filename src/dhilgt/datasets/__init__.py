@@ -1,0 +1,24 @@
+"""The public graphs of the paper and a few more, by name.
+
+`load` reads the files as their authors published them: found in a folder of yours, or fetched.
+"""
+
+from dhilgt.datasets.files import data_folder
+from dhilgt.datasets.loading import load
+from dhilgt.datasets.measure import Statistics, statistics
+from dhilgt.datasets.registry import DatasetInfo, info, names
+from dhilgt.datasets.splits import random_split, split_hash
+from dhilgt.errors import DatasetError
+
+__all__ = [
+    "DatasetError",
+    "DatasetInfo",
+    "Statistics",
+    "data_folder",
+    "info",
+    "load",
+    "names",
+    "random_split",
+    "split_hash",
+    "statistics",
+]

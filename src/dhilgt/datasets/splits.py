@@ -1,0 +1,121 @@
+"""Who trains, who validates, who tests.
+
+A random split depends on the seed, the number of nodes and which of them are labelled, and on
+nothing else: every node gets a 64-bit key from (seed, node) by the finaliser of SplitMix64, the
+labelled nodes are sorted by key, and the first 60 % train, the next 20 % validate, the rest test.
+Integers only: the same on every machine and with every version of NumPy.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt import validate_nodes
+from dhilgt.datasets.raw import Split
+from dhilgt.errors import DatasetError
+
+Masks = dict[str, NDArray[np.bool_]]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_LARGEST_SEED = 2**64 - 1
+
+
+def random_split(
+    labels: NDArray[np.int64], seed: int = 0, shares: Sequence[float] = (60, 20, 20)
+) -> Masks:
+    """Gives a random split of the labelled nodes.
+
+    Args:
+        labels: Class of each node, -1 where unknown; unlabelled nodes are in no part.
+        seed: Which split; 0 to 2**64 - 1.
+        shares: Per cent to train, to validate and to test. The first two are rounded down, the
+            rest tests.
+
+    Raises:
+        DatasetError: For a seed or shares that make no sense.
+
+    Example:
+        >>> masks = random_split(np.zeros(10, dtype=np.int64), seed=1)
+        >>> [np.flatnonzero(masks[part]).tolist() for part in ("train", "val", "test")]
+        [[0, 2, 4, 7, 8, 9], [5, 6], [1, 3]]
+    """
+    if not 0 <= seed <= _LARGEST_SEED:
+        raise DatasetError(f"seed={seed}; pass 0 to 2**64 - 1")
+    tenths = [round(share * 10) for share in shares]
+    if len(tenths) != 3 or min(tenths) < 0 or sum(tenths) != 1000:
+        raise DatasetError(
+            f"shares {tuple(shares)} do not add up to 100; pass three, such as 60/20/20"
+        )
+    nodes = np.flatnonzero(labels >= 0)
+    order = nodes[np.argsort(_keys(nodes, seed), kind="stable")]
+    first = len(order) * tenths[0] // 1000
+    second = first + len(order) * tenths[1] // 1000
+    bounds = {"train": (0, first), "val": (first, second), "test": (second, len(order))}
+    masks = {}
+    for part, (low, high) in bounds.items():
+        masks[part] = np.zeros(len(labels), dtype=np.bool_)
+        masks[part][order[low:high]] = True
+    return masks
+
+
+def _keys(nodes: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        start = _mixed(np.array([seed], dtype=np.uint64) + _GOLDEN)
+        return _mixed(start + (nodes.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+
+
+def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+def official_split(splits: Sequence[Split], num_nodes: int, seed: int, name: str) -> Masks:
+    """Gives official split number ``seed`` modulo how many there are, as masks.
+
+    Raises:
+        DatasetError: If there is none.
+    """
+    if not splits:
+        raise DatasetError(f"{name} has no official split; pass split='random' or split='60/20/20'")
+    chosen = splits[seed % len(splits)]
+    return {
+        part: validate_nodes.node_mask(np.asarray(chosen[part]), num_nodes, f"split {part!r}")
+        for part in validate_nodes.MASK_NAMES
+    }
+
+
+def parse_shares(text: str) -> tuple[float, ...] | None:
+    """Gives the numbers of a text like "60/20/20", or None if it is none.
+
+    Example:
+        >>> parse_shares("50/25/25"), parse_shares("official")
+        ((50.0, 25.0, 25.0), None)
+    """
+    try:
+        shares = tuple(float(part) for part in text.split("/"))
+    except ValueError:
+        return None
+    return shares if len(shares) == 3 else None
+
+
+def split_hash(masks: Mapping[str, NDArray[np.bool_]] | None) -> str:
+    """Gives 16 hexadecimal digits that are equal for equal splits, to print beside a score.
+
+    Args:
+        masks: Masks by the names train, val and test, such as `Graph.masks`.
+
+    Example:
+        >>> split_hash(random_split(np.zeros(10, dtype=np.int64), seed=1))
+        '817079b041ed788c'
+    """
+    digest = hashlib.sha256(b"dhilgt split 1")
+    for part in validate_nodes.MASK_NAMES:
+        mask = np.empty(0, np.bool_) if masks is None or part not in masks else masks[part]
+        nodes = np.flatnonzero(mask).astype("<i8")
+        digest.update(part.encode() + len(nodes).to_bytes(8, "little") + nodes.tobytes())
+    return digest.hexdigest()[:16]

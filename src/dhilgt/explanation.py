@@ -1,0 +1,231 @@
+"""The answer of `explain`: members of a token, as a table, as JSON and as a picture."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dhilgt.errors import ConfigError
+from dhilgt.store_files import explained, write_file
+
+Distance = int | str | None
+"""Hops; "far" for more than the tokens keep, None where there is no path."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A node that the model saw.
+
+    Attributes:
+        node: Its id.
+        kind: Why it is there: "ego", "hub", "holder", or "neighbor" for a slot that was filled.
+        distance: From the ego to it.
+        distance_back: From it to the ego; the same unless the graph is directed.
+        label: Its class, where known.
+        share: Its share in the readout; the shares of all members sum to 1.
+        effect: How much the probability of the predicted class falls without it; None for the ego,
+            without which there is nothing to predict.
+        copies: How many of the tokens it is in.
+    """
+
+    node: Any
+    kind: str
+    distance: Distance
+    distance_back: Distance
+    label: Any
+    share: float
+    effect: float | None
+    copies: int = 1
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the model saw of a node and what it made of it.
+
+    Attributes:
+        node: Id of the node, the ego.
+        prediction: The predicted class.
+        label: Its class, where known.
+        probabilities: Probability by class.
+        alone: Probability of the predicted class from the ego alone, all other slots empty.
+        members: The ego, then the others, the most telling (of largest effect either way) first.
+        edges: Pairs of places in `members` that an edge joins.
+        copies: How many tokens were averaged.
+        directed: Whether edges have a direction.
+
+    Example:
+        >>> ego = Member("ann", "ego", 0, 0, "red", 0.75, None)
+        >>> bob = Member("bob", "hub", 1, 1, None, 0.25, 0.125)
+        >>> found = Explanation(
+        ...     "ann", "red", "red", {"red": 0.9, "blue": 0.1}, 0.8, (ego, bob), ((0, 1),)
+        ... )
+        >>> print(found.table())
+        node        ann
+        predicted   red (0.900), its known class
+        classes     red 0.900, blue 0.100
+        ego alone   0.800
+        <BLANKLINE>
+        member  kind  distance  class  share  effect
+        ann     ego          0  red    0.750
+        bob     hub          1         0.250  +0.1250
+    """
+
+    node: Any
+    prediction: Any
+    label: Any
+    probabilities: dict[Any, float]
+    alone: float
+    members: tuple[Member, ...]
+    edges: tuple[tuple[int, int], ...]
+    copies: int = 1
+    directed: bool = False
+
+    def ranked(self) -> list[tuple[Any, float]]:
+        """Gives classes and probabilities, the likeliest first."""
+        return sorted(self.probabilities.items(), key=lambda pair: -pair[1])
+
+    def table(self, top: int | None = None) -> str:
+        """Gives the explanation as text.
+
+        Args:
+            top: How many members besides the ego to list, the most telling; None for all.
+        """
+        head = [
+            ("node", str(self.node)),
+            ("predicted", f"{self.prediction} ({self.ranked()[0][1]:.3f}){self._truth()}"),
+            ("classes", _listed(self.ranked())),
+            ("ego alone", f"{self.alone:.3f}"),
+        ]
+        if self.copies > 1:
+            head.append(("averaged", f"over {self.copies} tokens"))
+        lines = [f"{name:<10}  {value}" for name, value in head]
+        shown = self.members if top is None else self.members[: top + 1]
+        lines += ["", *_columns(shown, self.directed)]
+        if len(shown) < len(self.members):
+            lines.append(f"... and {len(self.members) - len(shown)} more with less effect")
+        return "\n".join(lines)
+
+    def _truth(self) -> str:
+        if self.label is None:
+            return ", its class is not known"
+        return ", its known class" if self.label == self.prediction else f", known: {self.label}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for JSON: likeliest class first, members in order."""
+        return {
+            "node": self.node,
+            "prediction": self.prediction,
+            "class": self.label,
+            "probabilities": [
+                {"class": name, "probability": value} for name, value in self.ranked()
+            ],
+            "alone": self.alone,
+            "copies": self.copies,
+            "members": [_named_class(asdict(member)) for member in self.members],
+            "edges": [list(pair) for pair in self.edges],
+        }
+
+    def picture(self, color: str = "class") -> str:
+        """Gives an SVG picture: the ego in the middle, the others on rings by distance.
+
+        The larger a dot, the larger its share in the readout; lines are edges.
+
+        Args:
+            color: What dots are coloured by: "class" or "effect".
+        """
+        from dhilgt.explain_picture import draw
+
+        return draw(self, color)
+
+    def save(self, path: str | PathLike[str], color: str = "class") -> None:
+        """Writes a picture (.svg), a page with picture and table (.html), or values (.json).
+
+        Args:
+            path: The file; its ending decides. Put in place whole.
+            color: As for `picture`.
+
+        Raises:
+            ConfigError: If the ending is another.
+            ArtifactError: If the file cannot be written.
+        """
+        from dhilgt.explain_picture import draw, page
+
+        file = Path(path)
+        ending = check_ending(file)
+        if ending == ".svg":
+            text = draw(self, color)
+        elif ending == ".html":
+            text = page(self, color)
+        else:
+            text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        with explained("write", file):
+            write_file(file, iter([memoryview(text.encode() + b"\n")]))
+
+
+ENDINGS = (".svg", ".html", ".json")
+
+
+def check_ending(path: Path) -> str:
+    """Gives the ending of a file that an explanation can be saved as."""
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise ConfigError(
+            f"{path} ends with {ending or 'nothing'}; name it {', '.join(ENDINGS[:-1])} or "
+            f"{ENDINGS[-1]}"
+        )
+    return ending
+
+
+def shown_distance(distance: Distance) -> str:
+    """Gives a distance in words."""
+    return "no path" if distance is None else str(distance)
+
+
+def shown_effect(effect: float | None) -> str:
+    """Gives an effect with its sign; empty for the ego."""
+    # Rounded first: a tiny number would come out as -0.0000.
+    return "" if effect is None else f"{round(effect, 4) + 0.0:+.4f}"
+
+
+def rows_of(members: tuple[Member, ...], directed: bool) -> tuple[list[str], list[list[str]]]:
+    """Gives the names of the columns and the cells of a table of members."""
+    names = ["member", "kind", "distance", *(["back"] if directed else []), "class", "share"]
+    rows = [
+        [
+            str(member.node),
+            member.kind,
+            shown_distance(member.distance),
+            *([shown_distance(member.distance_back)] if directed else []),
+            "" if member.label is None else str(member.label),
+            f"{member.share:.3f}",
+            shown_effect(member.effect),
+        ]
+        for member in members
+    ]
+    return [*names, "effect"], rows
+
+
+def _columns(members: tuple[Member, ...], directed: bool) -> list[str]:
+    names, rows = rows_of(members, directed)
+    widths = [max(len(cell) for cell in column) for column in zip(names, *rows, strict=True)]
+    numbers = {"distance", "back", "share"}
+    lines = []
+    for row in [names, *rows]:
+        cells = [
+            cell.rjust(width) if name in numbers else cell.ljust(width)
+            for name, cell, width in zip(names, row, widths, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _listed(ranked: list[tuple[Any, float]], most: int = 5) -> str:
+    text = ", ".join(f"{name} {value:.3f}" for name, value in ranked[:most])
+    return text + (f", {len(ranked) - most} more" if len(ranked) > most else "")
+
+
+def _named_class(values: dict[str, Any]) -> dict[str, Any]:
+    return {"class" if name == "label" else name: value for name, value in values.items()}

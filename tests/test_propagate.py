@@ -1,0 +1,67 @@
+"""Hops: means over neighbours, against plain matrices."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dhilgt
+from dhilgt.propagate import with_hops
+
+
+def oracle(graph, features, hops):
+    adjacency = graph.to_scipy().toarray().astype(np.float64)
+    degrees = adjacency.sum(axis=1, keepdims=True)
+    mean = np.divide(adjacency, degrees, out=np.zeros_like(adjacency), where=degrees > 0)
+    blocks = [features.astype(np.float64)]
+    for _ in range(hops):
+        blocks.append(mean @ blocks[-1])
+    return np.concatenate(blocks, axis=1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.booleans())
+def test_dense_and_sparse_are_the_plain_matrix_product(seed, hops, directed):
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, 12, (2, rng.integers(0, 30)))
+    edges = np.unique(edges[:, edges[0] != edges[1]], axis=1)
+    graph = dhilgt.Graph.from_edges(*edges, num_nodes=12, directed=directed)
+    features = rng.normal(size=(12, 3)).astype(np.float32) * (rng.random((12, 3)) < 0.5)
+    expected = oracle(graph, features, hops)
+    np.testing.assert_allclose(with_hops(graph, features, hops), expected, atol=1e-5)
+    sparse = with_hops(graph, scipy.sparse.csr_matrix(features), hops)
+    assert scipy.sparse.issparse(sparse)
+    assert sparse.dtype == np.float32
+    np.testing.assert_allclose(sparse.toarray(), expected, atol=1e-5)
+
+
+def test_a_node_without_neighbours_gets_zeros():
+    graph = dhilgt.Graph.from_edges([0], [1], num_nodes=3)
+    found = with_hops(graph, np.ones((3, 2), np.float32), 2)
+    assert found[2].tolist() == [1, 1, 0, 0, 0, 0]
+
+
+def test_no_hops_gives_the_features_themselves():
+    graph = dhilgt.Graph.from_edges([0], [1])
+    features = np.ones((2, 2), np.float32)
+    assert with_hops(graph, features, 0) is features
+
+
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix])
+def test_a_model_learns_from_neighbours_through_hops(kind):
+    """The class of a node is the feature of its only neighbour; its own features say nothing."""
+    rng = np.random.default_rng(0)
+    signs = rng.integers(0, 2, 200)
+    partners = np.arange(200) ^ 1
+    features = kind(np.stack([signs, 1 - signs], axis=1).astype(np.float32))
+    graph = dhilgt.Graph.from_edges(
+        np.arange(200), partners, features=features, labels=signs[partners]
+    )
+    clf = dhilgt.NodeClassifier(
+        size=1, hops=1, hidden_channels=8, num_layers=1, heads=1, epochs=40, lr=0.03,
+        warmup_epochs=0, dropout=0.0, cache=False, progress=False,
+    ).fit(graph)  # fmt: skip
+    assert clf.scores_["val"]["accuracy"] == 1.0
+    assert clf.model_.config.in_channels == 4
+    assert clf.n_features_in_ == 2
