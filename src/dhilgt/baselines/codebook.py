@@ -87,7 +87,12 @@ class Codebook(nn.Module):
         size <- decay size + (1 - decay) hits, then smoothed: (size + e) / (N + B e) N with N the
         sum of all sizes; sum <- decay sum + (1 - decay) sum of the nodes; centroid = sum / size.
         """
-        scaled: Tensor = self.norm(nodes.float())
+        # Averages over many steps are not left to half precision.
+        with torch.autocast(nodes.device.type, enabled=False):
+            self._move(nodes.float(), ids)
+
+    def _move(self, nodes: Tensor, ids: Tensor) -> None:
+        scaled: Tensor = self.norm(nodes)
         nearest = self._nearest(scaled)
         count = len(self.sizes)
         # A product with a matrix of 0 and 1 in place of a scatter, whose order of sums varies.

@@ -121,12 +121,24 @@ def _scipy_rows(adjacency: SparseMatrix) -> Any:
 
 def _best(matrix: Any, size: int) -> Any:
     """Gives the largest entries of each row, with columns ascending."""
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    order = np.lexsort((-matrix.data, rows))
-    kept = np.sort(order[np.arange(len(order)) - matrix.indptr[rows] < size])
-    lengths = np.minimum(np.diff(matrix.indptr), size)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return type(matrix)((matrix.data[kept], matrix.indices[kept], offsets), shape=matrix.shape)
+    lengths = np.diff(matrix.indptr)
+    longer = np.flatnonzero(lengths > size)
+    longer = longer[np.argsort(-lengths[longer], kind="stable")]
+    kept, at = np.ones(len(matrix.data), np.bool_), 0
+    while at < len(longer):  # rows of about one length together, so that little is padding
+        width = int(lengths[longer[at]])
+        rows = longer[at : at + max(1, _BLOCK // width)]
+        inside = np.arange(width) < lengths[rows][:, None]
+        places = np.where(inside, matrix.indptr[rows][:, None] + np.arange(width), 0)
+        values = np.where(inside, matrix.data[places], -np.inf)
+        worse = np.argpartition(-values, size - 1, axis=1)[:, size:]
+        dropped = np.take_along_axis(places, worse, 1)
+        kept[dropped[np.take_along_axis(inside, worse, 1)]] = False
+        at += len(rows)
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, size))])
+    found = type(matrix)((matrix.data[kept], matrix.indices[kept], offsets), shape=matrix.shape)
+    found.sort_indices()
+    return found
 
 
 def _by_rows(matrix: Any, size: int, step: Callable[[Any, int], Any]) -> Any:
@@ -141,7 +153,7 @@ def _by_rows(matrix: Any, size: int, step: Callable[[Any, int], Any]) -> Any:
 
 
 def _product(left: Any, right: Any, size: int) -> Any:
-    return _by_rows(left, size, lambda part, at: _ascending(part @ right))
+    return _by_rows(left, size, lambda part, at: part @ right)
 
 
 def _truncated_page_rank(one: Any, restart: float, size: int) -> Any:
@@ -154,16 +166,9 @@ def _truncated_page_rank(one: Any, restart: float, size: int) -> Any:
         found = _by_rows(
             found,
             size,
-            lambda part, at: _ascending(
-                (1 - restart) * (part @ one) + again[at : at + part.shape[0]]
-            ),
+            lambda part, at: (1 - restart) * (part @ one) + again[at : at + part.shape[0]],
         )
     return found
-
-
-def _ascending(matrix: Any) -> Any:
-    matrix.sort_indices()
-    return matrix
 
 
 def _nearest_rows(x: Tensor, size: int) -> Any:
@@ -183,7 +188,7 @@ def _nearest_rows(x: Tensor, size: int) -> Any:
     parts = (torch.cat(values).flatten().numpy(), torch.cat(columns).flatten().numpy(), offsets)
     found = sparse.csr_array(parts, shape=(n, n))
     found.eliminate_zeros()
-    return _ascending(found)
+    return found
 
 
 def _sparse_shares(matrix: Any) -> Any:
