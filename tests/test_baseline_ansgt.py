@@ -15,6 +15,8 @@ from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.features import dense_features
 from dhilgt.errors import ConfigError
 from tests.baseline_cases import create, lonely_graph, same, small_graph, trainer, weights
+from tests.baseline_cora import accuracy_on_cora
+from tests.real_data import needs_data
 
 
 def hat_of(graph):
@@ -358,3 +360,19 @@ def test_sequences_follow_from_what_is_saved(tmp_path):
     assert same(weights(loaded), weights(model))
     assert int(loaded.draws) == 3
     assert np.array_equal(loaded.sequences(), model.sequences())
+
+
+# ---- a real graph ------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@needs_data
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_beats_the_mlp_on_cora(variant):
+    mlp = accuracy_on_cora("mlp", epochs=60)
+    period = {"period": 3} if variant == "paper" else {}
+    found = accuracy_on_cora(
+        "ansgt", variant=variant, epochs=8, recipe={"lr": 2e-3, "warmup_epochs": 1},
+        hidden_channels=64, ffn_channels=64, num_layers=2, sequences=2, **period,
+    )  # fmt: skip
+    assert found > mlp + 0.05

@@ -15,6 +15,8 @@ from dhilgt.baselines.rings import sample_neighbours, sample_rings
 from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.sparse import SparseMatrix
 from tests.baseline_cases import create, small_graph, trainer, weights
+from tests.baseline_cora import accuracy_on_cora
+from tests.real_data import needs_data
 
 
 def bare(graph):
@@ -294,3 +296,18 @@ def test_positions_may_be_eigenvectors():
     model = create("goat", graph, positions="spectral")
     assert model.places.shape == (80, 4)
     assert (model.places**2).mean(0).tolist() == pytest.approx([1] * 4, abs=1e-3)
+
+
+# ---- a real graph ------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@needs_data
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_beats_the_mlp_on_cora(variant):
+    mlp = accuracy_on_cora("mlp", epochs=60)
+    found = accuracy_on_cora(
+        "goat", variant=variant, epochs=15, hidden_channels=64, heads=2, num_centroids=256,
+        batch_size=512, walk_epochs=1, walks=5,
+    )  # fmt: skip
+    assert found > mlp + 0.05
