@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import dhilgt
 from dhilgt.baselines.ansgt import bandit_move, votes
-from dhilgt.baselines.coarsen import coarsen
-from dhilgt.baselines.proximity import powers, proximities
-from dhilgt.baselines.row_table import RowTable
+from dhilgt.baselines.ansgt_parts.coarsen import coarsen
+from dhilgt.baselines.ansgt_parts.proximity import powers, proximities
+from dhilgt.baselines.ansgt_parts.row_table import RowTable
 from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.features import dense_features
 from dhilgt.errors import ConfigError

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import dhilgt
 from dhilgt import baselines
-from dhilgt.baselines.codebook import Codebook
 from dhilgt.baselines.goat import edge_scores
-from dhilgt.baselines.node2vec import node2vec, random_walks, window_gradient
-from dhilgt.baselines.rings import sample_neighbours, sample_rings
+from dhilgt.baselines.goat_parts.codebook import Codebook
+from dhilgt.baselines.goat_parts.node2vec import node2vec, random_walks, window_gradient
+from dhilgt.baselines.goat_parts.rings import sample_neighbours, sample_rings
 from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.sparse import SparseMatrix
 from tests.baseline_cases import create, small_graph, trainer, weights

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dhilgt.baselines.ansgt_parts.coarsen import CoarseGraph, coarsen
+from dhilgt.baselines.ansgt_parts.proximity import KINDS, powers, proximities, restarts
 from dhilgt.baselines.base import About, Baseline
 from dhilgt.baselines.batches import GraphBatch, Key, NodeLoader, RowStore
-from dhilgt.baselines.coarsen import CoarseGraph, coarsen
-from dhilgt.baselines.proximity import KINDS, powers, proximities, restarts
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
 from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.encoder import TokenEncoder, draw_small
@@ -166,6 +166,7 @@ class ANSGT(Baseline):
         self._features = RowStore(x)
         self._drawn: tuple[Any, NDArray[np.int64]] | None = None
         self._learns_from: NDArray[np.int64] | None = None
+        self.sequences()
 
     def sequences(self) -> NDArray[np.int64]:
         """Gives the tokens of all sequences, [n, sequences, tokens]; -1 where there is none.

@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from dhilgt.baselines.base import About, Baseline
 from dhilgt.baselines.batches import Key, NodeLoader, RowStore
-from dhilgt.baselines.codebook import Codebook
-from dhilgt.baselines.node2vec import node2vec
-from dhilgt.baselines.rings import sample_rings
+from dhilgt.baselines.goat_parts.codebook import Codebook
+from dhilgt.baselines.goat_parts.node2vec import node2vec
+from dhilgt.baselines.goat_parts.rings import sample_rings
 from dhilgt.baselines.settings import Settings, choice, count, counts, number, rate
 from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.features import dense_features
@@ -185,16 +185,17 @@ class GOAT(Baseline):
 
     def _inputs(self, nodes: NDArray[np.int64], key: Key) -> tuple[Any, ...]:
         rings = sample_rings(self._clean, nodes, self.settings.sizes, np.random.default_rng(key))
-        seen, columns = np.unique(rings.nodes, return_inverse=True)
+        marked = np.zeros(self._clean.num_nodes, np.bool_)
+        marked[rings.nodes] = True
+        seen, place = np.flatnonzero(marked), np.cumsum(marked) - 1
         edges = SparseMatrix.from_numpy(
-            rings.offsets, columns, -np.log(rings.ring_size), num_columns=len(seen)
+            rings.offsets, place[rings.nodes], -np.log(rings.ring_size), num_columns=len(seen)
         )
-        roots = np.searchsorted(seen, nodes)
         return (
             self._features.rows(seen),
             edges,
             torch.from_numpy(rings.distance),
-            torch.from_numpy(roots),
+            torch.from_numpy(place[nodes]),
             torch.from_numpy(nodes),
         )
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dhilgt.baselines.row_table import RowTable
+from dhilgt.baselines.ansgt_parts.row_table import RowTable
 from dhilgt.baselines.shared.sparse import SparseMatrix
 
 KINDS = ("ppr", "one_hop", "two_hops", "features")

@@ -52,8 +52,10 @@ def sample_rings(
     for hop, size in enumerate(sizes, 1):
         starts, drawn = sample_neighbours(graph, frontier % n, size, rng)
         owners = np.repeat(frontier // n, np.diff(starts))
-        found = np.unique(owners * n + drawn)
-        frontier = found[~_among(found, keys)]
+        found = np.sort(owners * n + drawn)
+        fresh = ~_among(found, keys)
+        fresh[1:] &= found[1:] != found[:-1]
+        frontier = found[fresh]
         keys = np.concatenate([keys, frontier])
         distance = np.concatenate([distance, np.full(len(frontier), hop)])
         order = np.argsort(keys, kind="stable")
