@@ -130,9 +130,9 @@ class RowTable:
         inside = np.arange(width) < lengths[:, None]
         at = np.where(inside, self.offsets[rows][:, None] + np.arange(width), 0)
         weight = np.where(inside, weights[at], 0)
-        with np.errstate(divide="ignore"):
-            times = rng.standard_exponential(weight.shape, dtype=np.float32) / weight
-        times[weight <= 0] = np.inf
+        times = np.full(weight.shape, np.inf, np.float32)
+        drawn = rng.standard_exponential(weight.shape, dtype=np.float32)
+        np.divide(drawn, weight, out=times, where=weight > 0)
         first = np.argpartition(times, size - 1, axis=1)[:, :size]
         arrived = np.take_along_axis(times, first, 1)
         order = np.argsort(arrived, axis=1, kind="stable")
