@@ -12,7 +12,6 @@ from dhilgt.train import Trainer
 
 SMALL = {
     "difformer": {"hidden_channels": 16, "num_layers": 2},
-    "gcn": {"hidden_channels": 32},
     "hsgt": {
         "hidden_channels": 16,
         "heads": 2,
@@ -20,6 +19,7 @@ SMALL = {
         "cluster_sizes": (4, 4),
         "fanouts": (3,),
         "upper_fanout": 2,
+    },
     "ansgt": {
         "hidden_channels": 16,
         "ffn_channels": 16,
