@@ -284,6 +284,7 @@ class Trainer:
             seconds=self.stages.seconds(),
             stages=self.stages.to_dict(),
             metric="loss" if state.by_loss else self.config.metric,
+            attention=getattr(self.model, "attention_used", None),
         )
         if self._folder is not None and self.group.is_main:
             write_tensors(self._folder.path / run_folder.BEST, host_copy(self.model))

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from dhilgt.commands import label, searches, shell
+from dhilgt.commands import demo_training, label, searches, shell
 from dhilgt.commands import tokens as tokens_command
+from dhilgt.datasets.splits import random_split
 from dhilgt.errors import DhilgtError
 from dhilgt.generate import generate
 from dhilgt.graph import Graph
@@ -24,7 +25,11 @@ from dhilgt.store_target import Target
 from dhilgt.token_stats import token_stats
 from dhilgt.tokens import Tokens
 
+if TYPE_CHECKING:
+    from dhilgt.estimator import NodeClassifier
+
 _AVERAGE_DEGREE = 10
+_FEATURE_NOISE = 2.0  # so much that the features alone do not tell the class
 _SOURCES = 5
 
 
@@ -37,6 +42,12 @@ class Demo:
     seed: int
     graph: Graph | None = None
     labels: HubLabels | None = None
+    classifier: "NodeClassifier | None" = None
+
+    @property
+    def run_path(self) -> Path:
+        """Where the trained classifier, its report and its predictions are kept."""
+        return self.folder / "run"
 
     @property
     def labels_path(self) -> Path:
@@ -58,15 +69,20 @@ class Demo:
         assert self.labels is not None
         return self.labels
 
+    def the_classifier(self) -> "NodeClassifier":
+        """Gives the trained classifier, which a later step makes."""
+        assert self.classifier is not None
+        return self.classifier
+
 
 def run(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for what the demo saves.")
     ] = Path("demo-output"),
-    nodes: Annotated[int, typer.Option(min=500, help="Nodes of the generated graph.")] = 20_000,
+    nodes: Annotated[int, typer.Option(min=500, help="Nodes of the generated graph.")] = 3_000,
     seed: Annotated[int, typer.Option(help="Which graph is generated.")] = 0,
 ) -> None:
-    """Show everything on a generated graph: labels, distances, tokens, files.
+    """Show everything on a generated graph: labels, distances, tokens, training, predictions.
 
     \b
     Example:
@@ -75,6 +91,7 @@ def run(
     demo = Demo(output, nodes, seed)
     for path in (demo.labels_path, demo.tokens_path):
         Target(path, overwrite=True, keep=False).abandon()
+    demo_training.remove_run(demo.run_path)
     started = time.perf_counter()
     for number, (title, step) in enumerate(STEPS, start=1):
         typer.echo(f"{'' if number == 1 else chr(10)}{number}. {title}")
@@ -84,13 +101,19 @@ def run(
     typer.echo(f"  dhilgt query {demo.labels_path} {two[0]} {two[1]} --witness")
     typer.echo(f"  dhilgt inspect {demo.labels_path}")
     typer.echo(f"  dhilgt inspect {demo.tokens_path}")
+    typer.echo(f"  dhilgt explain {demo.run_path} {two[1]}")
+    typer.echo(f"  dhilgt evaluate {demo.run_path}")
+    typer.echo(f"The report:      {demo.run_path / 'report.html'}")
+    typer.echo(f"The predictions: {demo.run_path / 'predictions.csv'}")
 
 
 # ---- the steps ---------------------------------------------------------------------------------
 
 
 def _make_graph(demo: Demo) -> None:
-    demo.graph = generate(demo.num_nodes, _AVERAGE_DEGREE, seed=demo.seed)
+    graph = generate(demo.num_nodes, _AVERAGE_DEGREE, feature_noise=_FEATURE_NOISE, seed=demo.seed)
+    assert graph.labels is not None
+    demo.graph = graph.with_nodes(masks=random_split(graph.labels, demo.seed))
     degrees = demo.graph.degrees
     shell.print_table(
         [
@@ -170,10 +193,25 @@ def _build_tokens(demo: Demo) -> None:
     typer.echo(f"the row of node 0: {members.tolist()}, all {len(members) ** 2} distances right")
 
 
+def _train(demo: Demo) -> None:
+    demo.classifier = demo_training.train(demo.the_graph(), demo.run_path, demo.seed)
+
+
+def _compare(demo: Demo) -> None:
+    demo_training.compare(demo.the_graph(), demo.the_classifier(), demo.seed)
+
+
+def _predict(demo: Demo) -> None:
+    demo_training.predict(demo.the_classifier(), demo.run_path)
+
+
 STEPS: list[tuple[str, Callable[[Demo], None]]] = [
     ("A graph with hubs, communities and classes", _make_graph),
     ("Its hub labels", _build_labels),
     ("Distances, checked live against breadth-first search", _ask_distances),
     ("Saved and loaded", _load_labels),
     ("A token of 32 nodes for each node, with all distances inside", _build_tokens),
+    ("DHIL-GT learns the classes of 60% of the nodes", _train),
+    ("Compared on the test nodes, which none of them has seen", _compare),
+    ("Predictions for all nodes, and a report", _predict),
 ]
