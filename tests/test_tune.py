@@ -16,7 +16,7 @@ import dhilgt
 from dhilgt import settings_file
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 from dhilgt.settings import Settings
-from dhilgt.tune.objective import GraphSource, Objective, without_test
+from dhilgt.tune.objective import GraphSource, Objective, Outcome, without_test
 from dhilgt.tune.result import BEST, TRIALS, look, write_found
 from dhilgt.tune.study import run_search
 from tests.tune_cases import BASE, ONE_STAGE, chosen, graph, search
@@ -94,6 +94,24 @@ def test_the_best_of_a_stage_holds_in_the_next(tmp_path):
     assert found.best["score"] >= tokens["score"]
     again = Objective(one.source, one.seeds, cache=None)(found.settings)
     assert again.score == found.best["score"]
+
+
+def test_every_trial_of_a_later_stage_has_the_best_of_the_one_before(tmp_path, monkeypatch):
+    tried = []
+
+    def fake(self, settings, report=None, alive=None):
+        tried.append(settings)
+        score = abs(settings.num_out - 3) + settings.lr  # the base's 3 is the worst
+        return Outcome(score, [score], [1], [1], 0.1, 1, 0)
+
+    monkeypatch.setattr(Objective, "__call__", fake)
+    one = search(tmp_path / "s", trials=10)
+    run_search(one)
+    tokens, training = tried[:5], tried[5:]
+    best = max(tokens, key=lambda settings: abs(settings.num_out - 3)).num_out
+    assert best != 3
+    assert {settings.num_out for settings in training} == {best}
+    assert look(one).settings.lr == max(settings.lr for settings in training)
 
 
 def test_the_file_of_the_best_settings_says_where_they_come_from(tmp_path):
