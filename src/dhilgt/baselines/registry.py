@@ -17,8 +17,11 @@ from dhilgt.model_files import load_model
 # A system joins by a line here: its name, its module under dhilgt.baselines and its class. The
 # tests go over all of them.
 _SYSTEMS = {
+    "ansgt": ("ansgt", "ANSGT"),
     "difformer": ("difformer", "DIFFormer"),
     "gcn": ("gcn", "GCN"),
+    "goat": ("goat", "GOAT"),
+    "hsgt": ("hsgt", "HSGT"),
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),
     "nagphormer": ("nagphormer", "NAGphormer"),
