@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dhilgt import baselines
+from dhilgt import baselines, recipes
 from dhilgt.benchmark import Limits, Results, cells, models, recipe, runner, space
 from dhilgt.benchmark.grid import Cell, check, trials_of
 from dhilgt.benchmark.recipe import Changes
@@ -184,5 +184,26 @@ def test_slips_in_recipes_are_named(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         recipe.read(str(path), ["gcn", "mlp"])
-    with pytest.raises(ConfigError, match="neither 'paper' nor a file"):
+    with pytest.raises(ConfigError, match="neither 'paper' nor 'best' nor a file"):
         recipe.read("nowhere.yaml", ["gcn"])
+
+
+def test_the_best_recipe_is_ours_alone(monkeypatch):
+    known = {"size": 16, "batch_size": 256, "lr": 0.001, "metric": "accuracy"}
+    monkeypatch.setattr(recipes, "recipe", lambda name, data: {**known, "epochs": len(data)})
+    best = recipe.read("best", ["dhilgt", "gcn"])
+    ours, other = cells([("dhilgt", "paper"), ("gcn", "paper")], ["cora"], [0], best)
+    assert (ours.recipe, other.recipe) == ("best", "paper")
+    assert ours.changes == Changes({"size": 16, "batch_size": 256}, {"lr": 0.001, "epochs": 4})
+    assert other.changes == Changes()
+
+
+def test_a_dataset_without_best_settings_is_named():
+    with pytest.raises(ConfigError, match="no best settings of 'reed98'"):
+        cells([("dhilgt", "paper")], ["reed98"], [0], recipe.read("best", ["dhilgt"]))
+
+
+def test_a_file_cannot_take_the_name_of_a_recipe(tmp_path):
+    (tmp_path / "best.yaml").write_text("gcn: {model: {dropout: 0.1}}")
+    with pytest.raises(ConfigError, match="choose another name"):
+        recipe.read(str(tmp_path / "best.yaml"), ["gcn"])

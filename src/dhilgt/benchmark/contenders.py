@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.benchmark.grid import OURS, Cell
+from dhilgt.benchmark.grid import Cell
+from dhilgt.benchmark.recipe import OURS
 from dhilgt.graph import Graph
 from dhilgt.settings import Settings
 from dhilgt.stages import StageClock

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from dhilgt.benchmark.recipe import PAPER, Changes, Recipe
+from dhilgt.benchmark.recipe import OURS, PAPER, Changes, Recipe
 from dhilgt.errors import ConfigError
 from dhilgt.store_files import canonical_json
 
-OURS = "dhilgt"
 REFERENCES = ("gcn", "sage", "linkx", "mlp")
 """Systems that every table has: without them a reader cannot tell what a figure is worth."""
 
@@ -128,7 +127,8 @@ def cells(
         for name in data:
             for system, variant in systems:
                 changes = limit.over(recipe.changes(system, name))
-                cell = Cell(system, name, seed, variant, recipe.name, changes, trials)
+                used = recipe.name_for(system)
+                cell = Cell(system, name, seed, variant, used, changes, trials)
                 check(cell)
                 found.append(cell)
     return found

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dhilgt import recipes
 from dhilgt.benchmark import plain_yaml
 from dhilgt.errors import ConfigError
+from dhilgt.settings import Settings
 
-PAPER = "paper"
+OURS = "dhilgt"
+PAPER, BEST = "paper", "best"
 _PARTS = ("model", "training")
 
 
@@ -41,8 +44,8 @@ class Recipe:
     """Changes by system and dataset.
 
     Attributes:
-        name: To record beside every figure: "paper", or the name of the file.
-        values: What the file says, checked; empty for "paper".
+        name: To record beside every figure: "paper", "best", or the name of the file.
+        values: What the file says, checked; empty without one.
 
     Example:
         >>> recipe = Recipe("mine", {"all": {"training": {"epochs": 9}},
@@ -56,8 +59,18 @@ class Recipe:
     name: str = PAPER
     values: Mapping[str, Any] = field(default_factory=dict)
 
+    def name_for(self, system: str) -> str:
+        """Gives the name to record: the best settings are known of DHIL-GT alone."""
+        return PAPER if self.name == BEST and system != OURS else self.name
+
     def changes(self, system: str, data: str) -> Changes:
-        """Gives the changes for a system on a dataset: the nearer a line, the more it counts."""
+        """Gives the changes for a system on a dataset: the nearer a line, the more it counts.
+
+        Raises:
+            ConfigError: If this is the recipe "best" and none is known for the dataset.
+        """
+        if self.name_for(system) == BEST:
+            return _best(data)
         found = Changes()
         for name in ("all", system):
             section = self.values.get(name, {})
@@ -66,25 +79,42 @@ class Recipe:
         return found
 
 
+def _best(data: str) -> Changes:
+    """Gives the best settings of DHIL-GT that come with the package."""
+    values = dict(recipes.recipe(BEST, data))
+    for name in ("metric", "seed"):  # follow from the cell
+        values.pop(name, None)
+    training = {one.name for one in Settings.group("training")} & set(values) - {"batch_size"}
+    return Changes(
+        {name: value for name, value in values.items() if name not in training},
+        {name: value for name, value in values.items() if name in training},
+    )
+
+
 def _part(section: Mapping[str, Any]) -> Changes:
     return Changes(dict(section.get("model", {})), dict(section.get("training", {})))
 
 
 def read(name: str, systems: Collection[str]) -> Recipe:
-    """Gives a recipe: "paper", or that of a YAML file.
+    """Gives a recipe: "paper", "best", or that of a YAML file.
 
     Args:
-        name: "paper" (every system as its own paper has it), or a path.
+        name: "paper" (every system as its own paper has it), "best" (DHIL-GT with the best settings
+            that come with the package, the others by their papers), or a path.
         systems: The systems there are, to refuse slips.
 
     Raises:
         ConfigError: If the file cannot be read or says something unknown.
     """
-    if name == PAPER:
-        return Recipe()
+    if name in (PAPER, BEST):
+        return Recipe(name)
     path = Path(name)
     if not path.exists():
-        raise ConfigError(f"recipe {name!r} is neither 'paper' nor a file; check the path")
+        raise ConfigError(
+            f"recipe {name!r} is neither 'paper' nor 'best' nor a file; check the path"
+        )
+    if path.stem in (PAPER, BEST):
+        raise ConfigError(f"{path} has the name of a recipe of the package; choose another name")
     values = plain_yaml.read(path, "recipe")
     known = ("all", *systems)
     found: dict[str, Any] = {}

@@ -12,8 +12,8 @@ from typing import Any
 
 from dhilgt import metrics
 from dhilgt.benchmark import record
-from dhilgt.benchmark.grid import OURS, REFERENCES
-from dhilgt.benchmark.recipe import PAPER
+from dhilgt.benchmark.grid import REFERENCES
+from dhilgt.benchmark.recipe import OURS, PAPER
 from dhilgt.datasets.registry import names as dataset_names
 
 Line = dict[str, Any]

@@ -47,7 +47,10 @@ def run_table(
         float | None, typer.Option(help="Seconds that the whole run may take; see --resume.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help="paper (each system by its own paper), or a YAML file of settings.")
+        str,
+        typer.Option(
+            help="paper (each by its own paper), best (ours by the best known), or a file."
+        ),
     ] = "paper",
     epochs: Annotated[
         int | None, typer.Option(help="The most epochs of every system.", min=1)
@@ -100,7 +103,7 @@ def run_table(
     from dhilgt.benchmark import data as graphs
     from dhilgt.benchmark import models as systems_of
     from dhilgt.benchmark import recipe as recipes
-    from dhilgt.benchmark.grid import OURS
+    from dhilgt.benchmark.recipe import OURS
 
     grid = cells(
         systems_of(models, references=references),
