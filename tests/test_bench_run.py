@@ -1,8 +1,11 @@
 """A grid of trainings: every cell is a line, whatever becomes of it, and no line is lost."""
 
 import json
+import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +19,7 @@ from dhilgt.benchmark.recipe import Changes, Recipe
 from dhilgt.benchmark.space import space_of
 from dhilgt.errors import ArtifactError, ConfigError, DatasetError
 from tests.bench_cases import scripted
+from tests.cli_cases import shell_command
 
 HERE = Limits(apart=False, device="cpu")
 TINY = Recipe(
@@ -334,6 +338,37 @@ def test_two_runs_do_not_write_one_file(tmp_path):
         pytest.raises(ArtifactError, match=r"is being built|lock"),
     ):
         Results(tmp_path / "r.jsonl").open(resume=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_ended_leaves_no_process_behind(tmp_path, signum):
+    path = tmp_path / "r.jsonl"
+    command = shell_command(
+        "bench", "table", "--models", "polynormer", "--no-references", "--data", "generated:3000",
+        "--epochs", "100000", "--seeds", "0-1", "--jobs", "2", "--device", "cpu", "-o", path,
+    )  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as parent:
+        tasks = Path(f"/proc/{parent.pid}/task")
+        deadline = time.monotonic() + 60
+        children = []
+        while len(children) < 2 and time.monotonic() < deadline:
+            time.sleep(0.2)
+            found = [(task / "children").read_text().split() for task in tasks.iterdir()]
+            children = [Path(f"/proc/{pid}") for pids in found for pid in pids]
+        assert len(children) == 2
+        time.sleep(5)  # they are at work
+        parent.send_signal(signum)
+        words = parent.stderr.read().decode()
+        code = parent.wait(30)
+    if signum == signal.SIGTERM:
+        assert code == 130
+        assert "--resume" in words
+    deadline = time.monotonic() + 20
+    while any(child.exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not any(child.exists() for child in children)
+    assert Results(path).lines() == []
 
 
 # ---- what is refused before any work -----------------------------------------------------------
