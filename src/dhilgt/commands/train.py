@@ -5,6 +5,7 @@ import shlex
 import sys
 import time
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 
 from dhilgt import settings_file
 from dhilgt.cache import Cache
-from dhilgt.commands import run_target, shell, train_report
+from dhilgt.commands import processes, run_target, shell, train_report
 from dhilgt.commands.inputs import Inputs
 from dhilgt.commands.setting_flags import in_flag_words, with_settings
 from dhilgt.errors import ConfigError, DhilgtError, GraphError, GraphWarning, TrainingInterrupted
@@ -125,37 +126,42 @@ def run(
             for seed in wanted
         }
     # All that can be refused is refused before the files, which may be large, are read.
-    if not dry_run:
-        for place in places:
-            run_target.check_place(place, resume=resume)
-    if inputs.labels is None:
-        raise GraphError("no labels are given, and training needs some; pass --labels FILE")
-    if inputs.features is None:
-        raise GraphError(
-            "no features are given; pass --features FILE, or --features degree to learn from the "
-            "number of neighbours"
-        )
+    with processes.agreed():
+        if processes.is_main() and not dry_run:
+            for place in places:
+                run_target.check_place(place, resume=resume)
+        if inputs.labels is None:
+            raise GraphError("no labels are given, and training needs some; pass --labels FILE")
+        if inputs.features is None:
+            raise GraphError(
+                "no features are given; pass --features FILE, or --features degree to learn from the "
+                "number of neighbours"
+            )
     classifier = classifier_class()
     told = not (quiet or as_json)
-    graph = read(inputs, chosen, told=told, bar=not quiet)
+    with processes.agreed():
+        graph = read(inputs, chosen, told=told, bar=not quiet)
     if dry_run:
-        _print_plan(graph, chosen, as_json)
+        if processes.is_main():
+            _print_plan(graph, chosen, as_json)
         return
     assert output is not None
     data = inputs.resolved(Path.cwd()).to_dict()
-    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
+    again = processes.launched(
+        shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
+    )
     done = []
     for place, its in places.items():
         if told and wanted is not None:
             typer.echo(f"seed {its.seed}: {place}", err=True)
         if wanted is None:
-            again = f"dhilgt train --resume -o {shlex.quote(str(place))}"
+            again = processes.launched(f"dhilgt train --resume -o {shlex.quote(str(place))}")
         found = _finished(classifier, place, its) if resume else None
         if found is None:
             clf = classifier(**its.to_dict(), cache=cache, progress=False if quiet else "auto")
             found = _trained(clf, graph, its, data, place, resume, again, report)
         done.append(found)
-        if wanted is not None:
+        if wanted is not None and processes.is_main():
             _write_lines(output / RUNS, done)
     if wanted is None:
         train_report.show(done[0], as_json, quiet)
@@ -235,12 +241,16 @@ def _trained(
     cache = Cache() if clf.cache and graph.num_edges else None
     before = set() if cache is None else {entry.path for entry in cache.entries()}
     started = time.perf_counter()
-    with run_target.started(place, settings_file.settings_text(settings, data)):
+    text = settings_file.settings_text(settings, data)
+    with ExitStack() as stack:
+        with processes.agreed():
+            if processes.is_main():
+                stack.enter_context(run_target.started(place, text))
         try:
             clf.fit(graph, run_dir=place, resume=resume)
         except TrainingInterrupted as stop:
-            text = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
-            raise KeyboardInterrupt(text) from None
+            said = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
+            raise KeyboardInterrupt(said) from None
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 "interrupted before the first epoch; give the same command again, what is in the "
