@@ -134,8 +134,8 @@ def run(
             raise GraphError("no labels are given, and training needs some; pass --labels FILE")
         if inputs.features is None:
             raise GraphError(
-                "no features are given; pass --features FILE, or --features degree to learn from the "
-                "number of neighbours"
+                "no features are given; pass --features FILE, or --features degree to learn from "
+                "the number of neighbours"
             )
     classifier = classifier_class()
     told = not (quiet or as_json)
