@@ -9,6 +9,9 @@ import time
 
 import pytest
 
+from dhilgt.commands import processes
+from dhilgt.distributed import Group
+from dhilgt.errors import ProcessError
 from tests.cli_cases import Files, ok
 
 STILL = ("--dropout", "0", "--input-dropout", "0", "--bias-dropout", "0")
@@ -82,6 +85,53 @@ def test_one_process_speaks_and_writes(both):
         assert len([e for e in (files.folder / "cache" / kind).iterdir() if e.is_dir()]) == 1
     ok("predict", files.folder / "two", "-o", files.folder / "out.csv")
     assert len((files.folder / "out.csv").read_text().splitlines()) == 91
+
+
+class Peers(Group):
+    """This process among three of which others fail as told."""
+
+    def __init__(self, rank, others):
+        self.rank, self.size, self.others = rank, 3, others
+
+    def collect_everywhere(self, value):
+        return [value if rank == self.rank else rank in self.others for rank in range(3)]
+
+
+def enter(rank, others, error=None):
+    with Peers(rank, others).agreed():
+        if error is not None:
+            raise error
+
+
+def test_a_failure_is_told_by_the_first_process_that_has_it_and_ends_all():
+    enter(1, ())
+    with pytest.raises(ProcessError, match="process 2 failed"):
+        enter(0, (2,))
+    with pytest.raises(ValueError, match="mine"):
+        enter(0, (1, 2), ValueError("mine"))
+    with pytest.raises(ProcessError, match="process 0 failed"):
+        enter(1, (0,), ValueError("the same"))
+    with pytest.raises(KeyboardInterrupt):
+        enter(1, (0,), KeyboardInterrupt())
+
+
+def test_the_command_to_go_on_is_the_one_that_was_started(monkeypatch):
+    assert processes.launched("dhilgt train") == "dhilgt train"
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert processes.launched("dhilgt train") == "torchrun --nproc-per-node 4 -m dhilgt train"
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert processes.launched("dhilgt train") == "torchrun ... -m dhilgt train"
+    monkeypatch.setenv("RANK", "3")
+    assert not processes.is_main()
+    assert processes.who() == "dhilgt (process 3)"
+
+
+def test_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "dhilgt", "--version"], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("dhilgt ")
 
 
 def test_wrong_input_is_told_once_and_leaves_nothing(tmp_path):
