@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow clean
+.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-gpu bench-scaling clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -88,8 +88,14 @@ bench-tokens: $(VENV)/.bench  ## tokens: sampling, distances, disk, growth
 bench-train: $(VENV)/.bench $(VENV)/.test  ## training on the CPU: loader, memory, step
 	$(BIN)/python -m bench.train --results $(RESULTS)
 
+bench-scaling: $(VENV)/.bench $(VENV)/.test  ## time and memory of all systems against nodes and edges
+	$(BIN)/python -m bench.scaling_systems --results $(RESULTS)
+
 bench-grow: $(VENV)/.bench $(VENV)/.test  ## new nodes: quick labels against labelling again
 	$(BIN)/python -m bench.grow --results $(RESULTS)
+
+bench-gpu: $(VENV)/.bench $(VENV)/.test  ## training and inference on a GPU: reference, SDPA, fused
+	$(BIN)/python -m bench.gpu --results $(RESULTS)
 
 docs: $(VENV)/.docs  ## the documentation as HTML, in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

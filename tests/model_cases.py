@@ -52,5 +52,5 @@ def gradients(model, batch, seed=5):
     model.zero_grad()
     out = model(*batch)
     mix = torch.randn(out.shape, generator=torch.Generator().manual_seed(seed), dtype=out.dtype)
-    (out * mix).sum().backward()
+    (out * mix.to(out.device)).sum().backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}

@@ -113,7 +113,7 @@ def attend(
 
 
 def default_path(device: torch.device) -> str:
-    """Gives the path that "auto" stands for."""
+    """Gives the path that "auto" stands for where the fused kernels do not run."""
     # With a bias that is learned the CPU has no fused kernel, and the wrapping costs a little.
     return "reference" if device.type == "cpu" else "sdpa"
 
@@ -146,8 +146,17 @@ def _sdpa(
     return F.scaled_dot_product_attention(query, key, value, bias, dropout_p)
 
 
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, pairs: Pairs, table: Tensor, dropout_p: float
+) -> Tensor:
+    from dhilgt.fused.attention import attend_by_codes
+
+    return attend_by_codes(query, key, value, pairs, table, dropout_p)
+
+
 PATHS: dict[str, Callable[[Tensor, Tensor, Tensor, Pairs, Tensor, float], Tensor]] = {
     "reference": _reference,
     "sdpa": _sdpa,
+    "fused": _fused,
 }
-"""The ways to compute attention, by name."""
+"""The ways to compute attention, by name. A model takes "fused" as a whole: see `dhilgt.fused`."""

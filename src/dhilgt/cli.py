@@ -24,6 +24,7 @@ from dhilgt.commands import (
     shell,
     tokens,
     train,
+    tune,
 )
 
 USAGE = 2  # the exit code for wrong arguments
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 for command in (
     cache, demo, doctor, evaluate, explain, export, generate, inspect, label,
-    predict, query, tokens, train,
+    predict, query, tokens, train, tune,
 ):  # fmt: skip
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 app.add_typer(datasets.app, name="datasets")

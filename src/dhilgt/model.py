@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.attention import pair_codes
+from dhilgt.attention import default_path, pair_codes
+from dhilgt.attention_choice import choose_path
 from dhilgt.model_config import DHILGTConfig
 from dhilgt.model_files import load_model, save_model
 from dhilgt.model_layers import (
@@ -29,6 +30,11 @@ class DHILGT(nn.Module):
     learned bias per distance, head and layer; virtual nodes stand behind the slots of every row. A
     readout adds a weighted sum of the row to its ego, an MLP gives the logits.
 
+    Attributes:
+        attention_used: The path of attention that the last batch took; None before any.
+        recompute: Whether the fused path computes each layer a second time in the backward pass,
+            to keep a seventh of what it keeps otherwise; False at first.
+
     Args:
         in_channels: Features per node.
         hidden_channels: Width of the representations; a multiple of `heads`.
@@ -47,8 +53,9 @@ class DHILGT(nn.Module):
         output_layers: Linear layers of the output MLP.
         readout: "attention", or "ego" to use the ego's representation alone.
         spd_bias: Whether distances have a learned bias. Without it `spd` is checked, not used.
-        attention: "reference" (plain operations), "sdpa" (PyTorch's fused attention) or "auto":
-            "reference" on the CPU, "sdpa" elsewhere.
+        attention: "reference" (plain operations), "sdpa" (PyTorch's fused attention), "fused"
+            (this package's kernels for all layers; needs CUDA and Triton) or "auto": "reference"
+            on the CPU, "fused" on CUDA where it can run, "sdpa" elsewhere.
         attention_dropout: Dropout on the attention weights.
 
     Example:
@@ -100,6 +107,8 @@ class DHILGT(nn.Module):
             attention_dropout=attention_dropout,
         )
         self._config = config
+        self.attention_used: str | None = None
+        self.recompute = False
         width = config.hidden_channels
         self.input = InputMLP(
             [config.in_channels] + [width] * config.input_layers,
@@ -161,6 +170,10 @@ class DHILGT(nn.Module):
             index: As for `forward`.
             spd: As for `forward`.
         """
+        if self._take_path(x, index, spd) == "fused":
+            from dhilgt.fused import model as fused
+
+            return fused.embed(self, x, index, spd)
         h = self._encode(x, index, spd)  # [B, s, F]
         if self.readout is None:
             z: Tensor = self.norm(h[:, 0])  # [B, F]
@@ -181,7 +194,33 @@ class DHILGT(nn.Module):
         """
         if self.readout is None:
             raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
-        return self.readout.weights(self.norm(self._encode(x, index, spd)), index != PADDING)
+        if self._take_path(x, index, spd) == "fused":
+            from dhilgt.fused import model as fused
+
+            with fused.launching_on(index.device):
+                normed = fused.encode(self, x, index, spd)[:, : index.shape[1]]
+        else:
+            normed = self.norm(self._encode(x, index, spd))
+        return self.readout.weights(normed, index != PADDING)
+
+    def attention_path(self, slots: int) -> str:
+        """Gives the path that rows of `slots` slots take where the model is: a name, not "auto".
+
+        A path that cannot run is replaced, and a warning says so, once for each reason.
+
+        Args:
+            slots: Slots of a row, virtual nodes not counted.
+        """
+        return choose_path(self._config, slots, self.norm.weight.device, self.norm.weight.dtype)
+
+    def _take_path(self, x: Tensor, index: Tensor, spd: Tensor) -> str:
+        self._check(x, index, spd)
+        path = self.attention_path(index.shape[1])
+        if path == "fused" and len(index) == 0:  # there is nothing to launch
+            path = default_path(index.device)
+        if not torch.compiler.is_compiling():
+            self.attention_used = path
+        return path
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Writes config.json and model.safetensors, each whole or not at all.
@@ -216,7 +255,6 @@ class DHILGT(nn.Module):
         return ", ".join(f"{name}={value!r}" for name, value in self._config.to_dict().items())
 
     def _encode(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
-        self._check(x, index, spd)
         config = self._config
         dtype = self.norm.weight.dtype
         # Projected once per distinct node, then gathered. A row of zeros in front stands for -1,

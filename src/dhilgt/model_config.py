@@ -8,7 +8,7 @@ from typing import Any
 from dhilgt.token_spec import whole_number
 
 READOUTS = ("attention", "ego")
-ATTENTIONS = ("auto", "reference", "sdpa")
+ATTENTIONS = ("auto", "reference", "sdpa", "fused")
 
 _COUNTS = {
     "in_channels": (1, 2**31 - 1),

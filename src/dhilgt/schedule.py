@@ -58,10 +58,18 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
         {"params": decayed, "weight_decay": config.weight_decay},
         {"params": plain, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=config.lr)
+    chosen = [group for group in groups if group["params"]]
+    if all(parameter.is_cuda for parameter in (*decayed, *plain)):
+        # One kernel for all parameters; with its rate on the device it can be part of a graph.
+        rate = torch.tensor(config.lr, device=(decayed or plain)[0].device)
+        return torch.optim.AdamW(chosen, lr=rate, fused=True, capturable=True)
+    return torch.optim.AdamW(chosen, lr=config.lr)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Has the next step use ``rate``."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate

@@ -93,7 +93,7 @@ class Settings:
     output_layers: int = _model(1, "Linear layers after the transformer.")
     readout: str = _model("attention", 'How a row becomes one vector: "attention" or "ego".')
     spd_bias: bool = _model(True, "Learn an attention bias per distance.")
-    attention: str = _model("auto", 'Attention code: "auto", "reference" or "sdpa".')
+    attention: str = _model("auto", 'Attention code: "auto", "reference", "sdpa" or "fused".')
 
     hops: int = _features(
         0, "Append this many copies of the features, each averaged over neighbours once more."
@@ -136,6 +136,9 @@ class Settings:
     )
     decay_steps: int | None = _training(
         None, "Optimizer steps until the rate is end_lr; all of the run when not given."
+    )
+    cuda_graph: str = _training(
+        "auto", 'Record steps of small batches as CUDA graphs: "auto" or "off".'
     )
 
     seed: int = _run(0, "Start of all random numbers: tokens, split, weights, order, dropout.")

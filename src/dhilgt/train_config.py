@@ -14,6 +14,7 @@ _CHOICES = {
     "decay": ("linear", "none"),
     "optimizer": ("adamw", "adam"),
     "precision": ("fp32", "bf16"),
+    "cuda_graph": ("auto", "off"),
 }
 # name: (smallest, largest, may be None)
 _COUNTS = {
@@ -64,6 +65,8 @@ class TrainConfig:
         warmup_steps: Optimizer steps of the warm-up, in place of ``warmup_epochs``. None: these.
         decay_steps: Optimizer steps, warm-up included, after which the rate is ``end_lr``.
             None: all steps of the run.
+        cuda_graph: "auto" records the steps of small batches as CUDA graphs where the fused kernels
+            run on one GPU, after the first epoch; "off" never does.
 
     Example:
         >>> config = TrainConfig(epochs=20, lr=1e-3)
@@ -91,6 +94,7 @@ class TrainConfig:
     end_lr: float = 0.0
     warmup_steps: int | None = None
     decay_steps: int | None = None
+    cuda_graph: str = "auto"
 
     def __post_init__(self) -> None:
         for name, (low, high, optional) in _COUNTS.items():

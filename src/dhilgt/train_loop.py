@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,11 @@ from dhilgt.schedule import rate_factor, set_rate
 from dhilgt.train_config import TrainConfig
 from dhilgt.train_protocols import Batch, Loader
 from dhilgt.train_state import TrainState
+
+if TYPE_CHECKING:
+    from dhilgt.fused.graphs import StepGraphs
+
+_MOST_SLOTS = 1 << 17  # of a batch whose steps are recorded
 
 
 class EpochLoop:
@@ -44,6 +50,7 @@ class EpochLoop:
         self._group = group
         self._device = device
         self._seen: Tensor | None = None
+        self._graphs: StepGraphs | None = None
         self.steps = steps
         # Not in double precision on devices that have none.
         dtype = torch.float32 if device.type == "mps" else torch.float64
@@ -126,6 +133,10 @@ class EpochLoop:
         if batch is None:
             last = last or next(iter(loader.iterate(start_batch=0)))
             self._stand_in(last)
+        elif self._replay(batch, watched):
+            state.step += 1
+            state.batch += 1
+            return batch
         else:
             last = batch
             self._learn(batch, total, watched)
@@ -135,6 +146,42 @@ class EpochLoop:
         state.step += 1
         state.batch += 1
         return last
+
+    def _replay(self, batch: Batch, watched: bool) -> bool:
+        """Takes the step as a CUDA graph; False if it has to be taken kernel by kernel."""
+        if not self._recordable(batch, watched):
+            return False
+        if self._graphs is None:
+            from dhilgt.fused.graphs import StepGraphs
+
+            self._graphs = StepGraphs(
+                self._model,
+                self._optimizer,
+                self._config.clip_norm,
+                lambda: autocast(self._device, self._config.precision),
+            )
+        moved = batch.to(self._device, non_blocking=True)
+        if moved.labels is None:
+            return False
+        loss = self._graphs.step(moved.inputs, moved.labels)
+        if loss is None:
+            return False
+        self.loss_sum += loss * len(batch)
+        self.count += len(batch)
+        return True
+
+    def _recordable(self, batch: Batch, watched: bool) -> bool:
+        # The first epoch looks at labels and gives the optimizer its state. Large batches gain
+        # nothing, and a graph holds the memory of a whole step.
+        return (
+            self._config.cuda_graph == "auto"
+            and self._device.type == "cuda"
+            and self._group.size == 1
+            and not watched
+            and bool(self._optimizer.state)
+            and getattr(self._model, "attention_used", None) == "fused"
+            and batch.inputs[1].numel() <= _MOST_SLOTS
+        )
 
     def _learn(self, batch: Batch, total: int, watched: bool) -> None:
         moved = batch.to(self._device, non_blocking=True)

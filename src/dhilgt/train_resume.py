@@ -21,7 +21,7 @@ from dhilgt.train_protocols import Loader
 from dhilgt.train_state import TrainState, pack, process_part, unpack
 
 # These say how long and how safely to train, not what a step does.
-_FREE = {"epochs", "patience", "checkpoint_every", "checkpoint_batches"}
+_FREE = {"epochs", "patience", "checkpoint_every", "checkpoint_batches", "cuda_graph"}
 
 
 def loader_facts(loader: Loader, steps: int) -> dict[str, Any]:

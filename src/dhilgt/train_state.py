@@ -26,6 +26,7 @@ class TrainResult:
         seconds: Wall clock by stage.
         stages: The same with counts and peak memory.
         metric: What the score is; "loss" where the metric was not defined.
+        attention: The path of attention that ran last; None for a model that does not say.
 
     Example:
         >>> TrainResult(3, 0.9, 5, False, [], {"epoch": 1.5}, {}, "accuracy").best_epoch
@@ -40,6 +41,7 @@ class TrainResult:
     seconds: dict[str, float]
     stages: dict[str, dict[str, Any]]
     metric: str
+    attention: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Gives plain values, for JSON; the history has a file of its own."""

@@ -1,0 +1,99 @@
+"""Checks the fused path on a GPU against the reference in float64: `python -m bench.gpu_check`.
+
+The test suite does the same and more where pytest is; this needs PyTorch and Triton alone.
+"""
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from bench.gpu import CUDA, Batch, Step, batch_of
+from dhilgt.fused.graphs import StepGraphs
+from dhilgt.model import DHILGT
+
+# Relative distance of logits and of all gradients together.
+TOLERANCE = {"fused fp32": 5e-5, "fused bf16": 6e-2}
+SIZES = [(1, 128, 8), (12, 128, 90), (31, 64, 250), (32, 128, 8), (60, 128, 8), (64, 256, 40)]
+
+
+def off(found: torch.Tensor, exact: torch.Tensor) -> float:
+    """Gives the distance of two tensors in units of the size of the exact one."""
+    return float((found.double() - exact).norm() / exact.norm())
+
+
+def gradient(model: DHILGT) -> torch.Tensor:
+    """Gives all gradients in one row."""
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def agreement(way: str, slots: int, width: int, high: int) -> tuple[float, float]:
+    """Gives how far logits and gradients are off, dropout off and biases drawn."""
+    x, index, spd, classes = batch_of(96, slots, 500)
+    far = torch.randint(1, high, spd.shape, device=CUDA, dtype=torch.uint8)
+    far[torch.rand(far.shape, device=CUDA) < 0.1] = 255
+    far[torch.rand(far.shape, device=CUDA) < 0.1] = 254
+    step = Step(way, (x, index, far, classes), width)
+    ours = step.model.eval()
+    for name, parameter in ours.named_parameters():
+        if name.endswith("_bias"):
+            torch.nn.init.normal_(parameter)
+    exact = DHILGT(x.shape[1], width, ours.config.out_channels, attention="reference")
+    exact.load_state_dict(ours.state_dict())
+    exact = exact.to(CUDA).double().eval()
+    wanted = exact(x.double(), index, far)
+    cross_entropy(wanted, classes).backward()
+    with step.context():
+        found = ours(x, index, far)
+    cross_entropy(found.float(), classes).backward()
+    assert ours.attention_used == "fused", ours.attention_used
+    return off(found.detach(), wanted.detach()), off(gradient(ours), gradient(exact))
+
+
+def repeats(way: str, batch: Batch) -> bool:
+    """Says whether two training passes with one seed give the same bits, recomputing or not."""
+    found = []
+    for recompute in (False, False, True):
+        step = Step(way, batch, recompute=recompute)
+        torch.manual_seed(3)
+        with step.context():
+            logits = step.model(*batch[:3])
+        cross_entropy(logits.float(), batch[3]).backward()
+        found.append(gradient(step.model).clone())
+    return all(torch.equal(found[0], other) for other in found[1:])
+
+
+def recorded(way: str, batch: Batch) -> float:
+    """Gives how far the weights after recorded steps are from those after plain ones."""
+    weights = []
+    for record in (False, True):
+        step = Step(way, batch)
+        graphs = StepGraphs(step.model, step.optimizer, None, step.context)
+        torch.manual_seed(4)
+        for number in range(6):
+            if not (record and number):
+                step.train()
+            elif graphs.step(batch[:3], batch[3]) is None:
+                return float("inf")
+        weights.append(torch.cat([p.detach().flatten() for p in step.model.parameters()]))
+    return off(weights[1], weights[0].double())
+
+
+def main() -> None:
+    """Checks everything; the status says whether all is well."""
+    well = True
+    for way, most in TOLERANCE.items():
+        for size in SIZES:
+            logits, slopes = agreement(way, *size)
+            good = logits < most and slopes < most
+            well &= good
+            print(
+                f"{way} {size}: logits {logits:.1e}, gradients {slopes:.1e}", "" if good else "BAD"
+            )
+        batch = batch_of(534, 32, 890)
+        same, apart = repeats(way, batch), recorded(way, batch)
+        well &= same and apart < most
+        print(f"{way}: repeats {same}, recorded steps off by {apart:.1e}", flush=True)
+    raise SystemExit(0 if well else "the fused path is off")
+
+
+if __name__ == "__main__":
+    main()

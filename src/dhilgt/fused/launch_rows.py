@@ -1,0 +1,231 @@
+"""Launches of the kernels that work slot by slot, with their block sizes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dhilgt.fused import row_kernels
+from dhilgt.fused.launch import Draw, power_of_two
+
+_MOST_HELD = 1 << 15
+_PROGRAMS = 1056  # eight per multiprocessor of a large GPU
+
+
+def _row_blocks(rows: int, width: int) -> tuple[int, int, int, int]:
+    """Gives block of rows, block of channels, programs and warps."""
+    block_f = power_of_two(width)
+    block_r = max(1, 2048 // block_f)
+    programs = max(1, min(_PROGRAMS, -(-rows // block_r)))
+    return block_r, block_f, programs, 4 if block_f <= 2048 else 8
+
+
+def add_norm(
+    stream: Tensor,
+    branch: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    draw: Draw,
+) -> tuple[Tensor, Tensor]:
+    """Gives stream + dropout(branch), and its layer norm.
+
+    Args:
+        stream: [R, F], contiguous.
+        branch: [R, F], contiguous; None adds nothing.
+        weight: Of the norm, [F].
+        bias: Of the norm, [F].
+        eps: Of the norm.
+        draw: What is dropped of the branch.
+    """
+    rows, width = stream.shape
+    block_r, block_f, programs, warps = _row_blocks(rows, width)
+    out = stream if branch is None else torch.empty_like(stream)
+    normed = torch.empty_like(stream)
+    row_kernels.add_norm_forward_kernel[(programs,)](
+        stream,
+        stream if branch is None else branch,
+        out,
+        normed,
+        weight,
+        bias,
+        draw.seed,
+        draw.stream,
+        draw.level,
+        draw.kept,
+        eps,
+        rows,
+        F=width,
+        BLOCK_R=block_r,
+        BLOCK_F=block_f,
+        ADD=branch is not None,
+        DROP=draw.share > 0.0,
+        num_warps=warps,
+    )
+    return out, normed
+
+
+class NormSlopes(NamedTuple):
+    """What the backward pass of `add_norm` gives."""
+
+    stream: Tensor  # [R, F]
+    branch: Tensor | None  # [R, F]
+    weight: Tensor  # [F] float32
+    bias: Tensor  # [F] float32
+    branch_sum: Tensor  # [F] float32
+    normed: Tensor | None  # [R, F]
+
+
+def add_norm_backward(
+    h: Tensor,
+    slope: Tensor,
+    carried: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    draw: Draw | None,
+    again: bool,
+) -> NormSlopes:
+    """Gives the slopes of what `add_norm` took, and the norm once more.
+
+    Args:
+        h: What was normed.
+        slope: Of the norm's output.
+        carried: Slope of the sum from elsewhere; it is overwritten.
+        weight: Of the norm.
+        bias: Of the norm.
+        eps: Of the norm.
+        draw: What was dropped of the branch; None where there was none.
+        again: Whether the norm's output is wanted.
+    """
+    rows, width = h.shape
+    block_r, block_f, programs, warps = _row_blocks(rows, width)
+    out = torch.empty_like(h) if carried is None else carried
+    branch = None if draw is None else torch.empty_like(h)
+    normed = torch.empty_like(h) if again else None
+    sums = h.new_empty((programs, 3, width), dtype=torch.float32)
+    row_kernels.add_norm_backward_kernel[(programs,)](
+        h,
+        slope,
+        out,
+        weight,
+        bias,
+        out,
+        h if branch is None else branch,
+        h if normed is None else normed,
+        sums,
+        sums if draw is None else draw.seed,
+        0 if draw is None else draw.stream,
+        0 if draw is None else draw.level,
+        1.0 if draw is None else draw.kept,
+        eps,
+        rows,
+        F=width,
+        BLOCK_R=block_r,
+        BLOCK_F=block_f,
+        CARRY=carried is not None,
+        ADD=draw is not None,
+        DROP=draw is not None and draw.share > 0.0,
+        AGAIN=again,
+        num_warps=warps,
+    )
+    weight_sum, bias_sum, branch_sum = sums.sum(0)
+    return NormSlopes(out, branch, weight_sum, bias_sum, branch_sum, normed)
+
+
+def gelu(inner: Tensor) -> Tensor:
+    """Gives GELU by the error function."""
+    out = torch.empty_like(inner)
+    count, block = inner.numel(), 1024
+    row_kernels.gelu_forward_kernel[(-(-count // block),)](inner, out, count, BLOCK=block)
+    return out
+
+
+def gelu_backward(inner: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    """Replaces `slope` by that of the input; gives GELU's output and the sum of slopes.
+
+    Args:
+        inner: GELU's input, [R, F].
+        slope: Of its output, [R, F].
+    """
+    rows, width = inner.shape
+    block_r, block_f, programs, warps = _row_blocks(rows, width)
+    again = torch.empty_like(inner)
+    sums = inner.new_empty((programs, width), dtype=torch.float32)
+    row_kernels.gelu_backward_kernel[(programs,)](
+        inner,
+        slope,
+        again,
+        sums,
+        rows,
+        F=width,
+        BLOCK_R=block_r,
+        BLOCK_F=block_f,
+        num_warps=warps,
+    )
+    return again, sums.sum(0)
+
+
+def reads_out(slots: int, width: int) -> bool:
+    """Says whether a program of the readout can hold a row of so many slots and channels."""
+    return power_of_two(slots) * power_of_two(width) <= _MOST_HELD
+
+
+def readout(normed: Tensor, real: Tensor, weight: Tensor) -> Tensor:
+    """Gives the ego plus the weighted members, [B, F] float32.
+
+    Args:
+        normed: [B, t, F], contiguous.
+        real: [B, s] bool.
+        weight: Of the scores, [F].
+    """
+    batch, t, width = normed.shape
+    out = normed.new_empty((batch, width), dtype=torch.float32)
+    row_kernels.readout_forward_kernel[(batch,)](
+        normed,
+        real.view(torch.uint8),
+        weight,
+        out,
+        S=real.shape[1],
+        T=t,
+        F=width,
+        BLOCK=power_of_two(t),
+        BLOCK_F=power_of_two(width),
+        num_warps=4,
+    )
+    return out
+
+
+def readout_backward(
+    slope: Tensor, normed: Tensor, real: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gives the slopes of `normed` and of the weight.
+
+    Args:
+        slope: Of the output, [B, F] float32.
+        normed: As in the forward pass.
+        real: As in the forward pass.
+        weight: As in the forward pass.
+    """
+    batch, t, width = normed.shape
+    programs = max(1, min(_PROGRAMS, batch))
+    out = torch.empty_like(normed)
+    sums = normed.new_empty((programs, width), dtype=torch.float32)
+    row_kernels.readout_backward_kernel[(programs,)](
+        normed,
+        real.view(torch.uint8),
+        weight,
+        slope,
+        out,
+        sums,
+        batch,
+        S=real.shape[1],
+        T=t,
+        F=width,
+        BLOCK=power_of_two(t),
+        BLOCK_F=power_of_two(width),
+        num_warps=4,
+    )
+    return out, sums.sum(0)

@@ -1,0 +1,96 @@
+"""The model's way from features to representations through the fused kernels."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from dhilgt.attention_choice import compute_dtype
+from dhilgt.fused import encoder, launch
+from dhilgt.fused.attention import draw_seed
+from dhilgt.fused.encoder import Plan, Weights
+from dhilgt.fused.launch import Draw
+from dhilgt.fused.launch_rows import reads_out
+from dhilgt.token_spec import PADDING
+
+if TYPE_CHECKING:
+    from dhilgt.model import DHILGT
+    from dhilgt.model_layers import EncoderLayer
+
+
+def embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+    """Does what `DHILGT.embed` does.
+
+    Args:
+        model: Whose parameters and settings are used.
+        x: As for `DHILGT.forward`.
+        index: As for `DHILGT.forward`.
+        spd: As for `DHILGT.forward`.
+    """
+    with launching_on(index.device):
+        return _embed(model, x, index, spd)
+
+
+def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+    dtype = model.norm.weight.dtype
+    normed = encode(model, x, index, spd)
+    if model.readout is None:
+        return normed[:, 0].to(dtype)
+    if not reads_out(*normed.shape[1:]):
+        mixed: Tensor = model.readout(normed[:, : index.shape[1]], index != PADDING)
+        return mixed.to(dtype)
+    z = encoder.read_out(normed, index != PADDING, model.readout.score.weight)
+    return z.to(dtype)
+
+
+def encode(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+    """Gives the normed representations of all slots and virtual nodes, [B, t, F].
+
+    The sums along the layers have the precision of the products: bfloat16 under autocast.
+
+    Args:
+        model: Whose parameters and settings are used.
+        x: As for `DHILGT.forward`.
+        index: As for `DHILGT.forward`.
+        spd: As for `DHILGT.forward`.
+    """
+    config, training = model.config, model.training
+    dtype = compute_dtype(index.device, model.norm.weight.dtype)
+    h: Tensor = model.input(x).to(dtype)  # [n, F]
+    h = torch.cat([h.new_zeros(1, h.shape[1]), h])
+    h = F.embedding(index + 1, h, padding_idx=0)  # [B, s, F]
+    if model.virtual is not None:
+        virtual = model.virtual.to(dtype).expand(h.shape[0], -1, -1)
+        h = torch.cat([h, virtual], 1)  # [B, t, F]
+    seed = draw_seed(index.device)
+    dropped = config.bias_dropout if training else 0.0
+    codes = launch.make_codes(spd, index != PADDING, config.num_virtual, Draw(seed, 0, dropped))
+    plan = Plan(
+        heads=config.heads,
+        eps=model.norm.eps,
+        dropout=config.dropout if training else 0.0,
+        attention_dropout=config.attention_dropout if training else 0.0,
+        distances=config.spd_bias,
+        recompute=model.recompute,
+        keep=torch.is_grad_enabled(),
+    )
+    layers = [layer_weights(layer) for layer in model.layers]  # type: ignore[arg-type]
+    return encoder.encode(h, codes, seed, plan, layers, model.norm.weight, model.norm.bias)
+
+
+def launching_on(device: torch.device) -> AbstractContextManager[Any]:
+    """Gives the context in which kernels start on a device: Triton takes the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def layer_weights(layer: EncoderLayer) -> Weights:
+    """Gives the parameters of a layer in the order of `Weights`."""
+    linear = (layer.qkv, layer.projection, layer.ffn_in, layer.ffn_out)
+    qkv, projection, ffn_in, ffn_out = ((part.weight, part.bias) for part in linear)
+    norms = (layer.attention_norm, layer.ffn_norm)
+    first, second = ((part.weight, part.bias) for part in norms)
+    return Weights(*first, *qkv, *projection, *second, *ffn_in, *ffn_out, layer.bias_table())

@@ -1,0 +1,490 @@
+"""The fused kernels: values and all gradients of the reference, dropout, repeatability, the choice.
+
+Where there is no GPU the kernels run in Triton's interpreter, on the CPU.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="the fused kernels need the package triton")
+
+from dhilgt import attention_choice
+from dhilgt.attention import MASKED, NO_BIAS, attend, bias_table, pair_codes
+from dhilgt.batch import TokenBatch
+from dhilgt.errors import TrainingWarning
+from dhilgt.fused import launch, launch_rows, obstacle
+from dhilgt.fused.attention import draw_seed, fused_attention
+from dhilgt.fused.launch import Draw
+from dhilgt.model_config import DHILGTConfig
+from dhilgt.schedule import set_rate
+from dhilgt.train import Trainer
+from dhilgt.train_config import TrainConfig
+from tests.model_cases import batch_of, gradients, model_of
+
+torch.set_num_threads(1)
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+# Sums of some forty float32 terms; the largest error seen is a tenth of it.
+TOLERANCE = 5e-6
+
+
+def draw(seed=0, stream=1, share=0.0):
+    return Draw(torch.tensor([seed], dtype=torch.int64, device=DEVICE), stream, share)
+
+
+def off(found, exact):
+    """The distance of two tensors in units of the size of the exact one."""
+    return float((found.double().cpu() - exact.cpu()).norm() / exact.norm().clamp_min(1e-30))
+
+
+def problem(rows, slots, virtual, heads, width, high, seed=0, all_padding=False):
+    """Distances with far and unreachable pairs, and what attention learns from, in float64."""
+    _, index, spd = batch_of(rows, slots, seed=seed, high=high)
+    spd[spd == 3] = 254
+    real = index != -1
+    if all_padding:
+        real[1] = False
+    chosen = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(shape, generator=chosen, dtype=torch.float64).to(DEVICE)
+
+    t, pairs = slots + virtual, 2 * virtual + virtual**2
+    leaves = [normal(rows, t, 3 * heads * width), normal(256, heads)]
+    leaves += [normal(pairs, heads)] if virtual else []
+    return leaves, spd.to(DEVICE), real.to(DEVICE), normal(rows, t, heads * width)
+
+
+def split(qkv, heads):
+    rows, t, triple = qkv.shape
+    return qkv.view(rows, t, 3, heads, triple // 3 // heads).permute(2, 0, 3, 1, 4)
+
+
+def joined(out):
+    rows, heads, t, width = out.shape
+    return out.transpose(1, 2).reshape(rows, t, heads * width)
+
+
+def table_of(leaves, heads):
+    return bias_table(heads, leaves[1], leaves[1], leaves[2] if len(leaves) > 2 else None)
+
+
+def solve(run, leaves, mix):
+    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
+    out = run(leaves)
+    return out.detach(), torch.autograd.grad((out * mix.to(out.dtype)).sum(), leaves)
+
+
+def exact_attention(leaves, spd, real, virtual, heads, mix):
+    pairs = pair_codes(spd, real, virtual)
+
+    def run(leaves):
+        qkv, table = split(leaves[0], heads), table_of(leaves, heads)
+        return joined(attend(*qkv, pairs, table, path="reference"))
+
+    return solve(run, leaves, mix)
+
+
+def our_attention(leaves, spd, real, virtual, heads, mix, dtype=torch.float32):
+    codes = launch.make_codes(spd, real, virtual, draw())
+
+    def run(leaves):
+        qkv = leaves[0].to(dtype)
+        return fused_attention(qkv, codes, table_of(leaves, heads), draw())
+
+    return solve(run, [leaf.float() for leaf in leaves], mix)
+
+
+# rows, slots, virtual nodes, heads, width of a head, one more than the largest distance
+SHAPES = [
+    (2, 1, 0, 1, 16, 5),
+    (2, 1, 2, 2, 4, 5),
+    (3, 6, 2, 3, 4, 12),
+    (2, 9, 0, 1, 8, 120),
+    (3, 5, 1, 2, 5, 40),
+    (2, 33, 4, 2, 16, 9),
+]
+
+
+@pytest.mark.parametrize(
+    ("shape", "all_padding"), [*((shape, False) for shape in SHAPES), (SHAPES[2], True)], ids=str
+)
+def test_attention_and_its_gradients_are_those_of_the_reference(shape, all_padding):
+    leaves, spd, real, mix = problem(*shape, all_padding=all_padding)
+    virtual, heads = shape[2:4]
+    exact, slopes = exact_attention(leaves, spd, real, virtual, heads, mix)
+    found, ours = our_attention(leaves, spd, real, virtual, heads, mix)
+    assert off(found, exact) < TOLERANCE
+    for one, two in zip(ours, slopes, strict=True):
+        assert one.isfinite().all()
+        if two.norm() > 1e-9:  # a single key has the same weight whatever its bias
+            assert off(one, two) < TOLERANCE
+        else:
+            assert one.norm() < 1e-5
+    assert (found[:, : shape[1]][~real] == 0).all()
+
+
+def test_attention_in_bfloat16_is_off_by_its_rounding():
+    shape = (3, 12, 2, 2, 16, 9)
+    leaves, spd, real, mix = problem(*shape)
+    exact, slopes = exact_attention(leaves, spd, real, 2, 2, mix)
+    found, ours = our_attention(leaves, spd, real, 2, 2, mix, torch.bfloat16)
+    assert found.dtype == torch.bfloat16
+    assert 1e-4 < off(found, exact) < 1e-2
+    assert all(off(one, two) < 2e-2 for one, two in zip(ours, slopes, strict=True))
+
+
+@pytest.mark.parametrize("virtual", [0, 2])
+def test_codes_are_those_of_the_reference(virtual):
+    _, index, spd = batch_of(4, 7, high=250)
+    pairs = pair_codes(spd, index != -1, virtual)
+    wanted = pairs.codes.masked_fill((pairs.codes == MASKED) | ~pairs.real[:, :, None], -1)
+    found = launch.make_codes(spd.to(DEVICE), (index != -1).to(DEVICE), virtual, draw())
+    assert torch.equal(found.values.cpu().long(), wanted)
+    places = torch.where((wanted >= 0) & (wanted < NO_BIAS), (wanted + 2) % 256, 0)
+    assert torch.equal(found.farthest.cpu().long(), places.amax((1, 2)))
+
+
+# ---- dropout -----------------------------------------------------------------------------------
+
+
+def dropped_pairs(seed, share, rows=24, slots=12):
+    spd = torch.full((rows, slots, slots), 3, dtype=torch.uint8, device=DEVICE)
+    real = torch.ones(rows, slots, dtype=torch.bool, device=DEVICE)
+    return (launch.make_codes(spd, real, 0, draw(seed, 0, share)).values == NO_BIAS).cpu()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_pairs_lose_their_bias_at_the_wanted_rate_and_independently(share):
+    gone = dropped_pairs(1, share).double()
+    spread = (share * (1 - share) / gone.numel()) ** 0.5
+    assert abs(gone.mean() - share) < 4 * spread
+    centred = gone - share
+    # Neighbours in a row, in a column, in the batch, mirrored pairs, and another seed.
+    others = [
+        (centred[:, :, :-1], centred[:, :, 1:]),
+        (centred[:, :-1], centred[:, 1:]),
+        (centred[:-1], centred[1:]),
+        (centred, centred.transpose(1, 2) * (1 - torch.eye(12))),
+        (centred, dropped_pairs(2, share).double() - share),
+        (centred, dropped_pairs(1 + 2**40, share).double() - share),
+    ]
+    for one, two in others:
+        assert abs((one * two).mean()) < 5 * share * (1 - share) / one.numel() ** 0.5
+
+
+def test_a_dropped_pair_has_no_bias_and_gives_no_gradient_to_it():
+    leaves, spd, real, mix = problem(3, 6, 2, 3, 4, 12)
+    codes = launch.make_codes(spd, real, 2, draw(5, 0, 0.3))
+    exact_pairs = pair_codes(spd, real, 2)
+    gone = (codes.values == NO_BIAS).to(exact_pairs.codes.device)
+    assert gone.any()
+    chosen = exact_pairs.codes.masked_fill(gone, NO_BIAS)
+    exact, slopes = solve(
+        lambda leaves: joined(
+            attend(
+                *split(leaves[0], 3),
+                exact_pairs._replace(codes=chosen),
+                table_of(leaves, 3),
+                path="reference",
+            )
+        ),
+        leaves,
+        mix,
+    )
+    found, ours = solve(
+        lambda leaves: fused_attention(leaves[0], codes, table_of(leaves, 3), draw()),
+        [leaf.float() for leaf in leaves],
+        mix,
+    )
+    assert off(found, exact) < TOLERANCE
+    assert all(off(one, two) < TOLERANCE for one, two in zip(ours, slopes, strict=True))
+
+
+def kept_weights(codes, some):
+    """Which attention weights stay: with equal scores and values of one they are the output."""
+    rows, slots, _ = codes.values.shape
+    qkv = torch.zeros(rows, slots, 3 * slots, device=DEVICE)
+    qkv[..., 2 * slots :] = torch.eye(slots)
+    out = fused_attention(qkv, codes, torch.zeros(258, 1, device=DEVICE), some)
+    kept = (out != 0).double()
+    torch.testing.assert_close(out.double(), kept / slots / (1 - some.share))
+    return kept
+
+
+def test_attention_weights_are_dropped_at_the_wanted_rate_in_both_directions():
+    rows, slots, share = 12, 8, 0.25
+    leaves, spd, _, mix = problem(rows, slots, 0, 1, slots, 12)
+    real = torch.ones(rows, slots, dtype=torch.bool, device=DEVICE)
+    codes, some = launch.make_codes(spd, real, 0, draw()), draw(9, 1, share)
+    kept = kept_weights(codes, some)
+    assert abs(kept.mean() - (1 - share)) < 4 * (share * (1 - share) / kept.numel()) ** 0.5
+
+    def exact(leaves):
+        query, key, value = leaves[0].chunk(3, -1)
+        bias = leaves[1][:, 0][codes.values.long()]
+        weights = torch.softmax(query @ key.transpose(1, 2) * slots**-0.5 + bias, -1)
+        return (weights * kept / (1 - share)) @ value
+
+    wanted, slopes = solve(exact, leaves, mix)
+    found, ours = solve(
+        lambda leaves: fused_attention(leaves[0], codes, table_of(leaves, 1), some),
+        [leaf.float() for leaf in leaves],
+        mix,
+    )
+    assert off(found, wanted) < TOLERANCE
+    assert all(off(one, two) < TOLERANCE for one, two in zip(ours, slopes, strict=True))
+
+
+def test_residual_dropout_is_the_same_in_both_directions():
+    rows, width, share = 64, 20, 0.4
+    stream = torch.zeros(rows, width, device=DEVICE)
+    branch = torch.ones(rows, width, device=DEVICE)
+    weight, bias = torch.ones(width, device=DEVICE), torch.zeros(width, device=DEVICE)
+    some = draw(3, 7, share)
+    out, _ = launch_rows.add_norm(stream, branch, weight, bias, 1e-5, some)
+    kept = out != 0
+    torch.testing.assert_close(out, kept / (1 - share))
+    assert abs(kept.double().mean() - (1 - share)) < 4 * (share * (1 - share) / out.numel()) ** 0.5
+    carried = torch.randn(rows, width, device=DEVICE)
+    none = torch.zeros(rows, width, device=DEVICE)
+    back = launch_rows.add_norm_backward(
+        out, none, carried.clone(), weight, bias, 1e-5, some, again=False
+    )
+    torch.testing.assert_close(back.branch, carried * kept / (1 - share))
+    torch.testing.assert_close(back.branch_sum, (carried * kept / (1 - share)).sum(0))
+    torch.testing.assert_close(back.stream, carried)
+
+
+# ---- the rows' own kernels ---------------------------------------------------------------------
+
+
+def test_residual_norm_and_its_gradients():
+    generator = torch.Generator().manual_seed(0)
+    stream, branch, mix, through = (
+        torch.randn(37, 24, generator=generator, dtype=torch.float64).to(DEVICE) for _ in range(4)
+    )
+    weight, bias = (torch.rand(24, dtype=torch.float64).to(DEVICE) for _ in range(2))
+    leaves = [leaf.requires_grad_() for leaf in (stream, branch, weight, bias)]
+    total = stream + branch
+    normed = torch.nn.functional.layer_norm(total, (24,), weight, bias)
+    slopes = torch.autograd.grad((normed * mix + total * through).sum(), leaves)
+    short = [leaf.detach().float() for leaf in leaves]
+    out, found = launch_rows.add_norm(*short, 1e-5, draw())
+    assert off(out, total.detach()) < TOLERANCE
+    assert off(found, normed.detach()) < TOLERANCE
+    back = launch_rows.add_norm_backward(
+        out, mix.float(), through.float(), *short[2:], 1e-5, draw(), again=True
+    )
+    ours = (back.stream, back.branch, back.weight, back.bias)
+    assert all(off(one, two) < TOLERANCE for one, two in zip(ours, slopes, strict=True))
+    assert torch.equal(back.normed, found)
+    assert off(back.branch_sum, slopes[1].sum(0)) < TOLERANCE
+
+
+def test_gelu_and_its_gradient():
+    u = torch.linspace(-6, 6, 33 * 20, dtype=torch.float64).view(33, 20).to(DEVICE)
+    exact = torch.nn.functional.gelu(u.requires_grad_())
+    slope = torch.autograd.grad(exact.sum(), u)[0]
+    ones = torch.ones(33, 20, device=DEVICE)
+    again, total = launch_rows.gelu_backward(u.detach().float(), ones)
+    assert off(launch_rows.gelu(u.detach().float()), exact.detach()) < TOLERANCE
+    assert off(again, exact.detach()) < TOLERANCE
+    assert off(ones, slope) < TOLERANCE
+    assert off(total, slope.sum(0)) < TOLERANCE
+
+
+# ---- the model ---------------------------------------------------------------------------------
+
+
+def twins(dtype=torch.float32, train=False, **settings):
+    """The same model on the reference in float64 and on the fused path."""
+    exact = model_of(dtype=torch.float64, attention="reference", **settings)
+    ours = model_of(attention="fused", train=train, **settings)
+    ours.load_state_dict(exact.state_dict())
+    return exact, ours.to(DEVICE, dtype)
+
+
+def batches(**settings):
+    x, index, spd = batch_of(dtype=torch.float64, **settings)
+    return (x, index, spd), tuple(part.to(DEVICE) for part in (x.float(), index, spd))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"num_virtual": 0, "readout": "ego", "num_layers": 1},
+        {"spd_bias": False, "num_layers": 1},
+        {"hidden_channels": 24, "heads": 3, "ffn_channels": 10, "num_layers": 1},
+    ],
+    ids=str,
+)
+def test_a_model_and_all_its_gradients(settings):
+    exact, ours = twins(**settings)
+    wide, short = batches(rows=3, slots=5)
+    slopes, found = gradients(exact, wide), gradients(ours, short)
+    assert ours.attention_used == "fused"
+    assert off(ours(*short).detach(), exact(*wide).detach()) < TOLERANCE
+    assert found.keys() == slopes.keys()
+    for name, slope in slopes.items():
+        # A constant on all scores of a query changes nothing: the slope of the keys' bias is noise.
+        where = slice(None)
+        if name.endswith("qkv.bias"):
+            third = len(slope) // 3
+            where = torch.cat([torch.arange(third), torch.arange(2 * third, 3 * third)])
+        assert off(found[name].cpu()[where], slope[where]) < 10 * TOLERANCE, name
+
+
+def test_autocast_computes_in_bfloat16():
+    exact, ours = twins()
+    wide, short = batches(rows=3, slots=5)
+    with torch.autocast(DEVICE.type, dtype=torch.bfloat16):
+        found = ours(*short)
+    assert ours.attention_used == "fused"
+    assert 1e-4 < off(found.detach().float(), exact(*wide).detach()) < 3e-2
+
+
+def test_runs_repeat_bit_for_bit_and_recomputing_changes_nothing():
+    _, ours = twins(train=True, attention_dropout=0.2, heads=2)
+    _, short = batches(rows=2, slots=4)
+    found = []
+    for recompute in (False, False, True):
+        ours.recompute = recompute
+        torch.manual_seed(3)
+        found.append(gradients(ours, short))
+    for name, slope in found[0].items():
+        assert torch.equal(slope, found[1][name]), name
+        assert torch.equal(slope, found[2][name]), name
+    other = gradients(ours, short)
+    assert any(not torch.equal(found[0][name], other[name]) for name in other)
+
+
+def test_readout_weights_are_those_of_the_reference():
+    exact, ours = twins(num_layers=1)
+    wide, short = batches(rows=3, slots=5)
+    with torch.no_grad():
+        assert off(ours.readout_weights(*short), exact.readout_weights(*wide)) < TOLERANCE
+
+
+def test_what_padding_holds_is_not_looked_at():
+    _, ours = twins(num_layers=1)
+    _, (x, index, spd) = batches(rows=3, slots=5)
+    other = spd.clone()
+    hidden = (index == -1)[:, None, :] | (index == -1)[:, :, None]
+    assert hidden.any()
+    other[hidden] = 7
+    with torch.no_grad():
+        assert torch.equal(ours(x, index, spd), ours(x, index, other))
+
+
+# ---- the choice --------------------------------------------------------------------------------
+
+
+def config_of(**settings):
+    values = {"in_channels": 4, "hidden_channels": 32, "out_channels": 2, **settings}
+    return DHILGTConfig(**values)
+
+
+def chosen(device="cuda", slots=33, dtype=torch.float32, **settings):
+    return attention_choice.choose_path(config_of(**settings), slots, torch.device(device), dtype)
+
+
+def test_cuda_takes_the_kernels_by_default_and_the_cpu_does_not():
+    assert chosen() == "fused"
+    assert chosen("cpu") == "reference"
+    assert chosen(attention="sdpa") == "sdpa"
+    assert chosen(attention="reference") == "reference"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"slots": 125}, "129 slots with virtual nodes are more than the 128"),
+        ({"hidden_channels": 2048}, "2048 hidden_channels are more than the 1024"),
+        ({"hidden_channels": 256, "heads": 1}, "256 channels per head are more than the 128"),
+        ({"ffn_channels": 5000}, "5000 ffn_channels are more than the 4096"),
+        ({"dtype": torch.float64}, "not in torch.float64"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_takes_another_path_and_says_so_once(settings, reason):
+    attention_choice._tell.cache_clear()
+    with pytest.warns(TrainingWarning, match=reason) as told:
+        paths = {chosen(**settings) for _ in range(2)}
+    assert paths == {"sdpa"}
+    assert len(told) == 1
+
+
+def test_a_model_made_for_the_kernels_runs_where_they_do_not(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    attention_choice._tell.cache_clear()
+    model, batch = model_of(attention="fused"), batch_of()
+    with pytest.warns(TrainingWarning, match="run on CUDA, not on cpu"):
+        out = model(*batch)
+    assert model.attention_used == "reference"
+    torch.testing.assert_close(out, model_of(attention="reference")(*batch))
+
+
+def test_without_triton_there_is_a_reason(monkeypatch):
+    monkeypatch.setattr("dhilgt.fused.has_triton", lambda: False)
+    reason = obstacle(config_of(), 33, torch.device("cuda"), torch.float32)
+    assert reason is not None
+    assert "pip install triton" in reason
+
+
+def test_every_kernel_compiles_for_a_gpu():
+    # The interpreter takes more than the compiler does. No GPU is needed for this.
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.compile_kernels"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("spilled 0") == done.stdout.count("\n") > 0, done.stdout
+
+
+def test_seeds_follow_the_generator():
+    torch.manual_seed(1)
+    one, two = draw_seed(DEVICE), draw_seed(DEVICE)
+    torch.manual_seed(1)
+    assert torch.equal(draw_seed(DEVICE), one)
+    assert not torch.equal(one, two)
+
+
+# ---- the trainer -------------------------------------------------------------------------------
+
+
+def test_a_rate_on_the_device_is_changed_in_place():
+    # A recorded step reads it where it was.
+    rate = torch.tensor(1e-3)
+    optimizer = torch.optim.AdamW(torch.nn.Linear(2, 2).parameters(), lr=rate)
+    held = optimizer.param_groups[0]["lr"]
+    set_rate(optimizer, 0.25)
+    assert optimizer.param_groups[0]["lr"] is held
+    assert float(held) == 0.25
+
+
+def test_the_result_names_the_path():
+    x, index, spd = batch_of(4, 3)
+    batch = TokenBatch((x, index, spd), torch.arange(4) % 3, torch.arange(4))
+
+    class Loader:
+        num_nodes = 4
+
+        def __len__(self):
+            return 1
+
+        def set_epoch(self, epoch):
+            pass
+
+        def iterate(self, start_batch=0):
+            return iter([batch][start_batch:])
+
+    for path, used in (("auto", "reference"), ("sdpa", "sdpa")):
+        config = TrainConfig(epochs=2, warmup_epochs=0)
+        model = model_of(attention=path)
+        result = Trainer(model, config, device="cpu", progress=False).fit(Loader())
+        assert result.attention == used
+        assert result.to_dict()["attention"] == used

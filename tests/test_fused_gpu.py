@@ -1,0 +1,124 @@
+"""The fused kernels on a GPU: real sizes, CUDA graphs, a trained model."""
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="the fused kernels need the package triton")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+from dhilgt import attention_choice
+from dhilgt.batch import TokenBatch
+from dhilgt.fused.graphs import StepGraphs
+from dhilgt.schedule import build_optimizer
+from dhilgt.train import Trainer
+from dhilgt.train_config import TrainConfig
+from tests.model_cases import batch_of, gradients, model_of
+
+CUDA = torch.device("cuda")
+
+
+def off(found, exact):
+    return float((found.double() - exact).norm() / exact.norm().clamp_min(1e-30))
+
+
+def on_gpu(batch):
+    return tuple(part.to(CUDA) for part in batch)
+
+
+@pytest.mark.parametrize("slots", [1, 5, 12, 16, 31, 32, 33, 60, 64])
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 5e-5), ("bf16", 6e-2)])
+def test_values_and_gradients_at_real_sizes(slots, precision, tolerance):
+    settings = {"hidden_channels": 128, "heads": 8, "num_virtual": 4, "num_layers": 2}
+    exact = model_of(dtype=torch.float64, attention="reference", **settings).to(CUDA)
+    ours = model_of(attention="fused", **settings)
+    ours.load_state_dict(exact.state_dict())
+    ours = ours.to(CUDA)
+    x, index, spd = on_gpu(batch_of(64, slots, 300, dtype=torch.float64, high=90))
+    mix = torch.randn(64, 3, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    mix = mix.to(CUDA)
+    (exact(x, index, spd) * mix).sum().backward()
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=precision == "bf16"):
+        found = ours(x.float(), index, spd)
+    (found.double() * mix).sum().backward()
+    assert ours.attention_used == "fused"
+    assert off(found.detach(), exact(x, index, spd).detach()) < tolerance
+    wanted = torch.cat([p.grad.flatten() for p in exact.parameters()])
+    assert off(torch.cat([p.grad.flatten() for p in ours.parameters()]), wanted) < tolerance
+
+
+def test_repeats_bit_for_bit():
+    model = model_of(hidden_channels=128, heads=8, attention_dropout=0.1, train=True).to(CUDA)
+    batch = on_gpu(batch_of(512, 32, 300, high=90))
+    found = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        found.append({name: slope.cpu() for name, slope in gradients(model, batch).items()})
+    assert model.attention_used == "fused"
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+def test_a_recorded_step_is_the_step_itself(clip_norm):
+    batches = [on_gpu(batch_of(40, 12, nodes, seed=nodes)) for nodes in (90, 60, 110, 300, 75)]
+    labels = torch.arange(40, device=CUDA) % 3
+    weights = []
+    for recorded in (False, True):
+        model = model_of(train=True).to(CUDA)
+        optimizer = build_optimizer(model, TrainConfig(lr=1e-2))
+        graphs = StepGraphs(
+            model, optimizer, clip_norm, lambda: torch.autocast("cuda", enabled=False)
+        )
+        torch.manual_seed(4)
+        for number, batch in enumerate(batches):
+            if recorded and number:
+                assert graphs.step(batch, labels) is not None
+                continue
+            optimizer.zero_grad(set_to_none=True)
+            torch.nn.functional.cross_entropy(model(*batch), labels).backward()
+            if clip_norm is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+            optimizer.step()
+        weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    # A larger table of features changes the order of some sums.
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+
+
+class OneBatch:
+    """A loader of one batch whose labels follow from the egos' features."""
+
+    def __init__(self):
+        x, index, spd = batch_of(400, 8, 400, seed=2)
+        index[:, 0] = torch.arange(400)
+        self.batch = TokenBatch((x, index, spd), (x[:, 0] > 0).long(), torch.arange(400))
+        self.num_nodes = 400
+
+    def __len__(self):
+        return 1
+
+    def set_epoch(self, epoch):
+        pass
+
+    def iterate(self, start_batch=0):
+        return iter([self.batch][start_batch:])
+
+
+@pytest.mark.parametrize("cuda_graph", ["auto", "off"])
+def test_training_reaches_the_score_of_the_reference(cuda_graph):
+    scores = {}
+    for path in ("reference", "auto"):
+        model = model_of(attention=path, out_channels=2, dropout=0.1)
+        config = TrainConfig(epochs=60, lr=5e-3, warmup_epochs=0, cuda_graph=cuda_graph)
+        result = Trainer(model, config, device="cuda", progress=False).fit(OneBatch(), OneBatch())
+        assert result.attention == ("fused" if path == "auto" else path)
+        scores[path] = result.best_score
+    assert scores["auto"] > 0.9
+    assert abs(scores["auto"] - scores["reference"]) < 0.05
+
+
+def test_a_row_that_does_not_fit_takes_sdpa():
+    attention_choice._tell.cache_clear()
+    model = model_of(num_virtual=2).to(CUDA)
+    with pytest.warns(attention_choice.TrainingWarning, match="more than the 128"):
+        model(*on_gpu(batch_of(2, 130, 20)))
+    assert model.attention_used == "sdpa"
