@@ -12,7 +12,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 # ---- set-up ------------------------------------------------------------------------------------
-# One virtual environment; a stamp per group of packages so that the demo need not wait for torch.
+# One virtual environment; a stamp per group of packages, so that the demo need not wait for them all.
 $(VENV)/.tools: constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt scikit-build-core nanobind cmake ninja
@@ -22,8 +22,12 @@ $(VENV)/.core: $(VENV)/.tools $(NATIVE)
 	$(PIP) install -c constraints.txt --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.core
+$(VENV)/.train: $(VENV)/.core
 	$(PIP) install -c constraints.txt torch==2.13.0
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[train]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.train
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[test]'
 	@touch $@
 
@@ -37,7 +41,7 @@ $(VENV)/.docs: $(VENV)/.test
 	@touch $@
 
 # ---- the two commands --------------------------------------------------------------------------
-demo: $(VENV)/.core  ## the whole pipeline on an embedded graph
+demo: $(VENV)/.train  ## the whole pipeline on an embedded graph
 	$(BIN)/dhilgt demo
 
 test: $(VENV)/.test  ## the test suite

@@ -20,12 +20,15 @@ from dhilgt.commands import (
     inspect,
     label,
     predict,
+    processes,
     query,
     shell,
     tokens,
     train,
     tune,
 )
+
+USAGE = 2  # the exit code for wrong arguments
 
 app = typer.Typer(
     name="dhilgt",
@@ -71,10 +74,17 @@ def main() -> None:
     """Runs the command line with the process's arguments, and exits with its status."""
     # Told to stop by a scheduler or by Ctrl-C, the work is undone the same way.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if not processes.is_main():
+        processes.hush()
     arguments = sys.argv[1:]
     # People add --debug where the cursor stands: at the end of the line that failed.
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--debug" in options:
         arguments.remove("--debug")
         arguments.insert(0, "--debug")
-    app(arguments, prog_name="dhilgt")
+    try:
+        app(arguments, prog_name="dhilgt")
+    except SystemExit as end:
+        if end.code == USAGE:
+            processes.main_spoke()
+        raise

@@ -135,8 +135,9 @@ class Pipeline:
         if self._cache is None:
             return None
         group, found, trouble = Group(), None, ""
-        if group.is_main:
-            found, trouble = self._ask(kind)
+        with group.agreed():
+            if group.is_main:
+                found, trouble = self._ask(kind)
         trouble = group.from_main(trouble)
         if not trouble and not group.is_main:
             found, trouble = self._ask(kind)

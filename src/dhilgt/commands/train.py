@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhilgt import recipes, settings_file
-from dhilgt.commands import run_target, shell, train_report
+from dhilgt.commands import processes, run_target, shell, train_report
 from dhilgt.commands.input_flags import with_inputs
 from dhilgt.commands.inputs import Inputs, InputSource
 from dhilgt.commands.setting_flags import in_flag_words, with_settings
@@ -73,6 +73,8 @@ def run(
     """  # noqa: D301 - \b keeps the example's lines apart
     if output is None and not dry_run:
         raise shell.usage_error("name the folder to write, or ask for --dry-run", "--output / -o")
+    if jobs > 1 and processes.several():
+        raise shell.usage_error("torchrun shares out each run; leave out one of them", "--jobs")
     wanted = None if seeds is None else parse_seeds(seeds)
     if wanted is not None and "seed" in settings:
         raise shell.usage_error("give --seed or --seeds, not both", "--seeds")
@@ -90,29 +92,34 @@ def run(
             for seed in wanted
         }
     # All that can be refused is refused before the files, which may be large, are read.
-    if not dry_run:
-        for place in places:
-            run_target.check_place(place, resume=resume)
-    inputs.check()
-    classifier_class()
+    with processes.agreed():
+        if processes.is_main() and not dry_run:
+            for place in places:
+                run_target.check_place(place, resume=resume)
+        inputs.check()
+        classifier_class()
     told = not (quiet or as_json)
     source = InputSource(inputs, chosen.threads)
     first = next(iter(places.values()), chosen)
-    graph = read(source, first.seed, told=told, bar=not quiet)
+    with processes.agreed():
+        graph = read(source, first.seed, told=told, bar=not quiet)
     if dry_run:
-        _print_plan(graph, chosen, as_json)
+        if processes.is_main():
+            _print_plan(graph, chosen, as_json)
         return
     assert output is not None
     options = Options(
         data=inputs.resolved(Path.cwd()).to_dict(),
-        again=shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])]),
+        again=processes.launched(
+            shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
+        ),
         resume=resume,
         cache=cache,
         report=report,
         progress=False if quiet else "auto",
     )
     if wanted is None:
-        again = f"dhilgt train --resume -o {shlex.quote(str(output))}"
+        again = processes.launched(f"dhilgt train --resume -o {shlex.quote(str(output))}")
         done = train_one(source, chosen, output, replace(options, again=again))
         train_report.show(done, as_json, quiet)
         return

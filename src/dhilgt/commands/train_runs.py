@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +12,7 @@ import typer
 
 from dhilgt import settings_file
 from dhilgt.cache import Cache
-from dhilgt.commands import run_target, shell, train_report
+from dhilgt.commands import processes, run_target, shell, train_report
 from dhilgt.commands.inputs import InputSource
 from dhilgt.errors import DhilgtError, TrainingInterrupted
 from dhilgt.graph import Graph
@@ -67,6 +68,8 @@ def train_seeds(
 
     def keep(place: str, facts: dict[str, Any]) -> None:
         done[place] = facts
+        if not processes.is_main():
+            return
         found = [done[str(one)] for one in places if str(one) in done]
         with explained("write", lines):
             data = b"".join(canonical_json(one) + b"\n" for one in found)
@@ -131,12 +134,16 @@ def _trained(
     cache = Cache() if clf.cache and graph.num_edges else None
     before = set() if cache is None else {entry.path for entry in cache.entries()}
     started = time.perf_counter()
-    with run_target.started(place, settings_file.settings_text(settings, options.data)):
+    text = settings_file.settings_text(settings, options.data)
+    with ExitStack() as stack:
+        with processes.agreed():
+            if processes.is_main():
+                stack.enter_context(run_target.started(place, text))
         try:
             clf.fit(graph, run_dir=place, resume=options.resume)
         except TrainingInterrupted as stop:
-            text = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
-            raise KeyboardInterrupt(text) from None
+            said = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
+            raise KeyboardInterrupt(said) from None
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 "interrupted before the first epoch; give the same command again, what is in the "

@@ -60,7 +60,8 @@ def run(
 ) -> None:
     """Search for the settings with the best validation score.
 
-    Test labels are not read. Interrupted, the same command goes on with the search.
+    No training reads the labels of its own test nodes. Interrupted, the same command goes on with
+    the search.
 
     \b
     Example:

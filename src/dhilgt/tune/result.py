@@ -128,8 +128,9 @@ def best_header(search: Search, found: Found, command: str) -> str:
     how = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     ended = [one for one in found.trials if one["state"] == "complete"]
     return header(
-        "The best settings of a search by validation score. Test labels were not read; how well "
-        "these settings do on test nodes is not known from it.",
+        "The best settings of a search by validation score. No training of it read the labels of "
+        "its own split's test nodes; with a split per seed these are other nodes for other seeds. "
+        "The score below chose the settings and is too good for that; it is no test score.",
         [
             ("command", command),
             ("space", search.space.name),
