@@ -44,8 +44,8 @@ $(VENV)/.docs: $(VENV)/.test
 demo: $(VENV)/.train  ## the whole pipeline on an embedded graph
 	$(BIN)/dhilgt demo
 
-test: $(VENV)/.test  ## the test suite
-	$(BIN)/python -m pytest
+test: $(VENV)/.test  ## the test suite, a process per core
+	$(BIN)/python -m pytest -n auto
 
 # ---- development -------------------------------------------------------------------------------
 NATIVE_BUILDS := plain address,undefined thread
@@ -63,7 +63,7 @@ test-native: $(VENV)/.tools  ## the native tests, plain and under the sanitizers
 	done
 
 test-full: test-native $(VENV)/.test  ## everything: native tests, sanitizers, heavy tests
-	$(BIN)/python -m pytest -m "full or not full" --timeout=1800
+	$(BIN)/python -m pytest -n auto -m "full or not full" --timeout=1800
 
 lint: $(VENV)/.dev  ## format check, lint, types
 	$(BIN)/ruff format --check .
