@@ -41,7 +41,9 @@ def cell(runs: list[dict[str, Any]], published: str) -> str:
 
 def table(folder: Path) -> str:
     """Gives the table as Markdown."""
-    names = [name for name in PAPER if any((folder / r / f"{name}.jsonl").exists() for r in RECIPES)]
+    names = [
+        name for name in PAPER if any((folder / r / f"{name}.jsonl").exists() for r in RECIPES)
+    ]
     rows = [HEAD, tuple("---" for _ in HEAD)]
     for name in names:
         paper, best = (lines_of(folder / recipe / f"{name}.jsonl") for recipe in RECIPES)

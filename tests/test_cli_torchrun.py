@@ -142,7 +142,7 @@ def test_wrong_input_is_told_once_and_leaves_nothing(tmp_path):
     (said,) = messages(done.stdout + done.stderr)
     assert said.startswith("dhilgt: ")
     assert "line 3: 'nobody' is not a node" in said
-    assert exit_codes(done.stderr) == {1}
+    assert 1 in exit_codes(done.stderr) <= {1, -15}  # torchrun ends those that are slower
     assert not (tmp_path / "run").exists()
 
 

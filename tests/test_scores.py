@@ -36,7 +36,11 @@ def test_the_shipped_recipe_is_the_one_that_was_run(file):
 
 def test_the_papers_recipe_lands_where_an_independent_trial_did():
     """Ranges of three to five seeds of a plain model, and three points around them."""
-    for name, (low, high) in {"cora": (82, 84), "citeseer": (72, 74), "chameleon": (39, 42)}.items():
+    for name, (low, high) in {
+        "cora": (82, 84),
+        "citeseer": (72, 74),
+        "chameleon": (39, 42),
+    }.items():
         runs = scores.lines_of(RESULTS / "scores" / "paper" / f"{name}.jsonl")
         mean = float(scores.score(runs, "test").partition(" ")[0])
         assert low - 3 <= mean <= high + 3, name
