@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-
 from bench import scores
+
 from dhilgt.recipes import recipe
 from dhilgt.settings import Settings
 
