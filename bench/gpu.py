@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from dhilgt.fused.graphs import ForwardGraphs, StepGraphs
 from dhilgt.loader import TokenLoader
 from dhilgt.model import DHILGT
 from dhilgt.schedule import build_optimizer
@@ -75,6 +76,8 @@ class Step:
         self.model.recompute = recompute
         self.optimizer = build_optimizer(self.model, TrainConfig())
         self.batch = batch
+        self.graphs = StepGraphs(self.model, self.optimizer, None, self.context)
+        self.forward = ForwardGraphs(self.model, self.context)
 
     def context(self) -> Any:
         """Gives the context of a forward pass."""
@@ -97,40 +100,54 @@ class Step:
         with torch.inference_mode(), self.context():
             self.model(*self.batch[:3])
 
+    def train_graph(self) -> None:
+        """Takes a training step as a CUDA graph."""
+        self.model.train()
+        if self.graphs.step(self.batch[:3], self.batch[3]) is None:
+            raise RuntimeError("the step was not recorded")
+
+    def infer_graph(self) -> None:
+        """Gives logits as a CUDA graph."""
+        self.model.eval()
+        self.forward(*self.batch[:3])
+
 
 def speed(way: str, rows: int, slots: int, width: int, recompute: bool = False) -> dict[str, Any]:
-    """Times training and inference; memory is what they take beside model and batch."""
+    """Times training and inference; memory is what they take beside model and batch.
+
+    The fused way is timed as the trainer runs it, as a CUDA graph, and kernel by kernel.
+    """
     step = Step(way, batch_of(rows, slots, NODES), width, recompute)
     step.train()  # the optimizer's state is not the step's
     step.optimizer.zero_grad(set_to_none=True)
+    torch.cuda.empty_cache()
     held = torch.cuda.memory_allocated()
     found = {"way": way, "rows": rows, "slots": slots, "width": width, "recompute": recompute}
-    for name in ("train", "infer"):
+    fused = way.startswith("fused")
+    names = ("train", "infer", "train_graph", "infer_graph") if fused else ("train", "infer")
+    for name in names:
         torch.cuda.reset_peak_memory_stats()
         taken = milliseconds(getattr(step, name), 5 if way.startswith("reference") else 10)
         found[f"ms_{name}"] = taken * 1e5 / rows
         found[f"gib_{name}"] = (torch.cuda.max_memory_allocated() - held) / 2**30
+    for name in ("train", "infer") if fused else ():
+        found[f"ms_{name}_kernels"] = found[f"ms_{name}"]
+        found[f"ms_{name}"] = found.pop(f"ms_{name}_graph")
+        found[f"gib_{name}"] = max(found[f"gib_{name}"], found.pop(f"gib_{name}_graph"))
     found["path"] = step.model.attention_used
     return found
 
 
 def small(rows: int = 534, nodes: int = 890) -> dict[str, Any]:
-    """Times a step of a small graph: kernel by kernel, and as a graph."""
-    from dhilgt.fused.graphs import StepGraphs
-
+    """Times a step and an evaluation of a small graph: kernel by kernel, and as a graph."""
     batch = batch_of(rows, SLOTS, nodes)
     found: dict[str, Any] = {"rows": rows}
     for way in ("reference fp32", "fused fp32", "fused bf16"):
         step = Step(way, batch)
-        found[f"ms {way}"] = milliseconds(step.train, 30)
-        if way.startswith("fused"):
-            graphs = StepGraphs(step.model, step.optimizer, None, step.context)
-            if graphs.step(batch[:3], batch[3]) is None:
-                found[f"ms {way} graph"] = None
-                continue
-            found[f"ms {way} graph"] = milliseconds(
-                lambda graphs=graphs: graphs.step(batch[:3], batch[3]), 100
-            )
+        for name in ("train", "infer"):
+            found[f"{name} {way}"] = milliseconds(getattr(step, name), 30)
+            if way.startswith("fused"):
+                found[f"{name} {way} graph"] = milliseconds(getattr(step, f"{name}_graph"), 100)
     return found
 
 
@@ -149,8 +166,9 @@ def sparse(nodes: int = 41_554, channels: int = 4814, stored: int = 6) -> dict[s
         with step.context():
             step.model.input(x).float().sum().backward()
 
-    whole, part = milliseconds(step.train), milliseconds(stage)
-    return {"ms_step": whole, "ms_input": part, "share": part / whole}
+    kernels, part = milliseconds(step.train), milliseconds(stage)
+    whole = milliseconds(step.train_graph)
+    return {"ms_step": whole, "ms_step_kernels": kernels, "ms_input": part, "share": part / whole}
 
 
 class DrawnRows(TokenSampler):
@@ -169,12 +187,13 @@ class DrawnRows(TokenSampler):
 
 
 def streamed(nodes: int = 200_000) -> dict[str, Any]:
-    """Times an epoch with rows and features on the device, and from the host."""
+    """Times an epoch with rows and features on the device, and with one or both on the host."""
     rows = DrawnRows(nodes)
     features = np.random.default_rng(1).normal(size=(nodes, CHANNELS)).astype(np.float32)
     classes = np.random.default_rng(2).integers(0, CLASSES, nodes)
     found: dict[str, Any] = {"nodes": nodes}
-    for name, resident in (("resident", True), ("streamed", False)):
+    ways: dict[str, Any] = {"resident": True, "streamed": "features", "all streamed": False}
+    for name, resident in ways.items():
         loader = TokenLoader(
             rows,
             features,
@@ -190,8 +209,9 @@ def streamed(nodes: int = 200_000) -> dict[str, Any]:
             for batch in loader:
                 assert batch.labels is not None
                 step.batch = (*batch.inputs, batch.labels)
-                step.train()
+                step.train_graph()
 
+        step.train()
         found[f"ms_{name}"] = milliseconds(epoch, 3) * 1e5 / nodes
     found["ratio"] = found["ms_resident"] / found["ms_streamed"]
     return found
@@ -214,25 +234,30 @@ def profile(way: str, name: str) -> None:
 def tune() -> None:
     """Prints the time of attention at the main size for several block sizes."""
     from dhilgt.fused import launch
+    from dhilgt.fused.launch import Blocks
 
+    seed = torch.zeros(1, dtype=torch.int64, device=CUDA)
+    none = launch.Draw(seed, 1, 0.0)
+    _, index, spd, _ = batch_of(BATCH, SLOTS, NODES)
+    codes = launch.make_codes(spd, index >= 0, 4, launch.Draw(seed, 0, 0.1))
+    table = launch.flat_tables([torch.randn(282, 8, device=CUDA)])[0]
     for dtype in (torch.bfloat16, torch.float32):
-        _, index, spd, _ = batch_of(BATCH, SLOTS, NODES)
-        seed = torch.zeros(1, dtype=torch.int64, device=CUDA)
-        none = launch.Draw(seed, 1, 0.0)
-        codes = launch.make_codes(spd, index >= 0, 4, launch.Draw(seed, 0, 0.1))
         qkv = torch.randn(BATCH, SLOTS + 4, 3 * WIDTH, device=CUDA, dtype=dtype)
-        table = torch.randn(8, 282, device=CUDA)
-        place = (qkv.element_size(), launch.power_of_two(SLOTS + 4))
-        before = launch.QUERY_BLOCKS[place]
-        for blocks in ((16, 1), (16, 2), (16, 4), (32, 2), (32, 4), (64, 2), (64, 4), (64, 8)):
-            launch.QUERY_BLOCKS[place] = blocks
-            forward = partial(launch.attend_forward, qkv, codes, table, 8, none)
-            out, lse = forward()
-            backward = partial(launch.attend_backward, out, qkv, codes, table, lse, none)
-            there, back = milliseconds(forward), milliseconds(backward)
-            chosen = " (used)" if blocks == before else ""
-            print(f"{dtype} {blocks}: forward {there:.3f} ms, backward {back:.3f} ms{chosen}")
-        launch.QUERY_BLOCKS[place] = before
+        size = qkv.element_size()
+        out, lse = launch.attend_forward(qkv, codes, table, 8, none)
+        ways = {
+            "forward": partial(launch.attend_forward, qkv, codes, table, 8, none),
+            "backward": partial(launch.attend_backward, out, qkv, codes, table, lse, none),
+        }
+        for way, work in ways.items():
+            for queries, warps in ((16, 1), (32, 1), (32, 2), (64, 2), (64, 4)):
+                for heads in (8, 2) if way == "forward" else (1,):
+                    for registers in (None, 128):
+                        blocks = Blocks(queries, warps, heads, registers)
+                        launch.TUNED[way, size] = blocks
+                        print(f"{dtype} {way} {blocks}: {milliseconds(work, 5):.3f} ms")
+                        launch.TUNED.clear()
+            print(f"{dtype} {way} as used: {milliseconds(work):.3f} ms", flush=True)
 
 
 def headline() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -282,13 +307,13 @@ def table(found: list[dict[str, Any]]) -> list[str]:
                 f"{f['ms_train']:.1f} ms |"
             )
         elif f["measure"] == "small":
-            best = f["ms fused bf16 graph"]
-            shown = "not recorded" if best is None else f"{best:.2f} ms"
-            slow, plain = f["ms fused bf16"], f["ms reference fp32"]
-            lines.append(
-                f"| a step of {f['rows']} nodes | 1.5 ms | {shown} "
-                f"(kernel by kernel {slow:.1f}, reference {plain:.1f}) |"
-            )
+            for name, text, aim in (("train", "a step", "1.5 ms"), ("infer", "evaluation", "")):
+                best = f[f"{name} fused bf16 graph"]
+                slow, plain = f[f"{name} fused bf16"], f[f"{name} reference fp32"]
+                lines.append(
+                    f"| {text} of {f['rows']} nodes | {aim} | {best:.2f} ms "
+                    f"(kernel by kernel {slow:.1f}, reference {plain:.1f}) |"
+                )
         elif f["measure"] == "sparse":
             lines.append(
                 f"| input stage of 4,814 sparse features | 25 % | {100 * f['share']:.0f} % |"
@@ -304,6 +329,7 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     chosen = [f for f in found if f["measure"] == "headline" and not f["recompute"]]
     if not chosen:
@@ -314,6 +340,8 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
         axis.bar_label(bars, fmt="%.0f")
         axis.set_title(f"{name}: ms per 100 K egos")
         axis.set_xscale("log")
+        axis.set_xlim(min(f[f"ms_{name}"] for f in chosen) / 2, 3000)
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.invert_yaxis()
     figure.tight_layout()
     figure.savefig(path, dpi=150)

@@ -15,8 +15,11 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from dhilgt.fused import attention_kernels as attention
+from dhilgt.fused import block_kernels as blocks_
+from dhilgt.fused import gather_kernels as gathering
+from dhilgt.fused import launch, launch_block
 from dhilgt.fused import row_kernels as rows
-from dhilgt.fused.launch import QUERY_BLOCKS
+from dhilgt.fused.launch import Blocks, choose_blocks, key_blocks
 
 POINTERS = {
     "spd": "*u8",
@@ -24,24 +27,32 @@ POINTERS = {
     "codes": "*i16",
     "farthest": "*i32",
     "seed": "*i64",
-    "beyond": "*i64",
-    **dict.fromkeys(("table", "lse", "sums", "near", "weight", "bias"), "*fp32"),
+    "nodes": "*i32",
+    "order": "*i64",
+    **dict.fromkeys(("table", "lse", "sums", "parts", "weight", "bias", "virtual"), "*fp32"),
 }
 NUMBERS = {
-    **dict.fromkeys(("level", "stream", "rows", "count"), "i32"),
+    **dict.fromkeys(("level", "stream", "rows", "count", "first_row", "slots"), "i32"),
     **dict.fromkeys(("kept", "scale", "plain_scale", "eps"), "fp32"),
 }
+NORMS = dict.fromkeys(("ffn_norm", "ffn_shift", "next_norm", "next_shift"), "*fp32")
+NORMS |= {"first_stream": "i32", "second_stream": "i32"}
 TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
 
 
-def compiled(kernel, kind, warps, fixed, others=()):
+def compiled(kernel, kind, blocks, fixed, others=()):
     """Compiles a kernel for tensors of a kind and gives its line of the report."""
     known = POINTERS | NUMBERS | dict(others)
     names = kernel.arg_names
     types = {name: "constexpr" if name in fixed else known.get(name, f"*{kind}") for name in names}
     values = {(names.index(name),): value for name, value in fixed.items()}
-    source = ASTSource(kernel, types, values)
-    made = triton.compile(source, GPUTarget("cuda", 90, 32), {"num_warps": warps})
+    # PyTorch's tensors begin at multiples of 16 bytes, which the compiler makes use of.
+    aligned = {
+        (at,): [["tt.divisibility", 16]] for at, name in enumerate(names) if types[name][0] == "*"
+    }
+    source = ASTSource(kernel, types, values, aligned)
+    options = {"num_warps": blocks.warps, "num_stages": 1, "maxnreg": blocks.registers}
+    made = triton.compile(source, GPUTarget("cuda", 90, 32), options)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         Path(file.name).write_bytes(made.asm["cubin"])
         told = subprocess.run(
@@ -51,48 +62,61 @@ def compiled(kernel, kind, warps, fixed, others=()):
             check=True,
         ).stdout
     registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", told).groups()
-    return f"{kernel.__name__} {kind} {warps} warps: {registers} registers, spilled {stack}"
+    return f"{kernel.__name__} {kind} {blocks.warps} warps: {registers} registers, spilled {stack}"
 
 
 def attention_reports(kind, slots, head_width):
-    bytes_each = 2 if kind == "bf16" else 4
-    block = max(16, 1 << (slots + 3).bit_length())
-    queries, warps = QUERY_BLOCKS[bytes_each, block]
+    t, size = slots + 4, 2 if kind == "bf16" else 4
+    keys, rest = key_blocks(t)
     shape = {
+        "T": t,
         "H": 8,
         "D": head_width,
         "CODES": 282,
-        "BLOCK_I": queries,
-        "BLOCK": block,
+        "KEYS": keys,
+        "REST": rest,
         "BLOCK_D": head_width,
         "DROP": False,
         "PRECISION": "ieee",
     }
-    yield compiled(attention.attend_forward_kernel, kind, warps, shape | {"T": slots + 4})
-    yield compiled(
-        attention.attend_backward_kernel,
-        kind,
-        warps,
-        shape | {"S": slots, "M": 4, "DISTANCES": True},
-    )
+    there, back = (choose_blocks(way, t, head_width, size) for way in ("forward", "backward"))
+    fixed = shape | {"BLOCK_I": there.queries, "HEADS": min(8, there.heads)}
+    yield compiled(attention.attend_forward_kernel, kind, there, fixed)
+    fixed = shape | {"BLOCK_I": back.queries, "LEARNED": True}
+    yield compiled(attention.attend_backward_kernel, kind, back, fixed)
+    fixed = {"S": slots, "M": 4, "H": 8, "WIDTH": 280, "BLOCK_H": 16, "PRECISION": "ieee"}
+    fixed |= {"BLOCK_K": launch.SUMMED, "BLOCK_P": launch.NEAR, "BLOCK_V": 32}
+    yield compiled(attention.bias_slopes_kernel, kind, Blocks(0, launch.SUMMING_WARPS), fixed)
 
 
 def reports(everything):
+    four = Blocks(0, 4)
     codes = {"S": 32, "M": 4, "BLOCK_I": 16, "BLOCK": 64, "DROP": True}
-    yield compiled(attention.pair_codes_kernel, "bf16", 2, codes)
+    yield compiled(attention.pair_codes_kernel, "bf16", Blocks(0, 2), codes)
     for kind in ("bf16", "fp32") if everything else ("bf16",):
         for slots, width in [(32, 16), (12, 16), (64, 16), (32, 32)] if everything else [(32, 16)]:
             yield from attention_reports(kind, slots, width)
-        blocks = {"F": 128, "BLOCK_R": 16, "BLOCK_F": 128}
+        blocks = {"F": 128, "BLOCK_R": 8, "BLOCK_F": 128}
         on = {"ADD": True, "DROP": True}
-        yield compiled(rows.add_norm_forward_kernel, kind, 4, blocks | on)
+        yield compiled(rows.add_norm_forward_kernel, kind, four, blocks | on)
         on |= {"CARRY": True, "AGAIN": True}
-        yield compiled(rows.add_norm_backward_kernel, kind, 4, blocks | on)
-        yield compiled(rows.gelu_forward_kernel, kind, 4, {"BLOCK": 1024})
-        yield compiled(rows.gelu_backward_kernel, kind, 4, blocks)
+        yield compiled(rows.add_norm_backward_kernel, kind, four, blocks | on)
+        yield compiled(rows.gelu_forward_kernel, kind, four, {"BLOCK": 1024})
+        yield compiled(rows.gelu_backward_kernel, kind, four, blocks)
         token = {"S": 32, "T": 36, "F": 128, "BLOCK": 64, "BLOCK_F": 128}
-        yield compiled(rows.readout_forward_kernel, kind, 4, token, {"out": "*fp32"})
-        yield compiled(rows.readout_backward_kernel, kind, 4, token, {"above": "*fp32"})
+        yield compiled(rows.readout_forward_kernel, kind, four, token, {"out": "*fp32"})
+        yield compiled(rows.readout_backward_kernel, kind, four, token, {"above": "*fp32"})
+        if kind == "bf16":
+            on = {"DROP": True, "KEEP": True, "PRECISION": "ieee"}
+            wide = {"F": 128, "INNER": 128, "BLOCK_F": 128, "BLOCK_INNER": 128}
+            shape = on | wide | {"BLOCK_R": launch_block.ROWS}
+            yield compiled(blocks_.block_kernel, kind, Blocks(0, launch_block.WARPS), shape, NORMS)
+        at = {"S": 32, "M": 4, "F": 128, "BLOCK_T": 64, "BLOCK_F": 128}
+        yield compiled(gathering.gather_kernel, kind, four, at, {"index": "*i64"})
+        at = {"F": 128, "BLOCK": 32, "BLOCK_F": 128}
+        fixed = at | {"S": 32, "T": 36, "PRECISION": "ieee"}
+        yield compiled(gathering.sum_blocks_kernel, kind, four, fixed)
+        yield compiled(gathering.join_blocks_kernel, kind, four, at | {"STEP": 16})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The fused kernels on a GPU: real sizes, CUDA graphs, a trained model."""
 
+import contextlib
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ if not torch.cuda.is_available():
 
 from dhilgt import attention_choice
 from dhilgt.batch import TokenBatch
-from dhilgt.fused.graphs import StepGraphs
+from dhilgt.fused.graphs import ForwardGraphs, StepGraphs
 from dhilgt.schedule import build_optimizer
 from dhilgt.train import Trainer
 from dhilgt.train_config import TrainConfig
@@ -81,6 +83,44 @@ def test_a_recorded_step_is_the_step_itself(clip_norm):
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     # A larger table of features changes the order of some sums.
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_recorded_logits_are_the_models_own(sparse):
+    model = model_of().to(CUDA)
+    forward = ForwardGraphs(model, contextlib.nullcontext)
+    for number, nodes in enumerate((90, 60, 100, 300, 75)):
+        x, index, spd = on_gpu(batch_of(40, 12, nodes, seed=nodes))
+        x = x.relu().to_sparse_csr() if sparse else x
+        with torch.inference_mode():
+            wanted = model(x, index, spd)
+        torch.testing.assert_close(forward(x, index, spd), wanted, rtol=1e-5, atol=1e-5)
+        assert bool(forward._held) == (number > 0)
+    with torch.no_grad():
+        model.output.layers[0].bias += 1.0
+    with torch.inference_mode():
+        wanted = model(x, index, spd)
+    torch.testing.assert_close(forward(x, index, spd), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_recorded_step_of_sparse_features_is_the_step_itself():
+    weights = []
+    for recorded in (False, True):
+        model = model_of(train=True, input_dropout=0.0).to(CUDA)
+        optimizer = build_optimizer(model, TrainConfig(lr=1e-2))
+        graphs = StepGraphs(model, optimizer, None, contextlib.nullcontext)
+        torch.manual_seed(4)
+        for number, nodes in enumerate((90, 60, 95, 300, 75)):
+            x, index, spd = on_gpu(batch_of(40, 12, nodes, seed=nodes))
+            x, labels = x.relu().to_sparse_csr(), torch.arange(40, device=CUDA) % 3
+            if recorded and number:
+                assert graphs.step((x, index, spd), labels) is not None
+                continue
+            optimizer.zero_grad(set_to_none=True)
+            torch.nn.functional.cross_entropy(model(x, index, spd), labels).backward()
+            optimizer.step()
+        weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dhilgt.distributed import Group
 from dhilgt.train_protocols import Loader
@@ -55,22 +55,31 @@ def run_model(
     precision: str = "fp32",
     max_batches: int | None = None,
     stop: Callable[[], bool] = lambda: False,
+    forward: Callable[..., Tensor] | None = None,
 ) -> Outputs:
     """Gives this process's share of a loader's nodes with their logits.
 
     Where the loader has several copies of tokens per node, the probabilities of the copies are
-    averaged, and their logarithms stand for the logits.
+    averaged, and their logarithms stand for the logits. ``forward`` may stand in for calling the
+    model in ``precision``.
 
     Raises:
         Stopped: If ``stop()`` said so between two batches.
     """
+
+    def plain(*inputs: Tensor) -> Tensor:
+        with autocast(device, precision):
+            logits: Tensor = model(*inputs)
+        return logits
+
+    run = plain if forward is None else forward
     copies = int(getattr(loader, "copies", 1))
     if copies == 1:
-        return _one_pass(model, loader, device, precision, max_batches, stop)
+        return _one_pass(model, run, loader, device, max_batches, stop)
     total: npt.NDArray[np.float64] | None = None
     for copy in range(copies):
         part: Loader = loader.with_copy(copy)  # type: ignore[attr-defined]
-        found = _one_pass(model, part, device, precision, max_batches, stop)
+        found = _one_pass(model, run, part, device, max_batches, stop)
         share = probabilities(found.logits) / copies
         total = share if total is None else total + share
     assert total is not None, f"a loader with {copies} copies"
@@ -81,9 +90,9 @@ def run_model(
 
 def _one_pass(
     model: nn.Module,
+    run: Callable[..., Tensor],
     loader: Loader,
     device: torch.device,
-    precision: str,
     max_batches: int | None,
     stop: Callable[[], bool],
 ) -> Outputs:
@@ -97,9 +106,7 @@ def _one_pass(
             if stop():
                 raise Stopped
             moved = batch.to(device, non_blocking=True)
-            with autocast(device, precision):
-                found = model(*moved.inputs)
-            logits.append(found.float().cpu().numpy())
+            logits.append(run(*moved.inputs).float().cpu().numpy())
             nodes.append(moved.nodes.cpu().numpy())
             if moved.labels is not None:
                 labels.append(moved.labels.cpu().numpy())

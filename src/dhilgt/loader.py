@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 
 from dhilgt import assemble, validate_nodes
 from dhilgt.batch import TokenBatch
-from dhilgt.errors import MemoryLimitError
 from dhilgt.features import DeviceFeatures, open_features
 from dhilgt.loader_checks import (
     checked_copies,
     checked_egos,
-    free_bytes,
+    checked_resident,
     refuse_unlabelled,
     resolve_device,
     this_process,
 )
-from dhilgt.memory import format_bytes
 from dhilgt.prefetch import Prefetcher
 from dhilgt.token_sampler import TokenSampler
 from dhilgt.token_spec import whole_number
@@ -28,6 +26,8 @@ from dhilgt.tokens import Tokens
 
 _LARGEST_BATCH = 1 << 24
 _MOST_AHEAD = 64
+_MOST_KEPT = 4  # copies of one batch that are kept as they are
+_KEPT_BYTES = 1 << 28
 
 
 class TokenLoader:
@@ -50,9 +50,10 @@ class TokenLoader:
         shuffle: Another order each epoch.
         seed: Key of the orders.
         device: Where batches are wanted; "auto" takes a GPU if there is one.
-        resident: True keeps features and rows on the device and builds batches there, False
-            builds them on the host, "auto" decides: on an accelerator, if they take less than half
-            of its free memory; on the CPU never, as files are mapped there anyway.
+        resident: True keeps features and rows on the device and builds batches there, "features"
+            sends rows from the host batch by batch, False all of it. "auto" decides: on an
+            accelerator, by what takes less than half of its free memory; on the CPU False, as files
+            are mapped there anyway.
         fresh: Draw new rows each epoch; needs a sampler.
         copies: Rows per node to go through: epoch after epoch in training, all of them and
             averaged in inference (`averaged_logits`).
@@ -85,7 +86,7 @@ class TokenLoader:
         shuffle: bool = False,
         seed: int = 0,
         device: "str | torch.device" = "cpu",
-        resident: bool | Literal["auto"] = "auto",
+        resident: bool | Literal["auto", "features"] = "auto",
         fresh: bool = False,
         copies: int = 1,
         drop_last: bool = False,
@@ -115,10 +116,13 @@ class TokenLoader:
             refuse_unlabelled(self._nodes, self._labels)
         self._refuse_no_batches()
         self._features = open_features(features, tokens.num_nodes)
-        self.resident = self._decide(resident)
+        self.resident = checked_resident(
+            resident, self.device, self._resident_bytes(True), self._resident_bytes(False)
+        )
         self._device_features: DeviceFeatures | None = None
         self._device_labels: torch.Tensor | None = None
         self._device_rows: assemble.DeviceRows | None = None
+        self._kept: dict[int, TokenBatch] = {}
         if self.resident:
             self._move()
 
@@ -187,7 +191,10 @@ class TokenLoader:
             start_batch: Number of the first batch, 0 to len(loader).
         """
         copy = self._copy_now()
-        return self._run([(step, copy) for step in self._steps(start_batch)])
+        steps = self._steps(start_batch)
+        if len(steps) == 1 and self._is_kept():
+            return self._from_kept(steps[0], copy)
+        return self._run([(step, copy) for step in steps])
 
     def iterate_copies(self, start_batch: int = 0) -> Iterator[list[TokenBatch]]:
         """Gives lists of `copies` batches: the same egos with each of their rows.
@@ -267,6 +274,32 @@ class TokenLoader:
         ahead = Prefetcher(lambda: self._made_beside(jobs), self.prefetch)
         return _handed_over(ahead, self.device)
 
+    def _is_kept(self) -> bool:
+        """Says whether all rows are one small batch on the device: then it is made once."""
+        return (
+            self._device_rows is not None
+            and len(self._nodes) <= self.batch_size
+            and self.world_size == 1
+            and self.copies <= _MOST_KEPT
+            and len(self._nodes) * self.tokens.spec.size**2 + self._features.nbytes <= _KEPT_BYTES
+        )
+
+    def _from_kept(self, places: NDArray[np.int64], copy: int) -> Iterator[TokenBatch]:
+        """Gives the one batch in the order of `places`; its distinct nodes are always the same."""
+        whole = self._kept.get(copy)
+        if whole is None:
+            whole = self._maker()(np.arange(len(self._nodes)), self._nodes, copy)
+            if self.device.type == "cuda":  # later epochs may read it on another stream
+                torch.cuda.current_stream(self.device).synchronize()
+            self._kept[copy] = whole
+        if self.shuffle:
+            at = self._place(torch.from_numpy(places))
+            x, index, spd = whole.inputs
+            labels = None if whole.labels is None else whole.labels.index_select(0, at)
+            rows = (x, index.index_select(0, at), spd.index_select(0, at))
+            whole = TokenBatch(rows, labels, whole.nodes.index_select(0, at))
+        yield whole
+
     def _made(
         self, jobs: list[tuple[NDArray[np.int64], int]], make: "Maker"
     ) -> Iterator[TokenBatch]:
@@ -314,32 +347,17 @@ class TokenLoader:
 
     # ---- where things lie ----------------------------------------------------------------------
 
-    def _decide(self, resident: bool | Literal["auto"]) -> bool:
-        if isinstance(resident, (bool, np.bool_)):
-            free = free_bytes(self.device)
-            if resident and free is not None and self._resident_bytes() > free:
-                raise MemoryLimitError(
-                    f"features and rows take {format_bytes(self._resident_bytes())}, "
-                    f"{format_bytes(free)} are free on {self.device}; pass resident=False"
-                )
-            return bool(resident)
-        if resident != "auto":
-            raise ValueError(f'resident = {resident!r}; pass True, False or "auto"')
-        if self.device.type != "cuda":
-            return False
-        return self._resident_bytes() < (free_bytes(self.device) or 0) // 2
-
-    def _resident_bytes(self) -> int:
+    def _resident_bytes(self, rows: bool) -> int:
         spec = self.tokens.spec
         row = 4 * spec.size + spec.num_pairs(self.tokens.directed)
-        rows = 0 if self.fresh else len(self._nodes) * self.copies * row
-        return self._features.nbytes + rows + 8 * self.tokens.num_nodes
+        held = len(self._nodes) * self.copies * row if rows and not self.fresh else 0
+        return self._features.nbytes + held + 8 * self.tokens.num_nodes
 
     def _move(self) -> None:
         self._device_features = self._features.to(self.device)
         if self._labels is not None:
             self._device_labels = torch.tensor(self._labels, device=self.device)
-        if not self.fresh:
+        if not self.fresh and self.resident is True:
             self._device_rows = assemble.DeviceRows(self.tokens, self._nodes, self.device)
         if self.device.type == "cuda":  # batches are made on other streams
             torch.cuda.synchronize(self.device)

@@ -1,15 +1,15 @@
 """What a loader checks before it works, and what it asks its surroundings."""
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from dhilgt import validate_nodes
-from dhilgt.errors import GraphError
-from dhilgt.memory import available_bytes
+from dhilgt.errors import GraphError, MemoryLimitError
+from dhilgt.memory import available_bytes, format_bytes
 from dhilgt.token_sampler import TokenSampler
 from dhilgt.token_spec import whole_number
 from dhilgt.tokens import Tokens
@@ -38,6 +38,41 @@ def resolve_device(device: "str | torch.device") -> torch.device:
         # "The current one" would be another one in another thread.
         return torch.device("cuda", torch.cuda.current_device())
     return found
+
+
+def checked_resident(
+    resident: bool | Literal["auto", "features"],
+    device: torch.device,
+    all_bytes: int,
+    feature_bytes: int,
+) -> bool | Literal["features"]:
+    """Gives what stays on the device: True for all of it, "features", or False.
+
+    Args:
+        resident: What was asked for.
+        device: Where it would stay.
+        all_bytes: Bytes of features and rows.
+        feature_bytes: Bytes of features alone.
+
+    Raises:
+        MemoryLimitError: If it does not fit.
+    """
+    free = free_bytes(device)
+    if resident == "auto":
+        half = (free or 0) // 2 if device.type == "cuda" else 0
+        if all_bytes < half:
+            return True
+        return "features" if feature_bytes < half else False
+    if not isinstance(resident, (bool, np.bool_)) and resident != "features":
+        raise ValueError(f'resident = {resident!r}; pass True, False, "features" or "auto"')
+    alone = resident == "features"
+    needed = feature_bytes if alone else all_bytes
+    if resident and free is not None and needed > free:
+        raise MemoryLimitError(
+            f"features{'' if alone else ' and rows'} take {format_bytes(needed)}, "
+            f"{format_bytes(free)} are free on {device}; pass resident=False"
+        )
+    return "features" if alone else bool(resident)
 
 
 def checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> int:

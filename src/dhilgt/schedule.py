@@ -44,7 +44,13 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
     """
     if config.optimizer == "adam":
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        return torch.optim.Adam(trainable, lr=config.lr, weight_decay=config.weight_decay)
+        decay = config.weight_decay
+        if all(parameter.is_cuda for parameter in trainable):
+            rate = torch.tensor(config.lr, device=trainable[0].device)
+            return torch.optim.Adam(
+                trainable, lr=rate, weight_decay=decay, fused=True, capturable=True
+            )
+        return torch.optim.Adam(trainable, lr=config.lr, weight_decay=decay)
     exempt = set(getattr(model, "no_weight_decay", lambda: ())())
     for prefix, module in model.named_modules():
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):

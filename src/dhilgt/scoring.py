@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dhilgt import metrics
 from dhilgt.distributed import Group
 from dhilgt.errors import TrainingError
-from dhilgt.inference import Outputs, collect, cross_entropy, probabilities, run_model
+from dhilgt.inference import Outputs, autocast, collect, cross_entropy, probabilities, run_model
 from dhilgt.train_config import TrainConfig
 from dhilgt.train_protocols import Loader, Metric
 
@@ -34,6 +34,7 @@ class Scorer:
         self._group = group
         self._device = device
         self._metric = metric
+        self._forward: Callable[..., Tensor] | None = None
 
     @property
     def metric(self) -> Metric:
@@ -75,4 +76,20 @@ class Scorer:
             precision=self._config.precision,
             max_batches=self._config.max_eval_batches,
             stop=stop,
+            forward=self._recorded(),
         )
+
+    def _recorded(self) -> Callable[..., Tensor] | None:
+        """Gives the model as CUDA graphs, where it has run the fused kernels."""
+        if (
+            self._forward is None
+            and self._device.type == "cuda"
+            and self._config.cuda_graph == "auto"
+            and getattr(self._model, "attention_used", None) == "fused"
+        ):
+            from dhilgt.fused.graphs import ForwardGraphs
+
+            self._forward = ForwardGraphs(
+                self._model, lambda: autocast(self._device, self._config.precision)
+            )
+        return self._forward

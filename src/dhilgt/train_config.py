@@ -65,7 +65,7 @@ class TrainConfig:
         warmup_steps: Optimizer steps of the warm-up, in place of ``warmup_epochs``. None: these.
         decay_steps: Optimizer steps, warm-up included, after which the rate is ``end_lr``.
             None: all steps of the run.
-        cuda_graph: "auto" records the steps of small batches as CUDA graphs where the fused kernels
+        cuda_graph: "auto" records steps and evaluations as CUDA graphs where the fused kernels
             run on one GPU, after the first epoch; "off" never does.
 
     Example:

@@ -20,8 +20,6 @@ from dhilgt.train_state import TrainState
 if TYPE_CHECKING:
     from dhilgt.fused.graphs import StepGraphs
 
-_MOST_SLOTS = 1 << 17  # of a batch whose steps are recorded
-
 
 class EpochLoop:
     """Runs the steps of an epoch from wherever the state stands.
@@ -149,7 +147,7 @@ class EpochLoop:
 
     def _replay(self, batch: Batch, watched: bool) -> bool:
         """Takes the step as a CUDA graph; False if it has to be taken kernel by kernel."""
-        if not self._recordable(batch, watched):
+        if not self._recordable(watched):
             return False
         if self._graphs is None:
             from dhilgt.fused.graphs import StepGraphs
@@ -170,9 +168,8 @@ class EpochLoop:
         self.count += len(batch)
         return True
 
-    def _recordable(self, batch: Batch, watched: bool) -> bool:
-        # The first epoch looks at labels and gives the optimizer its state. Large batches gain
-        # nothing, and a graph holds the memory of a whole step.
+    def _recordable(self, watched: bool) -> bool:
+        # The first epoch looks at labels and gives the optimizer its state.
         return (
             self._config.cuda_graph == "auto"
             and self._device.type == "cuda"
@@ -180,7 +177,6 @@ class EpochLoop:
             and not watched
             and bool(self._optimizer.state)
             and getattr(self._model, "attention_used", None) == "fused"
-            and batch.inputs[1].numel() <= _MOST_SLOTS
         )
 
     def _learn(self, batch: Batch, total: int, watched: bool) -> None:

@@ -104,10 +104,17 @@ def number(value: float) -> float | None:
 
 def host_copy(model: nn.Module) -> dict[str, Tensor]:
     """Gives the model's tensors, copied to the host: later steps do not change them."""
-    return {
-        name: tensor.detach().to("cpu", copy=True).contiguous()
-        for name, tensor in model.state_dict().items()
-    }
+    named = {name: tensor.detach() for name, tensor in model.state_dict().items()}
+    out: dict[str, Tensor] = {}
+    # One copy per type and device: each one waits for the device.
+    kinds = {(tensor.device, tensor.dtype) for tensor in named.values()}
+    for kind in kinds:
+        some = {name: t for name, t in named.items() if (t.device, t.dtype) == kind}
+        flat = torch.cat([tensor.reshape(-1) for tensor in some.values()]).cpu()
+        parts = torch.split(flat, [tensor.numel() for tensor in some.values()])
+        for (name, tensor), part in zip(some.items(), parts, strict=True):
+            out[name] = part.view(tensor.shape).clone()
+    return {name: out[name] for name in named}
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:

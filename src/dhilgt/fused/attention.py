@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dhilgt.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, Pairs
+from dhilgt.attention import FIRST_VIRTUAL, MASKED, Pairs
 from dhilgt.fused import launch
 from dhilgt.fused.launch import Codes, Draw
 
@@ -51,9 +51,10 @@ def attend_by_codes(
     batch, heads, t, width = query.shape
     virtual = math.isqrt(1 + table.shape[0] - FIRST_VIRTUAL) - 1  # 2 m + m * m of them
     seen = (pairs.codes != MASKED) & pairs.real[:, :, None]
-    values = pairs.codes.masked_fill(~seen, -1)
-    place = torch.where((values >= 0) & (values < NO_BIAS), (values + 2) % 256, 0)
-    codes = Codes(values.short().contiguous(), place.amax((1, 2)).int(), t - virtual, virtual)
+    order = launch.code_order(virtual, query.device)
+    values = order.argsort()[pairs.codes.masked_fill(~seen, MASKED)]
+    last = values.masked_fill(values >= len(order) - 2, 0).amax((1, 2))
+    codes = Codes(values.short().contiguous(), last.int(), t - virtual, virtual)
     qkv = torch.stack([query, key, value]).permute(1, 3, 0, 2, 4).reshape(batch, t, -1)
     draw = Draw(draw_seed(query.device), 1, dropout_p)
     out = fused_attention(qkv, codes, table, draw)
@@ -65,7 +66,7 @@ class _Attend(torch.autograd.Function):
     def forward(
         ctx: Any, qkv: Tensor, table: Tensor, codes: Codes, draw: Draw, distances: bool
     ) -> Tensor:
-        qkv, flat = qkv.contiguous(), launch.flat_table(table)
+        qkv, flat = qkv.contiguous(), launch.flat_tables([table])[0]
         out, lse = launch.attend_forward(qkv, codes, flat, table.shape[1], draw)
         ctx.save_for_backward(qkv, flat, lse, codes.values, codes.farthest, draw.seed)
         ctx.rest = (codes.slots, codes.virtual, draw.stream, draw.share, distances, table.dtype)

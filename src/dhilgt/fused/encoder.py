@@ -3,6 +3,7 @@
 What the backward pass needs is chosen by hand: of each layer the sum along the layers, queries,
 keys and values, the mixed values, the sum behind attention and the input of GELU. Norms, GELU's
 output and all dropout masks are computed again. With `recompute` the first of these alone is kept.
+The backward pass writes slopes over what it has used, and lets go of the rest as it goes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dhilgt.fused import launch, launch_rows
+from dhilgt.fused import launch, launch_block, launch_rows
 from dhilgt.fused.launch import Codes, Draw
 
 
@@ -112,7 +113,7 @@ class _Encode(torch.autograd.Function):
         *flat: Tensor,
     ) -> Tensor:
         shape, h = h.shape, h.contiguous().view(-1, h.shape[-1])
-        layers = [_prepared(layer, h.dtype) for layer in _layers(flat)]
+        layers = _prepared(_layers(flat), h.dtype)
         kept: list[Tensor] = []
         first = layers[0]
         _, normed = launch_rows.add_norm(
@@ -123,37 +124,35 @@ class _Encode(torch.autograd.Function):
             plan.eps,
             _branch(seed, plan, 0, 0),
         )
-        for at, layer in enumerate(layers):
-            found = _first_half(h, normed, layer, codes, seed, plan, at)
-            added = torch.addmm(
-                layer.ffn_out_bias, launch_rows.gelu(found.inner), layer.ffn_out.t()
-            )
-            follows = layers[at + 1] if at + 1 < len(layers) else None
-            weight, bias = (
-                (norm, shift)
-                if follows is None
-                else (follows.attention_norm, follows.attention_shift)
-            )
-            h, normed = launch_rows.add_norm(
-                found.middle, added, weight, bias, plan.eps, _branch(seed, plan, at, 1)
+        for at in range(len(layers)):
+            found, h, normed = _layer_forward(
+                h, normed, layers, (norm, shift), codes, seed, plan, at
             )
             if plan.keep:
                 kept += found[:1] if plan.recompute else found
         if plan.keep:
-            ctx.save_for_backward(seed, codes.values, codes.farthest, norm, shift, h, *kept, *flat)
-            ctx.rest = (codes.slots, codes.virtual, plan, len(layers), len(kept))
+            ctx.save_for_backward(seed, codes.values, codes.farthest, norm, shift, *flat)
+            # Not as saved tensors, which stay to the end: each goes when it was used.
+            ctx.kept = [h, *kept]
+            ctx.rest = (codes.slots, codes.virtual, plan, layers)
         return normed.view(shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        slots, virtual, plan, count, num_kept = ctx.rest
-        seed, values, farthest, norm, shift, h, *rest = ctx.saved_tensors
-        kept, flat = rest[:num_kept], rest[num_kept:]
-        del rest
+        if ctx.kept is None:
+            raise RuntimeError(
+                "a second backward pass through the fused kernels: they keep nothing for it; "
+                'give the model attention="sdpa"'
+            )
+        slots, virtual, plan, layers = ctx.rest
+        seed, values, farthest, norm, shift, *flat = ctx.saved_tensors
+        kept: list[Tensor] = ctx.kept
+        ctx.kept = None
         codes = Codes(values, farthest, slots, virtual)
-        originals = _layers(flat)
-        each = num_kept // count
+        originals, count = _layers(flat), len(layers)
+        each = (len(kept) - 1) // count
+        h = kept.pop(0)
         shape = slope.shape
         last = launch_rows.add_norm_backward(
             h,
@@ -165,11 +164,15 @@ class _Encode(torch.autograd.Function):
             _branch(seed, plan, count - 1, 1),
             again=False,
         )
+        del h, slope
+        ends = (last.weight.to(norm.dtype), last.bias.to(shift.dtype))
         slopes: list[Tensor] = []
         stream, branch, branch_sum = last.stream, last.branch, last.branch_sum
+        del last
         for at in reversed(range(count)):
-            layer = _prepared(originals[at], h.dtype)
-            mine = kept[at * each : (at + 1) * each]
+            layer = layers[at]
+            mine = kept[at * each :]
+            del kept[at * each :]
             if plan.recompute:
                 _, normed = launch_rows.add_norm(
                     mine[0],
@@ -179,19 +182,26 @@ class _Encode(torch.autograd.Function):
                     plan.eps,
                     _branch(seed, plan, at, 0),
                 )
-                found = _first_half(mine[0], normed, layer, codes, seed, plan, at)
+                found, _, _ = _layer_forward(
+                    mine[0], normed, layers, (norm, shift), codes, seed, plan, at
+                )
                 del normed
             else:
                 found = _Kept(*mine)
             assert branch is not None
-            down, own = _layer_backward(found, stream, branch, layer, codes, seed, plan, at)
-            own["ffn_out_bias"] = branch_sum
+            own = {"ffn_out_bias": branch_sum}
+            held = list(found)
+            del mine, found
+            branches = [branch]  # the callee lets go of it
+            del branch
+            branch = _ffn_backward(held, stream, branches, layer, seed, plan, at, own)
+            down = _attention_backward(held, stream, branch, layer, codes, seed, plan, at, own)
             stream, branch, branch_sum = down.stream, down.branch, down.branch_sum
+            del down
             own_slopes = [
                 own[name].to(getattr(originals[at], name).dtype) for name in Weights._fields
             ]
             slopes = own_slopes + slopes
-        ends = (last.weight.to(norm.dtype), last.bias.to(shift.dtype))
         return (stream.view(shape), None, None, None, *ends, *slopes)
 
 
@@ -200,14 +210,24 @@ def _layers(flat: Sequence[Tensor]) -> list[Weights]:
     return [Weights(*flat[start : start + size]) for start in range(0, len(flat), size)]
 
 
-def _prepared(layer: Weights, dtype: torch.dtype) -> Weights:
+def _prepared(layers: Sequence[Weights], dtype: torch.dtype) -> list[Weights]:
     """Gives the parameters as the products and kernels take them."""
-    values = {
-        name: tensor.detach().to(dtype)
-        for name, tensor in layer._asdict().items()
-        if name.removesuffix("_bias") in _PRODUCTS
-    }
-    return layer._replace(table=launch.flat_table(layer.table), **values)
+    names = [name for name in Weights._fields if name.removesuffix("_bias") in _PRODUCTS]
+    chosen = [getattr(layer, name).detach() for layer in layers for name in names]
+    if any(tensor.dtype != dtype for tensor in chosen):
+        # In two kernels, not one for each.
+        joined = torch.cat([tensor.reshape(-1) for tensor in chosen]).to(dtype)
+        parts = torch.split(joined, [tensor.numel() for tensor in chosen])
+        chosen = [part.view(like.shape) for part, like in zip(parts, chosen, strict=True)]
+    tables = launch.flat_tables([layer.table for layer in layers])
+    each = len(names)
+    return [
+        layer._replace(
+            table=tables[at],
+            **dict(zip(names, chosen[at * each : (at + 1) * each], strict=True)),
+        )
+        for at, layer in enumerate(layers)
+    ]
 
 
 def _branch(seed: Tensor, plan: Plan, layer: int, block: int) -> Draw:
@@ -215,53 +235,92 @@ def _branch(seed: Tensor, plan: Plan, layer: int, block: int) -> Draw:
     return Draw(seed, 2 + 3 * layer + block, plan.dropout)
 
 
-def _first_half(
-    h: Tensor, normed: Tensor, layer: Weights, codes: Codes, seed: Tensor, plan: Plan, at: int
-) -> _Kept:
-    """Goes from a layer's input to the input of GELU."""
-    batch = codes.values.shape[0]
-    qkv = torch.addmm(layer.qkv_bias, normed, layer.qkv.t())  # [R, 3 F]
-    qkv = qkv.view(batch, -1, qkv.shape[1])
-    weights = Draw(seed, 1 + 3 * at, plan.attention_dropout)
-    mixed, lse = launch.attend_forward(qkv, codes, layer.table, plan.heads, weights)
-    mixed = mixed.view(h.shape)
-    added = torch.addmm(layer.projection_bias, mixed, layer.projection.t())
-    middle, middle_normed = launch_rows.add_norm(
-        h, added, layer.ffn_norm, layer.ffn_shift, plan.eps, _branch(seed, plan, at, 0)
-    )
-    inner = torch.addmm(layer.ffn_in_bias, middle_normed, layer.ffn_in.t())
-    return _Kept(h, qkv, lse, mixed, middle, inner)
-
-
-def _layer_backward(
-    found: _Kept,
-    stream: Tensor,
-    branch: Tensor,
-    layer: Weights,
+def _layer_forward(
+    h: Tensor,
+    normed: Tensor,
+    layers: Sequence[Weights],
+    end: tuple[Tensor, Tensor],
     codes: Codes,
     seed: Tensor,
     plan: Plan,
     at: int,
-) -> tuple[launch_rows.NormSlopes, dict[str, Tensor]]:
-    """Goes back through a layer.
+) -> tuple[_Kept, Tensor, Tensor]:
+    """Gives what a layer keeps, the sum behind it and its norm.
 
     Args:
-        found: What the layer kept.
-        stream: Slope of the layer's output; overwritten.
-        branch: Slope of what the feed-forward block added.
-        layer: Prepared parameters.
+        h: The sum before the layer, [R, F].
+        normed: Its norm.
+        layers: Prepared parameters.
+        end: Weight and bias of the norm behind the last layer.
         codes: Of the pairs.
         seed: Of all dropout.
         plan: Settings.
         at: Number of the layer.
     """
-    own: dict[str, Tensor] = {}
+    layer, batch = layers[at], codes.values.shape[0]
+    follows = end
+    if at + 1 < len(layers):
+        follows = (layers[at + 1].attention_norm, layers[at + 1].attention_shift)
+    qkv = torch.addmm(layer.qkv_bias, normed, layer.qkv.t())  # [R, 3 F]
+    qkv = qkv.view(batch, -1, qkv.shape[1])
+    weights = Draw(seed, 1 + 3 * at, plan.attention_dropout)
+    mixed, lse = launch.attend_forward(qkv, codes, layer.table, plan.heads, weights)
+    mixed = mixed.view(h.shape)
+    draws = (_branch(seed, plan, at, 0), _branch(seed, plan, at, 1))
+    if launch_block.fits(h, len(layer.ffn_in)):
+        found = launch_block.run_block(
+            mixed,
+            h,
+            (layer.projection, layer.projection_bias),
+            (layer.ffn_norm, layer.ffn_shift),
+            (layer.ffn_in, layer.ffn_in_bias),
+            (layer.ffn_out, layer.ffn_out_bias),
+            follows,
+            plan.eps,
+            draws,
+            plan.keep,
+        )
+        middle, inner = (mixed if part is None else part for part in found[:2])
+        return _Kept(h, qkv, lse, mixed, middle, inner), found.h, found.normed
+    added = torch.addmm(layer.projection_bias, mixed, layer.projection.t())
+    middle, middle_normed = launch_rows.add_norm(
+        h, added, layer.ffn_norm, layer.ffn_shift, plan.eps, draws[0]
+    )
+    inner = torch.addmm(layer.ffn_in_bias, middle_normed, layer.ffn_in.t())
+    added = torch.addmm(layer.ffn_out_bias, launch_rows.gelu(inner), layer.ffn_out.t())
+    out, normed = launch_rows.add_norm(middle, added, *follows, plan.eps, draws[1])
+    return _Kept(h, qkv, lse, mixed, middle, inner), out, normed
+
+
+def _ffn_backward(
+    held: list[Tensor],
+    stream: Tensor,
+    branches: list[Tensor],
+    layer: Weights,
+    seed: Tensor,
+    plan: Plan,
+    at: int,
+    own: dict[str, Tensor],
+) -> Tensor:
+    """Goes back through a feed-forward block; gives the slope of what attention added.
+
+    Args:
+        held: What the layer kept, as `_Kept`; used up from the end.
+        stream: Slope of the layer's output; overwritten by that of the sum behind attention.
+        branches: Slope of what the block added; used up.
+        layer: Prepared parameters.
+        seed: Of all dropout.
+        plan: Settings.
+        at: Number of the layer.
+        own: Takes the slopes of the parameters.
+    """
+    inner, branch = held.pop(), branches.pop()
     inner_slope = branch @ layer.ffn_out
-    outer, own["ffn_in_bias"] = launch_rows.gelu_backward(found.inner, inner_slope)
-    own["ffn_out"] = branch.t() @ outer
-    del outer, branch
+    own["ffn_in_bias"] = launch_rows.gelu_backward(inner, inner_slope)
+    own["ffn_out"] = branch.t() @ inner
+    del inner, branch
     middle = launch_rows.add_norm_backward(
-        found.middle,
+        held.pop(),
         inner_slope @ layer.ffn_in,
         stream,
         layer.ffn_norm,
@@ -269,39 +328,70 @@ def _layer_backward(
         plan.eps,
         _branch(seed, plan, at, 0),
         again=True,
+        reuse=True,
     )
     assert middle.branch is not None
     assert middle.normed is not None
     own["ffn_norm"], own["ffn_shift"] = middle.weight, middle.bias
     own["projection_bias"] = middle.branch_sum
     own["ffn_in"] = inner_slope.t() @ middle.normed
-    del inner_slope
-    own["projection"] = middle.branch.t() @ found.mixed
+    return middle.branch
+
+
+def _attention_backward(
+    held: list[Tensor],
+    stream: Tensor,
+    branch: Tensor,
+    layer: Weights,
+    codes: Codes,
+    seed: Tensor,
+    plan: Plan,
+    at: int,
+    own: dict[str, Tensor],
+) -> launch_rows.NormSlopes:
+    """Goes back through an attention block and the norm before it.
+
+    Args:
+        held: What the layer kept, without what `_ffn_backward` took.
+        stream: Slope of the sum behind attention; overwritten by that of the layer's input.
+        branch: Slope of what attention added.
+        layer: Prepared parameters.
+        codes: Of the pairs.
+        seed: Of all dropout.
+        plan: Settings.
+        at: Number of the layer.
+        own: Takes the slopes of the parameters.
+    """
+    own["projection"] = branch.t() @ held.pop()
+    h, qkv, lse = held
+    held.clear()
     attended = launch.attend_backward(
-        (middle.branch @ layer.projection).view(codes.values.shape[0], -1, found.h.shape[1]),
-        found.qkv,
+        (branch @ layer.projection).view(codes.values.shape[0], -1, h.shape[1]),
+        qkv,
         codes,
         layer.table,
-        found.lse,
+        lse,
         Draw(seed, 1 + 3 * at, plan.attention_dropout),
         plan.distances,
+        in_place=True,
     )
     own["qkv_bias"], own["table"] = attended.bias, attended.table
     qkv_slope = attended.qkv.view(-1, attended.qkv.shape[-1])
     down = launch_rows.add_norm_backward(
-        found.h,
+        h,
         qkv_slope @ layer.qkv,
-        middle.stream,
+        stream,
         layer.attention_norm,
         layer.attention_shift,
         plan.eps,
         _branch(seed, plan, at - 1, 1) if at else None,
         again=True,
+        reuse=at > 0,  # the first layer's input is not its own
     )
     assert down.normed is not None
     own["qkv"] = qkv_slope.t() @ down.normed
     own["attention_norm"], own["attention_shift"] = down.weight, down.bias
-    return down, own
+    return down
 
 
 def read_out(normed: Tensor, real: Tensor, weight: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""A whole training step as one CUDA graph: small batches do not wait for launches.
+"""Whole steps as CUDA graphs: batches do not wait for launches.
 
-A step of a small batch is some hundreds of short kernels, and starting each one costs more than
-running it. Batches of one shape run the same kernels at the same addresses, so they are recorded
-once and replayed: forward, loss, backward, clipping and the optimizer.
+A step is some hundreds of kernels, and of a small batch starting each one costs more than running
+it. Batches of one shape run the same kernels at the same addresses, so they are recorded once and
+replayed: forward, loss, backward, clipping and the optimizer in training, logits in evaluation.
 """
 
 from __future__ import annotations
@@ -21,19 +21,120 @@ MOST_SHAPES = 4
 """Shapes of batches that are recorded; others run step by step."""
 
 _ROOM = 256  # rows of features are provided for in steps of this many
+Inputs = tuple[Tensor, Tensor, Tensor]
+
+
+class HeldInputs:
+    """A batch's inputs at fixed addresses, with room for more rows of features.
+
+    Args:
+        inputs: x (dense or CSR), index and spd of a batch, on the device.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        x, index, spd = inputs
+        self.index, self.spd = torch.empty_like(index), torch.empty_like(spd)
+        rows = _room(len(x), index.numel())
+        if x.layout == torch.strided:
+            self.x = x.new_zeros(rows, x.shape[1])
+        else:
+            stored = _room(len(x.col_indices()), 1 << 62)
+            offsets = x.crow_indices().new_zeros(rows + 2)  # at least one row is never looked at
+            columns = torch.arange(stored, device=x.device) % x.shape[1]
+            columns = columns.to(x.col_indices().dtype)
+            values = x.values().new_zeros(stored)
+            shape = (rows + 1, x.shape[1])
+            self.x = torch.sparse_csr_tensor(
+                offsets, columns, values, size=shape, check_invariants=False
+            )
+        self.put(inputs)
+
+    def __call__(self) -> Inputs:
+        """Gives the inputs."""
+        return self.x, self.index, self.spd
+
+    def holds(self, x: Tensor) -> bool:
+        """Says whether there is room for the rows of `x`."""
+        if x.layout == torch.strided:
+            return len(x) <= len(self.x)
+        stored = len(self.x.col_indices())
+        return len(x) < len(self.x) and len(x.col_indices()) <= stored
+
+    def put(self, inputs: Inputs) -> None:
+        """Takes a batch."""
+        x, index, spd = inputs
+        if x.layout == torch.strided:
+            # Rows behind these are those of an earlier batch; no slot points at them.
+            self.x[: len(x)].copy_(x)
+        else:
+            stored = len(x.col_indices())
+            offsets = self.x.crow_indices()
+            offsets[: len(x) + 1].copy_(x.crow_indices())
+            # Rows that no slot points at share the entries that are not needed: all of them in one
+            # row would take longer than the others together.
+            unused, left = len(self.x) - len(x), len(self.x.col_indices()) - stored
+            steps = torch.arange(1, unused + 1, device=x.device)
+            offsets[len(x) + 1 :].copy_(stored + steps * left // unused)
+            self.x.col_indices()[:stored].copy_(x.col_indices())
+            self.x.values()[:stored].copy_(x.values())
+        self.index.copy_(index)
+        self.spd.copy_(spd)
+
+
+def _room(count: int, most: int) -> int:
+    # An eighth more than now: the number of distinct nodes varies from batch to batch.
+    room = -(-count * 9 // (8 * _ROOM)) * _ROOM
+    return max(count, min(room, most))
+
+
+def _shape(inputs: Inputs) -> tuple[Any, ...]:
+    x, index, _ = inputs
+    return index.shape, index.dtype, x.dtype, x.layout
 
 
 @dataclass(frozen=True)
 class _Recorded:
     graph: torch.cuda.CUDAGraph
-    x: Tensor
-    index: Tensor
-    spd: Tensor
-    labels: Tensor
-    loss: Tensor
+    inputs: HeldInputs
+    out: Tensor
+    labels: Tensor | None = None
 
 
-class StepGraphs:
+class _Recorder:
+    """What recording a training step and recording an evaluation have in common."""
+
+    def __init__(self, model: nn.Module, context: Callable[[], Any]) -> None:
+        self._model, self._context = model, context
+        self._held: dict[tuple[Any, ...], _Recorded] = {}
+        self._given_up = False
+        self._pool: Any = None
+
+    def _warmed_up(self, device: torch.device, work: Callable[[], Any]) -> None:
+        """Has products and kernels choose their plans, without drawing random numbers for it."""
+        beside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        beside.wait_stream(torch.cuda.current_stream(device))
+        with torch.random.fork_rng(devices=[device]), torch.cuda.stream(beside):
+            for _ in range(2):
+                work()
+        torch.cuda.current_stream(device).wait_stream(beside)
+        # What was set aside for single kernels is not needed any more.
+        torch.cuda.empty_cache()
+
+    def _capture(self) -> tuple[torch.cuda.CUDAGraph, Any]:
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        # All shapes share their memory, as no two run at once. A loader may be making the next
+        # batch in another thread.
+        return graph, torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
+
+    def _give_up(self, error: RuntimeError) -> None:
+        self._given_up = True
+        self._held.clear()
+        warn(f"steps are not recorded as CUDA graphs: {error}", TrainingWarning)
+
+
+class StepGraphs(_Recorder):
     """Replays training steps of batches whose shape it has seen.
 
     The optimizer must have taken a step before, so that its state exists, and must be able to run
@@ -53,76 +154,132 @@ class StepGraphs:
         clip_norm: float | None,
         context: Callable[[], Any],
     ) -> None:
-        self._model, self._optimizer = model, optimizer
+        super().__init__(model, context)
+        self._optimizer, self._clip_norm = optimizer, clip_norm
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._clip_norm, self._context = clip_norm, context
-        self._held: dict[tuple[Any, ...], _Recorded] = {}
-        self._given_up = False
 
-    def step(self, inputs: tuple[Tensor, Tensor, Tensor], labels: Tensor) -> Tensor | None:
+    def step(self, inputs: Inputs, labels: Tensor) -> Tensor | None:
         """Takes a step and gives its loss, which the next step overwrites; None: not recorded.
 
         Args:
             inputs: x, index and spd of a batch, on the device.
             labels: Classes of the egos.
         """
-        x, index, spd = inputs
-        if self._given_up or x.layout != torch.strided:
+        if self._given_up:
             return None
-        shape = (index.shape, index.dtype, x.dtype)
+        shape = _shape(inputs)
         held = self._held.get(shape)
-        if held is None or len(x) > len(held.x):
+        if held is None or not held.inputs.holds(inputs[0]):
             if held is None and len(self._held) == MOST_SHAPES:
                 return None
             held = self._record(inputs, labels)
             if held is None:
                 return None
             self._held[shape] = held
-        # Rows of x behind these are those of an earlier batch; no slot points at them.
-        held.x[: len(x)].copy_(x)
-        held.index.copy_(index)
-        held.spd.copy_(spd)
+        assert held.labels is not None
+        held.inputs.put(inputs)
         held.labels.copy_(labels)
         held.graph.replay()
-        return held.loss
+        return held.out
 
-    def _record(self, inputs: tuple[Tensor, Tensor, Tensor], labels: Tensor) -> _Recorded | None:
-        x, index, spd = inputs
-        # An eighth more than now: the number of distinct nodes varies from batch to batch.
-        room = -(-len(x) * 9 // (8 * _ROOM)) * _ROOM
-        room = max(len(x), min(room, index.numel()))
-        own_x = x.new_zeros(room, x.shape[1])
-        own_x[: len(x)] = x
-        own = (own_x, index.clone(), spd.clone())
-        own_labels = labels.clone()
-        device = x.device
-        try:
-            # Products and kernels choose their plans first, and draw no random numbers for it.
-            beside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-            beside.wait_stream(torch.cuda.current_stream(device))
-            with torch.random.fork_rng(devices=[device]), torch.cuda.stream(beside):
-                for _ in range(2):
-                    self._optimizer.zero_grad(set_to_none=True)
-                    self._loss(own, own_labels).backward()  # type: ignore[no-untyped-call]
-            torch.cuda.current_stream(device).wait_stream(beside)
+    def _record(self, inputs: Inputs, labels: Tensor) -> _Recorded | None:
+        own, own_labels = HeldInputs(inputs), labels.clone()
+
+        def learn() -> None:
             self._optimizer.zero_grad(set_to_none=True)
-            graph = torch.cuda.CUDAGraph()
-            # A loader may be making the next batch in another thread.
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                loss = self._loss(own, own_labels)
+            self._loss(own(), own_labels).backward()  # type: ignore[no-untyped-call]
+
+        try:
+            self._optimizer.zero_grad(set_to_none=True)
+            self._warmed_up(labels.device, learn)
+            self._optimizer.zero_grad(set_to_none=True)
+            graph, recording = self._capture()
+            with recording:
+                loss = self._loss(own(), own_labels)
                 loss.backward()  # type: ignore[no-untyped-call]
                 if self._clip_norm is not None:
                     nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)
                 self._optimizer.step()
                 loss = loss.detach()
         except RuntimeError as error:
-            self._given_up = True
             self._optimizer.zero_grad(set_to_none=True)
-            warn(f"steps are not recorded as CUDA graphs: {error}", TrainingWarning)
+            self._give_up(error)
             return None
-        return _Recorded(graph, *own, own_labels, loss)
+        return _Recorded(graph, own, loss, own_labels)
 
     def _loss(self, inputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
         with self._context():
             logits = self._model(*inputs)
         return functional.cross_entropy(logits.float(), labels)
+
+
+class ForwardGraphs(_Recorder):
+    """Gives the logits of a model in evaluation mode; of batches whose shape it has seen, replayed.
+
+    Recording takes as long as some batches do, so that a shape is recorded when it comes again.
+
+    Args:
+        model: Called with a batch's inputs; on CUDA.
+        context: Gives the context of the forward pass: autocast, or one that does nothing.
+    """
+
+    def __init__(self, model: nn.Module, context: Callable[[], Any]) -> None:
+        super().__init__(model, context)
+        self._seen: set[tuple[Any, ...]] = set()
+        self._addresses: list[int] = []
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """Gives logits, which the next call may overwrite.
+
+        Args:
+            inputs: x, index and spd of a batch, on the device.
+        """
+        with torch.inference_mode():
+            held = self._find(inputs)  # type: ignore[arg-type]
+            if held is None:
+                with self._context():
+                    logits: Tensor = self._model(*inputs)
+                return logits
+            held.inputs.put(inputs)  # type: ignore[arg-type]
+            held.graph.replay()
+            return held.out
+
+    def _find(self, inputs: Inputs) -> _Recorded | None:
+        model = self._model
+        if self._given_up or model.training or getattr(model, "attention_used", "") != "fused":
+            return None
+        addresses = [p.data_ptr() for p in model.parameters()]
+        if addresses != self._addresses:  # weights that lie elsewhere now
+            self._held.clear()
+            self._addresses = addresses
+        shape = _shape(inputs)
+        held = self._held.get(shape)
+        if held is not None and held.inputs.holds(inputs[0]):
+            return held
+        if shape not in self._seen:
+            self._seen.add(shape)
+            return None
+        if held is None and len(self._held) == MOST_SHAPES:
+            return None
+        held = self._record(inputs)
+        if held is not None:
+            self._held[shape] = held
+        return held
+
+    def _record(self, inputs: Inputs) -> _Recorded | None:
+        own = HeldInputs(inputs)
+
+        def answer() -> Tensor:
+            with self._context():
+                logits: Tensor = self._model(*own())
+            return logits
+
+        try:
+            self._warmed_up(inputs[1].device, answer)
+            graph, recording = self._capture()
+            with recording:
+                logits = answer()
+        except RuntimeError as error:
+            self._give_up(error)
+            return None
+        return _Recorded(graph, own, logits)

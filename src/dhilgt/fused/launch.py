@@ -3,31 +3,78 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from dhilgt.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES
 from dhilgt.fused import attention_kernels
 
 LOG2_E = math.log2(math.e)
 NEAR = 32
+_LOWEST = -1e30
 _LEVELS = 2.0**31
 
-QUERY_BLOCKS = {
-    (2, 16): (16, 1),
-    (2, 32): (32, 2),
-    (2, 64): (64, 4),
-    (2, 128): (16, 8),
-    (4, 16): (16, 2),
-    (4, 32): (16, 4),
-    (4, 64): (16, 4),
-    (4, 128): (16, 8),
-}
-"""Queries per pass and warps of a program, by bytes per number and slots (a power of two).
+_SCRATCH = 96 << 20  # bytes of score slopes between two kernels; most of them stay in the cache
+SUMMED = 64  # pairs at once
+SUMMING_WARPS = 2
+_SUMMING = 1056  # programs that do: eight per multiprocessor of a large GPU
 
-The compiler reports no spilled registers for these at 16 channels per head, backward included.
-"""
+
+class Blocks(NamedTuple):
+    """How the kernels cut up a row.
+
+    Attributes:
+        queries: Queries of a block.
+        warps: Of a program.
+        heads: Most heads of a program, in the forward pass.
+        registers: Most of a thread; None leaves it to the compiler.
+    """
+
+    queries: int
+    warps: int
+    heads: int = 1
+    registers: int | None = None
+
+
+TUNED: dict[tuple[str, int], Blocks] = {}
+"""Blocks in place of the usual ones, by "forward" or "backward" and bytes per number."""
+
+
+def choose_blocks(way: str, t: int, per_head: int, size: int) -> Blocks:
+    """Gives blocks for which a program's numbers fit into its registers.
+
+    Args:
+        way: "forward" or "backward".
+        t: Slots with virtual nodes.
+        per_head: Channels of a head.
+        size: Bytes per number.
+    """
+    if (way, size) in TUNED:
+        return TUNED[way, size]
+    held = sum(key_blocks(t)) * power_of_two(per_head) * size  # of keys, as of values
+    warps = 1
+    while warps < 8 and held > 2048 * warps:
+        warps *= 2
+    # Measured: more programs at once are worth a few registers.
+    registers = 168 if way == "backward" and size == 2 and held <= 2048 else None
+    return Blocks(16, warps, 8, registers)
+
+
+def key_blocks(t: int) -> tuple[int, int]:
+    """Gives two blocks, powers of two from 16 on or 0, that hold `t` keys.
+
+    Example:
+        >>> key_blocks(36), key_blocks(60), key_blocks(16)
+        ((32, 16), (64, 0), (16, 0))
+    """
+    whole = power_of_two(t)
+    half = whole // 2
+    rest = power_of_two(t - half) if t > half >= 16 else half
+    return (half, rest) if rest < half else (whole, 0)
 
 
 class Draw(NamedTuple):
@@ -62,6 +109,25 @@ def power_of_two(value: int, least: int = 16) -> int:
     return max(least, 1 << (value - 1).bit_length())
 
 
+def num_pairs(virtual: int) -> int:
+    """Gives the number of kinds of pairs with virtual nodes."""
+    return 2 * virtual + virtual * virtual
+
+
+@cache
+def code_order(virtual: int, device: torch.device) -> Tensor:
+    """Gives the reference's code of every code of the kernels, [258 + V] int64.
+
+    Args:
+        virtual: Number of virtual nodes.
+        device: Where it is wanted.
+    """
+    distances = [(place - 2) % NUM_DISTANCES for place in range(NUM_DISTANCES)]
+    pairs = [FIRST_VIRTUAL + pair for pair in range(num_pairs(virtual))]
+    order = distances[:NEAR] + pairs + distances[NEAR:] + [NO_BIAS, MASKED]
+    return torch.tensor(order, device=device)
+
+
 def make_codes(spd: Tensor, real: Tensor, virtual: int, draw: Draw) -> Codes:
     """Gives the codes of all pairs; `draw` says which lose their bias.
 
@@ -92,12 +158,18 @@ def make_codes(spd: Tensor, real: Tensor, virtual: int, draw: Draw) -> Codes:
     return Codes(values, farthest, slots, virtual)
 
 
-def flat_table(table: Tensor) -> Tensor:
-    """Gives a bias table as the kernels read it: [H, codes] float32, in powers of two."""
-    return (table.detach().float() * LOG2_E).t().contiguous()
+def flat_tables(tables: Sequence[Tensor]) -> Tensor:
+    """Gives bias tables as the kernels read them: [tables, H, codes] float32, in powers of two."""
+    joined = torch.stack(tuple(tables)).detach().float()  # [tables, codes, H]
+    virtual = math.isqrt(1 + joined.shape[1] - FIRST_VIRTUAL) - 1  # 2 m + m * m pairs
+    ours = joined.index_select(1, code_order(virtual, joined.device))
+    flat = ours.transpose(1, 2).mul(LOG2_E).contiguous()
+    flat[:, :, -1] = _LOWEST
+    return flat
 
 
-def _precision(like: Tensor) -> str:
+def product_precision(like: Tensor) -> str:
+    """Gives the precision of products in kernels."""
     # As PyTorch's own products: exact unless told otherwise.
     if not like.is_cuda:
         return "interpreted"
@@ -112,7 +184,7 @@ def attend_forward(
     Args:
         qkv: [B, t, 3 F], contiguous.
         codes: Of the pairs.
-        table: See `flat_table`.
+        table: See `flat_tables`.
         heads: Number of heads.
         draw: Attention weights to drop.
     """
@@ -121,8 +193,11 @@ def attend_forward(
     out = qkv.new_empty((batch, t, width))
     lse = qkv.new_empty((batch, heads, t), dtype=torch.float32)
     per_head = width // heads
-    block, warps = QUERY_BLOCKS[qkv.element_size(), power_of_two(t)]
-    attention_kernels.attend_forward_kernel[(batch * heads,)](
+    blocks = choose_blocks("forward", t, per_head, qkv.element_size())
+    keys, rest = key_blocks(t)
+    together = math.gcd(heads, blocks.heads)
+    programs = batch * -(-t // blocks.queries) * (heads // together)
+    attention_kernels.attend_forward_kernel[(programs,)](
         qkv,
         codes.values,
         table,
@@ -137,12 +212,16 @@ def attend_forward(
         H=heads,
         D=per_head,
         CODES=table.shape[1],
-        BLOCK_I=block,
-        BLOCK=power_of_two(t),
+        HEADS=together,
+        BLOCK_I=blocks.queries,
+        KEYS=keys,
+        REST=rest,
         BLOCK_D=power_of_two(per_head),
         DROP=draw.share > 0.0,
-        PRECISION=_precision(qkv),
-        num_warps=warps,
+        PRECISION=product_precision(qkv),
+        num_warps=blocks.warps,
+        num_stages=1,
+        maxnreg=blocks.registers,
     )
     return out, lse
 
@@ -163,6 +242,7 @@ def attend_backward(
     lse: Tensor,
     draw: Draw,
     distances: bool = True,
+    in_place: bool = False,
 ) -> AttendSlopes:
     """Gives the slopes of qkv and of the bias table.
 
@@ -174,53 +254,83 @@ def attend_backward(
         lse: What the forward pass gave.
         draw: As in the forward pass.
         distances: Whether distances have a bias that is learned.
+        in_place: Whether the slopes of qkv may take its place.
     """
     batch, t, width = slope.shape
     heads, size = table.shape
-    virtual = codes.virtual
-    out = torch.empty_like(qkv)
-    sums = qkv.new_empty((batch, 3 * width), dtype=torch.float32)
-    pairs = 2 * virtual + virtual * virtual
-    near = qkv.new_empty((batch, heads, NEAR + pairs), dtype=torch.float32)
-    beyond = qkv.new_zeros((heads, 256), dtype=torch.int64)
     per_head = width // heads
-    block, warps = QUERY_BLOCKS[qkv.element_size(), power_of_two(t)]
-    attention_kernels.attend_backward_kernel[(batch * heads,)](
-        qkv,
-        codes.values,
-        codes.farthest,
-        table,
-        slope,
-        lse,
-        out,
-        sums,
-        near,
-        beyond,
-        draw.seed,
-        draw.stream,
-        draw.level,
-        draw.kept,
-        LOG2_E * per_head**-0.5,
-        per_head**-0.5,
-        S=codes.slots,
-        M=virtual,
-        H=heads,
-        D=per_head,
-        CODES=size,
-        BLOCK_I=block,
-        BLOCK=power_of_two(t),
-        BLOCK_D=power_of_two(per_head),
-        DROP=draw.share > 0.0,
-        DISTANCES=distances,
-        PRECISION=_precision(qkv),
-        num_warps=warps,
-    )
-    found = near.sum(0)  # [H, NEAR + pairs]
-    if distances:
-        spread = beyond.double().mul_(2.0**-40).float()
-        spread[:, :NEAR] = found[:, :NEAR]
-        spread = spread.roll(-2, 1)  # the kernel counts no path and far as 1 and 0
-    else:
-        spread = found.new_zeros(heads, 256)
-    whole = torch.cat([spread, found.new_zeros(heads, 2), found[:, NEAR:]], 1)
-    return AttendSlopes(out, sums.sum(0), whole.t())
+    out = qkv if in_place else torch.empty_like(qkv)
+    sums = qkv.new_empty((batch, 3 * width), dtype=torch.float32)
+    learned = distances or codes.virtual > 0
+    pairs = num_pairs(codes.virtual)
+    places = NUM_DISTANCES + pairs if distances else NEAR + pairs
+    each = heads * t * t * qkv.element_size()  # bytes of a row's score slopes
+    chunk = -(-batch // max(1, -(-batch * each // _SCRATCH)))
+    scratch = qkv.new_empty((chunk if learned else 1, heads, t, t))
+    chunks = range(0, batch, chunk)
+    summing = max(1, min(_SUMMING, chunk // 2))
+    parts = qkv.new_empty((len(chunks), summing, places, heads), dtype=torch.float32)
+    blocks = choose_blocks("backward", t, per_head, qkv.element_size())
+    keys, rest = key_blocks(t)
+    for number, first in enumerate(chunks):
+        rows = min(chunk, batch - first)
+        attention_kernels.attend_backward_kernel[(rows * heads,)](
+            qkv,
+            codes.values,
+            table,
+            slope,
+            lse,
+            out,
+            sums,
+            scratch,
+            draw.seed,
+            draw.stream,
+            draw.level,
+            first,
+            draw.kept,
+            LOG2_E * per_head**-0.5,
+            per_head**-0.5,
+            T=t,
+            H=heads,
+            D=per_head,
+            CODES=size,
+            BLOCK_I=blocks.queries,
+            KEYS=keys,
+            REST=rest,
+            BLOCK_D=power_of_two(per_head),
+            DROP=draw.share > 0.0,
+            LEARNED=learned,
+            PRECISION=product_precision(qkv),
+            num_warps=blocks.warps,
+            num_stages=1,
+            maxnreg=blocks.registers,
+        )
+        if learned:
+            further = -(-(places - pairs - NEAR) // NEAR)
+            attention_kernels.bias_slopes_kernel[(summing, 1 + further)](
+                scratch,
+                codes.values,
+                codes.farthest,
+                parts[number],
+                first,
+                rows,
+                S=codes.slots,
+                M=codes.virtual,
+                H=heads,
+                WIDTH=places,
+                BLOCK_H=power_of_two(heads),
+                BLOCK_K=SUMMED,
+                BLOCK_V=power_of_two(pairs),
+                BLOCK_P=NEAR,
+                PRECISION=product_precision(qkv),
+                num_warps=SUMMING_WARPS,
+                num_stages=1,
+            )
+    whole = qkv.new_zeros((size, heads), dtype=torch.float32)
+    if learned:
+        found = parts.sum((0, 1))  # [places, H]
+        order = code_order(codes.virtual, qkv.device)[: len(found)]
+        whole[order] = found
+        if not distances:
+            whole[:NO_BIAS] = 0.0
+    return AttendSlopes(out, sums.sum(0), whole)

@@ -12,14 +12,20 @@ from dhilgt.fused.launch import Draw, power_of_two
 
 _MOST_HELD = 1 << 15
 _PROGRAMS = 1056  # eight per multiprocessor of a large GPU
+_FEWEST = 264
+_AT_ONCE = 2048  # numbers of a tensor that a program works on
+_AT_ONCE_BACK = 1024
+_EACH = 512  # of these for a warp
 
 
-def _row_blocks(rows: int, width: int) -> tuple[int, int, int, int]:
+def _row_blocks(rows: int, width: int, at_once: int) -> tuple[int, int, int, int]:
     """Gives block of rows, block of channels, programs and warps."""
     block_f = power_of_two(width)
-    block_r = max(1, 2048 // block_f)
-    programs = max(1, min(_PROGRAMS, -(-rows // block_r)))
-    return block_r, block_f, programs, 4 if block_f <= 2048 else 8
+    block_r = max(1, at_once // block_f)
+    blocks = -(-rows // block_r)
+    # The programs' sums are added up afterwards: of few rows by fewer programs.
+    programs = max(1, min(_PROGRAMS, blocks, max(_FEWEST, blocks // 8)))
+    return block_r, block_f, programs, max(1, min(8, block_r * block_f // _EACH))
 
 
 def add_norm(
@@ -41,7 +47,7 @@ def add_norm(
         draw: What is dropped of the branch.
     """
     rows, width = stream.shape
-    block_r, block_f, programs, warps = _row_blocks(rows, width)
+    block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE)
     out = stream if branch is None else torch.empty_like(stream)
     normed = torch.empty_like(stream)
     row_kernels.add_norm_forward_kernel[(programs,)](
@@ -87,6 +93,7 @@ def add_norm_backward(
     eps: float,
     draw: Draw | None,
     again: bool,
+    reuse: bool = False,
 ) -> NormSlopes:
     """Gives the slopes of what `add_norm` took, and the norm once more.
 
@@ -99,12 +106,13 @@ def add_norm_backward(
         eps: Of the norm.
         draw: What was dropped of the branch; None where there was none.
         again: Whether the norm's output is wanted.
+        reuse: Whether the branch's slope may take the place of `slope`, and the norm that of `h`.
     """
     rows, width = h.shape
-    block_r, block_f, programs, warps = _row_blocks(rows, width)
+    block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE_BACK)
     out = torch.empty_like(h) if carried is None else carried
-    branch = None if draw is None else torch.empty_like(h)
-    normed = torch.empty_like(h) if again else None
+    branch = None if draw is None else slope if reuse else torch.empty_like(h)
+    normed = None if not again else h if reuse else torch.empty_like(h)
     sums = h.new_empty((programs, 3, width), dtype=torch.float32)
     row_kernels.add_norm_backward_kernel[(programs,)](
         h,
@@ -143,21 +151,20 @@ def gelu(inner: Tensor) -> Tensor:
     return out
 
 
-def gelu_backward(inner: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-    """Replaces `slope` by that of the input; gives GELU's output and the sum of slopes.
+def gelu_backward(inner: Tensor, slope: Tensor) -> Tensor:
+    """Replaces `slope` by that of the input, `inner` by GELU's output; gives the sum of slopes.
 
     Args:
         inner: GELU's input, [R, F].
         slope: Of its output, [R, F].
     """
     rows, width = inner.shape
-    block_r, block_f, programs, warps = _row_blocks(rows, width)
-    again = torch.empty_like(inner)
+    block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE_BACK)
     sums = inner.new_empty((programs, width), dtype=torch.float32)
     row_kernels.gelu_backward_kernel[(programs,)](
         inner,
         slope,
-        again,
+        inner,
         sums,
         rows,
         F=width,
@@ -165,7 +172,7 @@ def gelu_backward(inner: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
         BLOCK_F=block_f,
         num_warps=warps,
     )
-    return again, sums.sum(0)
+    return sums.sum(0)
 
 
 def reads_out(slots: int, width: int) -> bool:

@@ -6,13 +6,13 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from dhilgt.attention_choice import compute_dtype
 from dhilgt.fused import encoder, launch
 from dhilgt.fused.attention import draw_seed
 from dhilgt.fused.encoder import Plan, Weights
+from dhilgt.fused.gather import gather
 from dhilgt.fused.launch import Draw
 from dhilgt.fused.launch_rows import reads_out
 from dhilgt.token_spec import PADDING
@@ -61,11 +61,7 @@ def encode(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
     config, training = model.config, model.training
     dtype = compute_dtype(index.device, model.norm.weight.dtype)
     h: Tensor = model.input(x).to(dtype)  # [n, F]
-    h = torch.cat([h.new_zeros(1, h.shape[1]), h])
-    h = F.embedding(index + 1, h, padding_idx=0)  # [B, s, F]
-    if model.virtual is not None:
-        virtual = model.virtual.to(dtype).expand(h.shape[0], -1, -1)
-        h = torch.cat([h, virtual], 1)  # [B, t, F]
+    h = gather(h, index, model.virtual)  # [B, t, F]
     seed = draw_seed(index.device)
     dropped = config.bias_dropout if training else 0.0
     codes = launch.make_codes(spd, index != PADDING, config.num_virtual, Draw(seed, 0, dropped))

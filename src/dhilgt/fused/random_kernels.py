@@ -36,5 +36,10 @@ def row_key(key, row):
 @triton.jit
 def dropped(key, place, level):
     """Says which places of a row are dropped: a share of level / 2 ** 31 of them."""
-    bits = scramble(key ^ (place.to(tl.uint32) * 0x9E3779B9))
-    return (bits >> 1).to(tl.int32) < level
+    x = key ^ (place.to(tl.uint32) * 0x9E3779B9)
+    # As `scramble`, without the last step: it changes lower bits than a share can tell apart.
+    x = x ^ (x >> 16)
+    x = x * 0x7FEB352D
+    x = x ^ (x >> 15)
+    x = x * 0x846CA68B
+    return (x >> 1).to(tl.int32) < level

@@ -1,7 +1,8 @@
 """What a layer does to each slot by itself: residual sum, dropout, norm, GELU.
 
 A program goes over blocks of slots in steps of the number of programs. Sums over all slots (slopes
-of weights and biases) are kept per program and added up afterwards, in one order.
+of weights and biases) are kept per program and place of the block, where no thread waits for
+another, and added up afterwards, in one order.
 """
 
 import triton
@@ -83,9 +84,9 @@ def add_norm_backward_kernel(
     channel = tl.arange(0, BLOCK_F)
     scale = tl.load(weight + channel, mask=channel < F, other=0.0).to(tl.float32)
     shift = tl.load(bias + channel, mask=channel < F, other=0.0).to(tl.float32)
-    weight_sum = tl.zeros([BLOCK_F], tl.float32)
-    bias_sum = tl.zeros([BLOCK_F], tl.float32)
-    branch_sum = tl.zeros([BLOCK_F], tl.float32)
+    weight_sum = tl.zeros([BLOCK_R, BLOCK_F], tl.float32)
+    bias_sum = tl.zeros([BLOCK_R, BLOCK_F], tl.float32)
+    branch_sum = tl.zeros([BLOCK_R, BLOCK_F], tl.float32)
     for start in range(tl.program_id(0) * BLOCK_R, rows, tl.num_programs(0) * BLOCK_R):
         row = start + tl.arange(0, BLOCK_R)
         inside = (row < rows)[:, None] & (channel < F)[None, :]
@@ -99,8 +100,8 @@ def add_norm_backward_kernel(
         if AGAIN:
             y = unit * scale[None, :] + shift[None, :]
             tl.store(normed + at, y.to(normed.dtype.element_ty), mask=inside)
-        weight_sum += tl.sum(above * unit, 0)
-        bias_sum += tl.sum(above, 0)
+        weight_sum += above * unit
+        bias_sum += above
         through = above * scale[None, :]
         first = tl.sum(through, 1) / F
         second = tl.sum(through * unit, 1) / F
@@ -115,11 +116,12 @@ def add_norm_backward_kernel(
                 slope = tl.where(gone, 0.0, slope * kept)
             slope = tl.where(inside, slope, 0.0)
             tl.store(branch_slope + at, slope.to(branch_slope.dtype.element_ty), mask=inside)
-            branch_sum += tl.sum(slope, 0)
+            branch_sum += slope
     found = sums + tl.program_id(0) * (3 * F) + channel
-    tl.store(found, weight_sum, mask=channel < F)
-    tl.store(found + F, bias_sum, mask=channel < F)
-    tl.store(found + 2 * F, branch_sum, mask=channel < F)
+    tl.store(found, tl.sum(weight_sum, 0), mask=channel < F)
+    tl.store(found + F, tl.sum(bias_sum, 0), mask=channel < F)
+    if ADD:
+        tl.store(found + 2 * F, tl.sum(branch_sum, 0), mask=channel < F)
 
 
 @triton.jit
@@ -134,7 +136,7 @@ def gelu_forward_kernel(inner, out, count, BLOCK: tl.constexpr):
 def gelu_backward_kernel(
     inner,  # [R, F]
     slope,  # [R, F]: of GELU's output; replaced by that of its input
-    again,  # [R, F]: GELU's output once more
+    again,  # [R, F]: GELU's output once more; may be its input
     sums,  # [programs, F] float32: slopes of the inner layer's bias
     rows,
     F: tl.constexpr,
@@ -142,7 +144,7 @@ def gelu_backward_kernel(
     BLOCK_F: tl.constexpr,
 ):
     channel = tl.arange(0, BLOCK_F)
-    total = tl.zeros([BLOCK_F], tl.float32)
+    total = tl.zeros([BLOCK_R, BLOCK_F], tl.float32)
     for start in range(tl.program_id(0) * BLOCK_R, rows, tl.num_programs(0) * BLOCK_R):
         row = start + tl.arange(0, BLOCK_R)
         inside = (row < rows)[:, None] & (channel < F)[None, :]
@@ -154,8 +156,8 @@ def gelu_backward_kernel(
         under = above * (below + u * density)
         tl.store(again + at, (u * below).to(again.dtype.element_ty), mask=inside)
         tl.store(slope + at, under.to(slope.dtype.element_ty), mask=inside)
-        total += tl.sum(under, 0)
-    tl.store(sums + tl.program_id(0) * F + channel, total, mask=channel < F)
+        total += under
+    tl.store(sums + tl.program_id(0) * F + channel, tl.sum(total, 0), mask=channel < F)
 
 
 @triton.jit
