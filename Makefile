@@ -7,12 +7,12 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-gpu clean
+.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-gpu bench-scaling clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 # ---- set-up ------------------------------------------------------------------------------------
-# One virtual environment; a stamp per group of packages so that the demo need not wait for torch.
+# One virtual environment; a stamp per group of packages, so that the demo need not wait for them all.
 $(VENV)/.tools: constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt scikit-build-core nanobind cmake ninja
@@ -22,8 +22,12 @@ $(VENV)/.core: $(VENV)/.tools $(NATIVE)
 	$(PIP) install -c constraints.txt --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.core
+$(VENV)/.train: $(VENV)/.core
 	$(PIP) install -c constraints.txt torch==2.13.0
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[train]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.train
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[test]'
 	@touch $@
 
@@ -37,11 +41,11 @@ $(VENV)/.docs: $(VENV)/.test
 	@touch $@
 
 # ---- the two commands --------------------------------------------------------------------------
-demo: $(VENV)/.core  ## the whole pipeline on an embedded graph
+demo: $(VENV)/.train  ## the whole pipeline on an embedded graph
 	$(BIN)/dhilgt demo
 
-test: $(VENV)/.test  ## the test suite
-	$(BIN)/python -m pytest
+test: $(VENV)/.test  ## the test suite, a process per core
+	$(BIN)/python -m pytest -n auto
 
 # ---- development -------------------------------------------------------------------------------
 NATIVE_BUILDS := plain address,undefined thread
@@ -59,7 +63,7 @@ test-native: $(VENV)/.tools  ## the native tests, plain and under the sanitizers
 	done
 
 test-full: test-native $(VENV)/.test  ## everything: native tests, sanitizers, heavy tests
-	$(BIN)/python -m pytest -m "full or not full" --timeout=1800
+	$(BIN)/python -m pytest -n auto -m "full or not full" --timeout=1800
 
 lint: $(VENV)/.dev  ## format check, lint, types
 	$(BIN)/ruff format --check .
@@ -83,6 +87,9 @@ bench-tokens: $(VENV)/.bench  ## tokens: sampling, distances, disk, growth
 
 bench-train: $(VENV)/.bench $(VENV)/.test  ## training on the CPU: loader, memory, step
 	$(BIN)/python -m bench.train --results $(RESULTS)
+
+bench-scaling: $(VENV)/.bench $(VENV)/.test  ## time and memory of all systems against nodes and edges
+	$(BIN)/python -m bench.scaling_systems --results $(RESULTS)
 
 bench-grow: $(VENV)/.bench $(VENV)/.test  ## new nodes: quick labels against labelling again
 	$(BIN)/python -m bench.grow --results $(RESULTS)

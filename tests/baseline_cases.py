@@ -11,15 +11,54 @@ from dhilgt import baselines
 from dhilgt.train import Trainer
 
 SMALL = {
+    "difformer": {"hidden_channels": 16, "num_layers": 2},
+    "hsgt": {
+        "hidden_channels": 16,
+        "heads": 2,
+        "num_layers": 1,
+        "cluster_sizes": (4, 4),
+        "fanouts": (3,),
+        "upper_fanout": 2,
+    },
+    "ansgt": {
+        "hidden_channels": 16,
+        "ffn_channels": 16,
+        "heads": 2,
+        "num_layers": 2,
+        "period": 2,
+        "sampled_nodes": 5,
+        "super_nodes": 1,
+        "sequences": 3,
+        "hops": 3,
+    },
     "gcn": {"hidden_channels": 32},
+    "goat": {
+        "hidden_channels": 16,
+        "heads": 2,
+        "sizes": (4, 3),
+        "num_centroids": 6,
+        "walk_length": 10,
+        "global_channels": 8,
+        "position_channels": 4,
+        "walk_context": 4,
+        "walk_epochs": 1,
+    },
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},
     "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},
+    "polynormer": {"hidden_channels": 16, "heads": 2, "local_layers": 2},
     "sage": {"hidden_channels": 32},
     "sgformer": {"hidden_channels": 16},
 }
 # What must be 0 for a system to learn its training nodes by heart.
-DROPOUTS = ("dropout", "attention_dropout", "graph_dropout", "input_dropout", "ff_dropout")
+DROPOUTS = (
+    "dropout",
+    "attention_dropout",
+    "graph_dropout",
+    "input_dropout",
+    "ff_dropout",
+    "global_dropout",
+)
 
 
 def small_graph(num_nodes=80, classes=3, seed=3, **options):

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+# Several processes share the cores, and threads that wait for each other would make all of them slow.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Without a GPU the fused kernels run in Triton's interpreter; Triton reads this as it is imported.
 if not Path("/proc/driver/nvidia").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")

@@ -5,10 +5,12 @@ import gzip
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -267,7 +269,7 @@ def test_unknown_ids_are_named(path_labels, number_labels):
         b"ann dan\nbob bob",
         b"# asked\nann;dan\n\nbob;bob\n",
         b"ann\tdan\t7\nbob\tbob\t8\n",
-        gzip.compress(b"ann,dan\nbob,bob\n"),
+        gzip.compress(b"ann,dan\nbob,bob\n", mtime=0),
     ],
 )
 def test_many_pairs(tmp_path, path_labels, data):
@@ -417,11 +419,16 @@ def test_verify_finds_a_flipped_bit(path_labels):
 
 def test_demo_runs_twice(tmp_path):
     for _ in range(2):
-        text = ok("demo", "-o", tmp_path / "show", "--nodes", 1000).stdout
+        text = ok("demo", "-o", tmp_path / "show", "--nodes", 500).stdout
         assert text.count("equal a breadth-first search") == 5
         assert "checksums right" in text
-    assert "distances right" in text
-    assert names_in(tmp_path / "show") == ["labels", "tokens"]
+        assert "distances right" in text
+        for name in ("one answer for all", "MLP, features alone", "DHIL-GT"):
+            assert re.search(rf"^{name} +\d+\.\d% right$", text, re.MULTILINE)
+        assert "... and 497 more" in text
+    assert names_in(tmp_path / "show") == ["labels", "run", "tokens"]
+    for line in text.splitlines()[-2:]:
+        assert Path(line.split(": ")[1].strip()).stat().st_size > 1000
 
 
 def test_doctor():

@@ -55,7 +55,14 @@ def run_shell(text):
         assert same, f"$ {command}\nexpected:\n{expected}\nfound:\n{found}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def page_cases():
+    """The pages; those that start many processes are left to the full run."""
+    for page in PAGES:
+        heavy = [pytest.mark.full] if page.name == "gpu-box.md" else []
+        yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=heavy)
+
+
+@pytest.mark.parametrize("page", page_cases())
 def test_examples_of_pages(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

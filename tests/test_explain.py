@@ -126,6 +126,23 @@ def test_members_the_model_does_not_look_at_have_no_effect():
     assert found.alone == pytest.approx(found.probabilities[found.prediction], abs=1e-6)
 
 
+def test_a_classifier_explains_by_what_its_model_takes():
+    graph = dhilgt.generate(60, 4, seed=1, num_features=8, num_classes=3)
+    clf = dhilgt.NodeClassifier(
+        size=6, hidden_channels=16, heads=2, epochs=2, hops=1, cache=False, progress=False
+    ).fit(graph)
+    assert clf.features_.shape == (60, 16)
+    np.testing.assert_array_equal(clf.features_[:, :8], graph.features)
+    found = clf.explain(7)
+    assert found == dhilgt.explain.explain(clf, 7)
+    assert list(found.probabilities.values()) == pytest.approx(clf.predict_proba([7])[0], abs=1e-5)
+    assert found._repr_svg_() == found.picture()
+    with pytest.raises(ValueError, match="not fitted yet"):
+        dhilgt.NodeClassifier().explain(7)
+    with pytest.raises(AttributeError, match="not fitted yet"):
+        dhilgt.NodeClassifier().features_  # noqa: B018
+
+
 def test_the_ego_comes_first_then_the_most_telling():
     graph, tokens = problem()
     found = explain_token(model_of(), tokens, graph, "n05")

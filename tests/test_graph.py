@@ -296,3 +296,13 @@ def test_the_package_imports_nothing_heavy():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_a_graph_travels_to_other_processes_whole():
+    masks = {"train": np.array([True, False, False])}
+    graph = Graph.from_edges([0, 1], [1, 2], labels=["a", "b", "a"], masks=masks)
+    copy = pickle.loads(pickle.dumps(graph.named("small")))
+    assert copy.name == "small"
+    assert copy.masks["train"].tolist() == [True, False, False]
+    assert copy.fingerprint == graph.fingerprint
+    assert copy.class_names == ("a", "b")

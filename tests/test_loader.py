@@ -439,7 +439,7 @@ def test_mapped_features_are_read_row_by_row(tokens, features, tmp_path):
             list(bad)
     with pytest.raises(GraphError, match=rf"features\[{unused}, 4\] = nan"):
         TokenLoader(tokens, mapped, resident=True)
-    with pytest.raises(GraphError, match=rf"features\[{unused}, 4\] = nan .*1 such"):
+    with pytest.raises(GraphError, match=rf"features\[{unused}, 4\] = nan .*1 NaN"):
         TokenLoader(tokens, given)
     with pytest.raises(GraphError, match="features has 399 rows, but the graph has 400"):
         TokenLoader(tokens, mapped[1:])

@@ -11,6 +11,8 @@ import torch
 
 import dhilgt
 from dhilgt.errors import ArtifactError, ConfigError, TrainingError, TrainingWarning
+from dhilgt.train import Trainer
+from dhilgt.train_config import TrainConfig
 from dhilgt.train_display import TrainDisplay
 from tests.train_cases import (
     Accuracy,
@@ -305,3 +307,31 @@ def test_quiet_when_piped(capfd):
     dhilgt.Trainer(toy_model(), {"epochs": 1}, device="cpu", metric=Accuracy()).fit(*loaders())
     captured = capfd.readouterr()
     assert captured.out == captured.err == ""
+
+
+def test_each_scored_epoch_is_told_and_may_end_the_training(tmp_path):
+    class EnoughError(Exception):
+        pass
+
+    told = []
+
+    def after(line):
+        told.append(line)
+        if line["epoch"] == 6:
+            raise EnoughError
+
+    train, val = loaders()
+    worker = Trainer(
+        toy_model(), TrainConfig(epochs=10, eval_every=2), tmp_path / "run", "cpu",
+        metric=Accuracy(), progress=False, after_epoch=after,
+    )  # fmt: skip
+    with pytest.raises(EnoughError):
+        worker.fit(train, val)
+    assert [line["epoch"] for line in told] == [2, 4, 6]
+    assert told == [line for line in read_lines(tmp_path / "run") if line["val_score"] is not None]
+    told.clear()
+    trainer_alone = Trainer(
+        toy_model(), TrainConfig(epochs=2), device="cpu", progress=False, after_epoch=after
+    )
+    trainer_alone.fit(train)
+    assert told == []  # without validation no epoch is scored

@@ -106,6 +106,9 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(graph, sampler, tmp
             super().__init__()
             self.inner = model
 
+        def no_weight_decay(self):
+            return {f"inner.{name}" for name in self.inner.no_weight_decay()}
+
         def forward(self, *inputs):
             nonlocal steps
             steps += self.training

@@ -121,11 +121,11 @@ def _fits(step: Callable[[int], object], size: int) -> bool:
     try:
         step(size)
     except (MemoryError, torch.OutOfMemoryError):
-        fits = False
+        pass
     else:
-        fits = True
+        return True
     # Outside of the handler: its traceback would keep the tensors of the failed step alive.
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return fits
+    return False

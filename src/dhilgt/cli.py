@@ -8,6 +8,7 @@ import typer
 
 from dhilgt._version import __version__
 from dhilgt.commands import (
+    bench,
     cache,
     datasets,
     demo,
@@ -19,11 +20,15 @@ from dhilgt.commands import (
     inspect,
     label,
     predict,
+    processes,
     query,
     shell,
     tokens,
     train,
+    tune,
 )
+
+USAGE = 2  # the exit code for wrong arguments
 
 app = typer.Typer(
     name="dhilgt",
@@ -37,10 +42,11 @@ app = typer.Typer(
 )
 for command in (
     cache, demo, doctor, evaluate, explain, export, generate, inspect, label,
-    predict, query, tokens, train,
+    predict, query, tokens, train, tune,
 ):  # fmt: skip
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(bench.app, name="bench")
 
 
 def _print_version(wanted: bool) -> None:
@@ -68,10 +74,17 @@ def main() -> None:
     """Runs the command line with the process's arguments, and exits with its status."""
     # Told to stop by a scheduler or by Ctrl-C, the work is undone the same way.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if not processes.is_main():
+        processes.hush()
     arguments = sys.argv[1:]
     # People add --debug where the cursor stands: at the end of the line that failed.
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--debug" in options:
         arguments.remove("--debug")
         arguments.insert(0, "--debug")
-    app(arguments, prog_name="dhilgt")
+    try:
+        app(arguments, prog_name="dhilgt")
+    except SystemExit as end:
+        if end.code == USAGE:
+            processes.main_spoke()
+        raise

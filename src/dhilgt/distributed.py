@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import warnings
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -13,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dhilgt.errors import ConfigError
+from dhilgt.errors import ConfigError, GraphWarning, ProcessError
 
 TIMEOUT = timedelta(minutes=30)
 """How long a process waits for the others before it gives up."""
@@ -92,6 +94,31 @@ class Group:
         dist.broadcast_object_list(box, src=0)
         return box[0]
 
+    @contextlib.contextmanager
+    def agreed(self) -> Iterator[None]:
+        """Has no process go on after a block that failed in one of them.
+
+        All must enter it; inside, they must not wait for each other. Those in which nothing failed
+        would otherwise wait for the one that did.
+
+        Raises:
+            ProcessError: Where the block went well here and failed in another process, or in one
+                with a lower number, whose message is enough.
+        """
+        if self.size == 1:
+            yield
+            return
+        trouble: BaseException | None = None
+        try:
+            yield
+        except BaseException as error:
+            trouble = error
+        failed = self.collect_everywhere(trouble is not None)
+        if isinstance(trouble, KeyboardInterrupt) or (trouble and True not in failed[: self.rank]):
+            raise trouble
+        if True in failed:
+            raise ProcessError(f"process {failed.index(True)} failed, see its message")
+
     def wait(self) -> None:
         """Waits until every process is here."""
         self.add_up([0])
@@ -120,6 +147,21 @@ def _end() -> None:
     with contextlib.suppress(RuntimeError):
         dist.monitored_barrier(timeout=_FAREWELL)
     dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def warnings_of_main(group: Group) -> Iterator[None]:
+    """Has warnings of a block, which all processes have alike, shown by the main one alone.
+
+    Args:
+        group: The processes.
+    """
+    if group.is_main:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraphWarning)
+        yield
 
 
 def choose_device(device: str | torch.device, local_rank: int = 0) -> torch.device:

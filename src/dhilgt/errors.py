@@ -35,6 +35,10 @@ class TrainingError(DhilgtError, RuntimeError):
     """Training cannot go on."""
 
 
+class ProcessError(DhilgtError, RuntimeError):
+    """Another of the processes that work together failed; it has the message."""
+
+
 class TrainingInterrupted(KeyboardInterrupt):
     """Training stopped on a signal, after its state was saved; the message says how to go on.
 

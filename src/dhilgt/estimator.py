@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dhilgt import bundle, metrics
 from dhilgt.cache import Cache
-from dhilgt.distributed import Group, choose_device
+from dhilgt.distributed import Group, choose_device, warnings_of_main
 from dhilgt.errors import GraphError
 from dhilgt.estimator_params import Parameters
 from dhilgt.estimator_parts import new_model, training_loaders
@@ -29,6 +29,9 @@ from dhilgt.tokens import Tokens
 from dhilgt.train import Trainer
 from dhilgt.train_state import TrainResult
 from dhilgt.validate import as_array
+
+if TYPE_CHECKING:
+    from dhilgt.explanation import Explanation
 
 _RESUME_CALL = "fit(graph, run_dir={run_dir!r}, resume=True)"
 
@@ -112,15 +115,17 @@ class NodeClassifier(Parameters):
         metrics.metric(settings.metric)  # a name that is none is refused before any work
         group = Group()
         device = choose_device(settings.device, group.local_rank)
-        if run_dir is not None and group.is_main:
-            folder = RunFolder(run_dir)
-            folder.open(resume=resume)  # and so is a folder that cannot be used
-            folder.close()
-        inputs = prepare(
-            graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
-        )
-        self._tell(inputs, device)
-        pipeline = Pipeline(inputs.graph, settings, cache=self._cache(), progress=self.progress)
+        progress = self.progress if group.is_main else False
+        with group.agreed(), warnings_of_main(group):
+            if run_dir is not None and group.is_main:
+                folder = RunFolder(run_dir)
+                folder.open(resume=resume)  # and so is a folder that cannot be used
+                folder.close()
+            inputs = prepare(
+                graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
+            )
+        self._tell(inputs, device, progress)
+        pipeline = Pipeline(inputs.graph, settings, cache=self._cache(), progress=progress)
         model = new_model(pipeline, len(inputs.classes)).to(device)
         trainer = Trainer(
             model,
@@ -128,7 +133,7 @@ class NodeClassifier(Parameters):
             run_dir,
             device,
             resume,
-            progress=self.progress,
+            progress=progress,
             resume_command=self._resume_command,
             resume_call=_RESUME_CALL,
         )
@@ -145,9 +150,9 @@ class NodeClassifier(Parameters):
             scores[part] = {name: float(value) for name, value in trainer.evaluate(loader).items()}
         pipeline.clock = trainer.stages
         self._become(inputs, pipeline, model.eval(), result, scores, batch_size)
-        if run_dir is not None and group.is_main:
-            bundle.write(self, run_dir, overwrite=True)
-        group.wait()
+        with group.agreed():
+            if run_dir is not None and group.is_main:
+                bundle.write(self, run_dir, overwrite=True)
         return self
 
     def _become(
@@ -172,12 +177,14 @@ class NodeClassifier(Parameters):
         self._others = {}
         self._from_array = inputs.from_array
 
-    def _tell(self, inputs: FitInputs, device: torch.device) -> None:
+    def _tell(
+        self, inputs: FitInputs, device: torch.device, progress: bool | Literal["auto"]
+    ) -> None:
         parts = ", ".join(f"{len(nodes):,} {name}" for name, nodes in inputs.split.items())
         how = " (val held out of train)" if inputs.held_out else ""
-        progress_note(f"split: {parts}{how}", enabled=self.progress)
+        progress_note(f"split: {parts}{how}", enabled=progress)
         if self.device == "auto" and device.type == "cpu":
-            progress_note("device: cpu, as no GPU was found", enabled=self.progress)
+            progress_note("device: cpu, as no GPU was found", enabled=progress)
 
     def _cache(self) -> Cache | None:
         return Cache() if self.cache else None
@@ -317,6 +324,19 @@ class NodeClassifier(Parameters):
             self._others["last"] = graph, quick, pipeline
         return pipeline
 
+    def explain(self, node: Any) -> Explanation:
+        """Tells what the model saw of a node and what each part of it did to the prediction.
+
+        Args:
+            node: Id of a node of the graph.
+
+        Raises:
+            GraphError: If there is no such node; the message names the nearest ids.
+        """
+        from dhilgt.explain import explain
+
+        return explain(self, node)
+
     # ---- what there is -------------------------------------------------------------------------
 
     @property
@@ -330,6 +350,12 @@ class NodeClassifier(Parameters):
         """The token rows of the graph; likewise."""
         self._check_fitted("tokens_")
         return self._pipeline.tokens
+
+    @property
+    def features_(self) -> Any:
+        """What the model takes of each node: the graph's features with their hops."""
+        self._check_fitted("features_")
+        return self._pipeline.features
 
     @property
     def stages_(self) -> dict[str, dict[str, Any]]:

@@ -60,7 +60,7 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         clf.tokens_,
         clf.graph_,
         node,
-        features=clf._pipeline.features,
+        features=clf.features_,
         copies=clf.settings_.copies,
         classes=clf.classes_.tolist(),
     )

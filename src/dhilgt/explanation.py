@@ -140,6 +140,10 @@ class Explanation:
 
         return draw(self, color)
 
+    def _repr_svg_(self) -> str:
+        """Has notebooks show the picture."""
+        return self.picture()
+
     def save(self, path: str | PathLike[str], color: str = "class") -> None:
         """Writes a picture (.svg), a page with picture and table (.html), or values (.json).
 

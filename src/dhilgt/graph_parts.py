@@ -63,9 +63,9 @@ class Parts:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies travel to other processes; a read-only view of masks does not by itself."""
-        values = [getattr(self, one.name) for one in fields(self)]
-        masks = None if self.masks is None else dict(self.masks)
-        return _restored, (*values[:-1], masks)
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values["masks"] = None if self.masks is None else dict(self.masks)
+        return _restored, tuple(values.values())
 
 
 def _restored(*values: Any) -> Parts:

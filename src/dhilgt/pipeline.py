@@ -32,6 +32,8 @@ class Pipeline:
         progress: False for no display.
         clock: Counts the seconds of each stage; None for one of its own.
         labels: Labels of the graph, where they are there already.
+        tokens: The same for its token rows, made with these settings.
+        features: The same for its features with their hops.
 
     Example:
         >>> import dhilgt
@@ -51,6 +53,8 @@ class Pipeline:
         progress: bool | Literal["auto"] = "auto",
         clock: StageClock | None = None,
         labels: HubLabels | None = None,
+        tokens: Tokens | TokenSampler | None = None,
+        features: Any = None,
     ) -> None:
         if graph.features is None:
             raise GraphError("the graph has no features; pass features= when you make it")
@@ -62,8 +66,8 @@ class Pipeline:
         self._progress = progress
         self._labels = labels
         self._given_labels = labels is not None
-        self._tokens: Tokens | TokenSampler | None = None
-        self._features: Any = None
+        self._tokens = tokens
+        self._features = features
 
     # ---- the stages ----------------------------------------------------------------------------
 
@@ -131,8 +135,9 @@ class Pipeline:
         if self._cache is None:
             return None
         group, found, trouble = Group(), None, ""
-        if group.is_main:
-            found, trouble = self._ask(kind)
+        with group.agreed():
+            if group.is_main:
+                found, trouble = self._ask(kind)
         trouble = group.from_main(trouble)
         if not trouble and not group.is_main:
             found, trouble = self._ask(kind)

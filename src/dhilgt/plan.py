@@ -20,6 +20,7 @@ _ADAM_COPIES = 4  # weights, gradients, two moments
 _SAVED_COPIES = 4 * 2 + 2  # two checkpoints of weights, best ones and moments; both once more
 _NODE_BYTES = 8 + 3 + 8  # label, masks, id
 _MARGIN = 1.25  # for what allocators keep
+_LATER_BYTES = 96 << 20  # modules and buffers that only a run has
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     ended = "all epochs" if settings.patience is None else "all epochs; often ends earlier"
 
     def ram(extra: float) -> int:
-        return int(held + extra * _MARGIN)
+        return int(held + _LATER_BYTES + extra * _MARGIN)
 
     return Plan(
         stages=(

@@ -52,6 +52,39 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
+def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Gives the plain values of any YAML file whose top is a mapping.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigError: If it cannot be read, is not YAML, or names something twice.
+    """
+    file = Path(path)
+    return {key: value for key, value, _ in _pairs(file, _parsed(file))}
+
+
+def checked_value(name: str, value: Any, place: str) -> Any:
+    """Gives one setting as its type wants it.
+
+    Args:
+        name: The setting.
+        value: As a file or a command line has it; numbers may be text.
+        place: Where it stands, for the message.
+
+    Raises:
+        ConfigError: If there is no such setting (the nearest is named) or the value is wrong.
+
+    Example:
+        >>> checked_value("lr", "1e-3", "here")
+        0.001
+    """
+    found: dict[str, Any] = {}
+    _put(found, name, value, place)
+    return found[name]
+
+
 def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> str:
     """Gives the text of a file that `read_settings` reads back.
 
@@ -65,15 +98,23 @@ def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> 
           edges: e.csv
         <BLANKLINE>
     """
-    yaml = _yaml()
     sections: dict[str, Any] = {} if data is None else {"data": dict(data)}
     for group in GROUPS:
         sections[group] = {one.name: getattr(settings, one.name) for one in Settings.group(group)}
-    parts = [
-        yaml.safe_dump({name: values}, sort_keys=False, allow_unicode=True)
+    return sections_text(sections)
+
+
+def sections_text(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """Gives sections as YAML, a blank line between them.
+
+    Args:
+        sections: Values by name, by the name of the section.
+    """
+    yaml = _yaml()
+    return "\n".join(
+        yaml.safe_dump({name: dict(values)}, sort_keys=False, allow_unicode=True)
         for name, values in sections.items()
-    ]
-    return "\n".join(parts)
+    )
 
 
 def write_settings(

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -47,6 +47,8 @@ class Trainer:
         resume_command: Command to name in the message of an interrupted run; ``{run_dir}`` in it
             stands for the folder.
         resume_call: The same for Python; ``{run_dir!r}`` stands for the folder.
+        after_epoch: Called with each scored epoch's line of the history, in the main process. What
+            it raises ends the training and reaches the caller of `fit`.
 
     Attributes:
         stages: Wall clock and memory by stage; ``trainer.stages.add("labels", seconds=...)`` adds
@@ -86,6 +88,7 @@ class Trainer:
         progress: bool | Literal["auto"] = "auto",
         resume_command: str | None = None,
         resume_call: str = train_resume.RESUME_CALL,
+        after_epoch: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         if not isinstance(config, TrainConfig):
             config = TrainConfig.from_dict(config or {})
@@ -99,6 +102,7 @@ class Trainer:
         self._progress = progress
         self._resume_command = resume_command
         self._resume_call = resume_call
+        self._after_epoch = after_epoch
         self._folder = None if run_dir is None else RunFolder(run_dir)
         self._best: dict[str, Tensor] = {}
 
@@ -201,6 +205,7 @@ class Trainer:
                     save()
                 if self._folder is not None and self.group.is_main:
                     self._folder.append(state.history[-1])
+                self._tell(state.history[-1])
                 if asked and not last:
                     raise self._interrupted(state, stop)
         finally:
@@ -257,6 +262,10 @@ class Trainer:
         state.history.append(line)
         state.epoch, state.batch = done, 0
         return True
+
+    def _tell(self, line: Mapping[str, Any]) -> None:
+        if self._after_epoch is not None and self.group.is_main and line["val_loss"] is not None:
+            self._after_epoch(dict(line))
 
     def _stops_early(self, state: TrainState, val_loader: Loader | None) -> bool:
         if val_loader is None or self.config.patience is None or state.best_epoch == 0:

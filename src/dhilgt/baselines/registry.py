@@ -17,10 +17,15 @@ from dhilgt.model_files import load_model
 # A system joins by a line here: its name, its module under dhilgt.baselines and its class. The
 # tests go over all of them.
 _SYSTEMS = {
+    "ansgt": ("ansgt", "ANSGT"),
+    "difformer": ("difformer", "DIFFormer"),
     "gcn": ("gcn", "GCN"),
+    "goat": ("goat", "GOAT"),
+    "hsgt": ("hsgt", "HSGT"),
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),
     "nagphormer": ("nagphormer", "NAGphormer"),
+    "polynormer": ("polynormer", "Polynormer"),
     "sage": ("sage", "SAGE"),
     "sgformer": ("sgformer", "SGFormer"),
 }

@@ -49,6 +49,7 @@ def fit(
     resume: bool = False,
     metric: Metric | None = None,
     progress: bool | Literal["auto"] = "auto",
+    stages: StageClock | None = None,
 ) -> FitResult:
     """Trains a system through all of its phases, and leaves it with its best weights.
 
@@ -62,6 +63,8 @@ def fit(
         resume: Go on where the run in `run_dir` ended.
         metric: As for `Trainer`.
         progress: As for `Trainer`.
+        stages: Clock to count in, which also knows what was measured if training ends by an error;
+            None for a new one.
 
     Example:
         >>> import dhilgt
@@ -75,7 +78,8 @@ def fit(
     config = model.train_config() if config is None else config
     phases = model.phases(config)
     val_loader = None if val is None else model.inference_batches(val)
-    stages = StageClock({PRECOMPUTE: model.stages.to_dict()[PRECOMPUTE]})
+    stages = StageClock() if stages is None else stages
+    stages.extend(PRECOMPUTE, model.stages.to_dict()[PRECOMPUTE])
     found: dict[str, TrainResult] = {}
     best: tuple[str, dict[str, torch.Tensor]] | None = None
     trainer: Trainer | None = None
@@ -89,8 +93,10 @@ def fit(
             model, phase.config, folder, device, resume, metric=metric, progress=progress
         )
         loader = model.train_batches(train, seed=config.seed)
-        result = found[phase.name] = trainer.fit(loader, val_loader)
-        _add(stages, result)
+        try:
+            result = found[phase.name] = trainer.fit(loader, val_loader)
+        finally:
+            stages.join(trainer.stages)
         if best is None or _beats(trainer, result, found[best[0]]):
             best = phase.name, host_copy(model) if number + 1 < len(phases) else {}
     assert trainer is not None and best is not None, "a system has at least one phase"  # noqa: PT018
@@ -104,11 +110,6 @@ def fit(
         sum(result.epochs for result in found.values()),
         stages,
     )
-
-
-def _add(stages: StageClock, result: TrainResult) -> None:
-    for name, stage in result.stages.items():
-        stages.extend(name, stage)
 
 
 def _beats(trainer: Trainer, new: TrainResult, old: TrainResult) -> bool:

@@ -110,10 +110,20 @@ def run(
 # ---- the steps ---------------------------------------------------------------------------------
 
 
-def _make_graph(demo: Demo) -> None:
-    graph = generate(demo.num_nodes, _AVERAGE_DEGREE, feature_noise=_FEATURE_NOISE, seed=demo.seed)
+def make_graph(num_nodes: int, seed: int) -> Graph:
+    """Gives the graph of the demo, with its split.
+
+    Args:
+        num_nodes: Number of nodes.
+        seed: Which graph.
+    """
+    graph = generate(num_nodes, _AVERAGE_DEGREE, feature_noise=_FEATURE_NOISE, seed=seed)
     assert graph.labels is not None
-    demo.graph = graph.with_nodes(masks=random_split(graph.labels, demo.seed))
+    return graph.with_nodes(masks=random_split(graph.labels, seed))
+
+
+def _make_graph(demo: Demo) -> None:
+    demo.graph = make_graph(demo.num_nodes, demo.seed)
     degrees = demo.graph.degrees
     shell.print_table(
         [
@@ -198,7 +208,8 @@ def _train(demo: Demo) -> None:
 
 
 def _compare(demo: Demo) -> None:
-    demo_training.compare(demo.the_graph(), demo.the_classifier(), demo.seed)
+    scores = demo_training.compare(demo.the_graph(), demo.the_classifier(), demo.seed)
+    shell.print_table((name, f"{100 * score:.1f}% right") for name, score in scores.items())
 
 
 def _predict(demo: Demo) -> None:

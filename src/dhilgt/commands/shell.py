@@ -14,7 +14,8 @@ from typing import Any, NoReturn, ParamSpec
 
 import typer
 
-from dhilgt.errors import DhilgtError, GraphError, GraphWarning
+from dhilgt.commands import processes
+from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
 from dhilgt.node_ids import NodeIds
 
 FAILED, INTERRUPTED = 1, 130
@@ -64,7 +65,11 @@ def guarded(run: Callable[_P, None]) -> Callable[_P, None]:
                 run(*args, **kwargs)
             sys.stdout.flush()
         except KeyboardInterrupt as stop:
+            if not processes.is_main():  # the main process was stopped, too, and says so
+                raise typer.Exit(INTERRUPTED) from None
             _fail(str(stop) or "interrupted; nothing was left half written", INTERRUPTED)
+        except ProcessError:
+            raise typer.Exit(FAILED) from None  # said by the process that failed
         except BrokenPipeError:
             # Whoever read our output has enough of it. The interpreter flushes once more at exit.
             with contextlib.suppress(OSError, ValueError):
@@ -100,9 +105,12 @@ def in_shell_words(message: str) -> str:
 
 
 def _fail(message: str, code: int) -> NoReturn:
+    if processes.main_spoke():
+        raise typer.Exit(code) from None
+    heard = processes.error_stream()
     if _debug:
-        traceback.print_exc()
-    typer.echo(f"dhilgt: {message}", err=True)
+        traceback.print_exc(file=heard)
+    typer.echo(f"{processes.who()}: {message}", file=heard)
     raise typer.Exit(code) from None
 
 

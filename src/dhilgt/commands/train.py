@@ -3,19 +3,20 @@
 import re
 import shlex
 import sys
-import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhilgt import settings_file
-from dhilgt.cache import Cache
-from dhilgt.commands import run_target, shell, train_report
-from dhilgt.commands.inputs import Inputs
+from dhilgt import recipes, settings_file
+from dhilgt.commands import processes, run_target, shell, train_report
+from dhilgt.commands.input_flags import with_inputs
+from dhilgt.commands.inputs import Inputs, InputSource
 from dhilgt.commands.setting_flags import in_flag_words, with_settings
-from dhilgt.errors import ConfigError, DhilgtError, GraphError, GraphWarning, TrainingInterrupted
+from dhilgt.commands.train_runs import Options, train_one, train_seeds
+from dhilgt.errors import ConfigError, DhilgtError, GraphWarning
 from dhilgt.graph import Graph
 from dhilgt.settings import Settings
 
@@ -26,53 +27,18 @@ RUNS = "runs.jsonl"
 
 
 @with_settings
+@with_inputs
 def run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write the run to.")
-    ] = None,
-    edges: Annotated[
-        Path | None, typer.Option(help="File of edges: text, Parquet, NPZ or MatrixMarket.")
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(help="CSV or Parquet with a column of ids, .npy, .npz, or 'degree'."),
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="CSV or Parquet of id and class; .npy, one per node.")
-    ] = None,
-    nodes: Annotated[
-        Path | None,
-        typer.Option(help="File of all ids, one per line: the order of the rows of .npy files."),
-    ] = None,
-    split: Annotated[
-        Path | None, typer.Option(help="CSV or Parquet of id and part: train, val or test.")
-    ] = None,
-    directed: Annotated[
-        bool | None,
-        typer.Option("--directed/--undirected", help="Keep the direction of edges, or not."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(help="The two columns of edges, by name or position: 'from,to', '0,2'."),
-    ] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="Between the columns of edges; found out by default.")
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="First line of edges is a header, or not."),
-    ] = None,
-    ignore_weights: Annotated[
-        bool | None,
-        typer.Option("--ignore-weights", help="Pass over further columns of edges."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file of settings; flags count more than it.")
     ] = None,
     seeds: Annotated[
         str | None,
         typer.Option(help="Train once per seed, like 0-9 or 1,5,7, each in its own folder."),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Seeds to train at once, each in a process of its own.")
+    ] = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder, or start one.")
     ] = False,
@@ -88,9 +54,12 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     *,
+    given: dict[str, Any],
+    config: Path | None,
+    recipe: str | None,
     settings: dict[str, Any],
 ) -> None:
-    """Train a classifier of nodes on your graph and write it to a folder.
+    """Train a classifier of nodes on your graph or a public one and write it to a folder.
 
     The settings below are the paper's by default. The folder holds config.yaml: given back with
     --config it repeats the run.
@@ -100,21 +69,19 @@ def run(
       dhilgt train --edges e.csv --features x.csv --labels y.csv -o runs/mine
       dhilgt train --edges e.csv --features x.npy --labels y.csv --dry-run
       dhilgt train --config runs/mine/config.yaml --lr 1e-3 --seeds 0-4 -o runs/five
+      dhilgt train --data chameleon --seeds 0-9 -o runs/chameleon
     """  # noqa: D301 - \b keeps the example's lines apart
     if output is None and not dry_run:
         raise shell.usage_error("name the folder to write, or ask for --dry-run", "--output / -o")
+    if jobs > 1 and processes.several():
+        raise shell.usage_error("torchrun shares out each run; leave out one of them", "--jobs")
     wanted = None if seeds is None else parse_seeds(seeds)
     if wanted is not None and "seed" in settings:
         raise shell.usage_error("give --seed or --seeds, not both", "--seeds")
     left_over = None if output is None else output / settings_file.NAME
     if resume and config is None and left_over is not None and left_over.exists():
         config = left_over
-    given = {
-        "edges": edges, "features": features, "labels": labels, "nodes": nodes, "split": split,
-        "directed": directed, "columns": columns, "separator": separator, "header": header,
-        "ignore_weights": ignore_weights,
-    }  # fmt: skip
-    chosen, inputs = combined(config, settings, given)
+    chosen, inputs = combined(config, settings, given, recipe)
     places: dict[Path, Settings] = {}
     if output is not None and wanted is None:
         places = {output: chosen}
@@ -125,55 +92,63 @@ def run(
             for seed in wanted
         }
     # All that can be refused is refused before the files, which may be large, are read.
-    if not dry_run:
-        for place in places:
-            run_target.check_place(place, resume=resume)
-    if inputs.labels is None:
-        raise GraphError("no labels are given, and training needs some; pass --labels FILE")
-    if inputs.features is None:
-        raise GraphError(
-            "no features are given; pass --features FILE, or --features degree to learn from the "
-            "number of neighbours"
-        )
-    classifier = classifier_class()
+    with processes.agreed():
+        if processes.is_main() and not dry_run:
+            for place in places:
+                run_target.check_place(place, resume=resume)
+        inputs.check()
+        classifier_class()
     told = not (quiet or as_json)
-    graph = read(inputs, chosen, told=told, bar=not quiet)
+    source = InputSource(inputs, chosen.threads)
+    first = next(iter(places.values()), chosen)
+    with processes.agreed():
+        graph = read(source, first.seed, told=told, bar=not quiet)
     if dry_run:
-        _print_plan(graph, chosen, as_json)
+        if processes.is_main():
+            _print_plan(graph, chosen, as_json)
         return
     assert output is not None
-    data = inputs.resolved(Path.cwd()).to_dict()
-    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
-    done = []
-    for place, its in places.items():
-        if told and wanted is not None:
-            typer.echo(f"seed {its.seed}: {place}", err=True)
-        if wanted is None:
-            again = f"dhilgt train --resume -o {shlex.quote(str(place))}"
-        found = _finished(classifier, place, its) if resume else None
-        if found is None:
-            clf = classifier(**its.to_dict(), cache=cache, progress=False if quiet else "auto")
-            found = _trained(clf, graph, its, data, place, resume, again, report)
-        done.append(found)
-        if wanted is not None:
-            _write_lines(output / RUNS, done)
+    options = Options(
+        data=inputs.resolved(Path.cwd()).to_dict(),
+        again=processes.launched(
+            shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
+        ),
+        resume=resume,
+        cache=cache,
+        report=report,
+        progress=False if quiet else "auto",
+    )
     if wanted is None:
-        train_report.show(done[0], as_json, quiet)
-    else:
-        train_report.show_seeds(done, output / RUNS, as_json, quiet)
+        again = processes.launched(f"dhilgt train --resume -o {shlex.quote(str(output))}")
+        done = train_one(source, chosen, output, replace(options, again=again))
+        train_report.show(done, as_json, quiet)
+        return
+    found = train_seeds(source, places, options, jobs, output / RUNS, told=told)
+    train_report.show_seeds(found, output / RUNS, as_json, quiet)
 
 
 def combined(
-    config: Path | None, flags: dict[str, Any], given: dict[str, Any]
+    config: Path | None,
+    flags: dict[str, Any],
+    given: dict[str, Any],
+    recipe: str | None = None,
 ) -> tuple[Settings, Inputs]:
-    """Gives the settings and inputs of a file, with those of the command line over them."""
+    """Gives the settings and inputs of a recipe, a file over it, and the command line over both.
+
+    Args:
+        config: File of settings.
+        flags: Settings of the command line.
+        given: Inputs of the command line.
+        recipe: Its name; None is the paper's where the graph is a public one.
+    """
     inputs = Inputs()
     values: dict[str, Any] = {}
     if config is not None:
         values = settings_file.read_settings(config)
         inputs = Inputs.from_file(values.pop("data", {}), config)
-    paths = {name: str(v) if isinstance(v, Path) else v for name, v in given.items()}
-    inputs = inputs.updated(paths)
+    inputs = inputs.updated(given)
+    if recipe is not None or inputs.dataset is not None:
+        values = recipes.recipe(recipe or "paper", inputs.dataset) | values
     try:
         chosen = Settings.from_dict({**values, **flags})
         _check_metric(chosen.metric)
@@ -198,71 +173,16 @@ def classifier_class() -> "type[NodeClassifier]":
         raise DhilgtError(str(error)) from error
 
 
-def read(inputs: Inputs, settings: Settings, *, told: bool, bar: bool) -> Graph:
+def read(source: InputSource, seed: int, *, told: bool, bar: bool) -> Graph:
     """Reads the graph, and says what was found."""
     with warnings.catch_warnings():
         if told:  # the cleaning is part of what is told
             warnings.filterwarnings("ignore", "the input was cleaned", GraphWarning)
-        graph = inputs.load(threads=settings.threads, progress=shell.watched() and bar)
+        graph = source(seed, progress=shell.watched() and bar)
     if told:
-        for line in train_report.graph_lines(graph, inputs.edges):
+        for line in train_report.graph_lines(graph, source.inputs.title):
             typer.echo(line, err=True)
     return graph
-
-
-def _finished(
-    classifier: "type[NodeClassifier]", place: Path, settings: Settings
-) -> dict[str, Any] | None:
-    """Gives what is worth knowing of a run that has ended with the same settings, else None."""
-    if not (place / "bundle.json").exists():
-        return None
-    clf = classifier.load(place)
-    return train_report.facts(clf, place, set(), 0.0) if clf.settings_ == settings else None
-
-
-def _trained(
-    clf: "NodeClassifier",
-    graph: Graph,
-    settings: Settings,
-    data: dict[str, Any],
-    place: Path,
-    resume: bool,
-    again: str,
-    report: bool,
-) -> dict[str, Any]:
-    """Trains once and gives what is worth knowing."""
-    clf._resume_command = again.replace("{", "{{").replace("}", "}}")
-    cache = Cache() if clf.cache and graph.num_edges else None
-    before = set() if cache is None else {entry.path for entry in cache.entries()}
-    started = time.perf_counter()
-    with run_target.started(place, settings_file.settings_text(settings, data)):
-        try:
-            clf.fit(graph, run_dir=place, resume=resume)
-        except TrainingInterrupted as stop:
-            text = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
-            raise KeyboardInterrupt(text) from None
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "interrupted before the first epoch; give the same command again, what is in the "
-                "cache is reused"
-            ) from None
-    if report:
-        _write_report(clf, place)
-    reused: set[str] = set()
-    if cache is not None:
-        made = {entry.kind for entry in cache.entries() if entry.path not in before}
-        reused = {"labels"} - made if settings.fresh else {"labels", "tokens"} - made
-    return train_report.facts(clf, place, reused, time.perf_counter() - started)
-
-
-def _write_report(clf: "NodeClassifier", place: Path) -> None:
-    """Writes the page about a run; one that fails is no reason to lose the run."""
-    from dhilgt.report import write_report
-
-    try:
-        write_report(clf, place / "report.html")
-    except (DhilgtError, OSError) as error:
-        shell.note(f"the report was not written: {error}")
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -292,11 +212,3 @@ def _print_plan(graph: Graph, settings: Settings, as_json: bool) -> None:
     typer.echo(f"{found.num_parameters:,} parameters, {found.num_train:,} training nodes, "
                f"on {found.device}")  # fmt: skip
     shell.print_columns(found.lines())
-
-
-def _write_lines(path: Path, done: list[dict[str, Any]]) -> None:
-    from dhilgt.store_files import canonical_json, explained, write_file
-
-    with explained("write", path):
-        lines = b"".join(canonical_json(facts) + b"\n" for facts in done)
-        write_file(path, iter((memoryview(lines),)))

@@ -10,13 +10,16 @@ import numpy as np
 import typer
 
 from dhilgt.commands import shell
+from dhilgt.datasets.splits import split_hash
 from dhilgt.graph import Graph
 from dhilgt.plan import format_seconds
+from dhilgt.store_files import strict_json
 
 if TYPE_CHECKING:
     from dhilgt.estimator import NodeClassifier
 
 
+ENVIRONMENT = "environment.json"
 _FILES = ("config.yaml", "metrics.jsonl", "model", "graph", "checkpoints", "report.html")
 
 
@@ -38,8 +41,21 @@ def graph_lines(graph: Graph, edges: str | None) -> list[str]:
     return [*lines, "; ".join(about)] if about else lines
 
 
-def facts(clf: "NodeClassifier", place: Path, reused: set[str], seconds: float) -> dict[str, Any]:
-    """Gives what is worth knowing of a run, as plain values."""
+def facts(
+    clf: "NodeClassifier", place: Path, reused: set[str], seconds: float, data: dict[str, Any]
+) -> dict[str, Any]:
+    """Gives what is worth knowing of a run, as plain values.
+
+    Args:
+        clf: Trained.
+        place: Its folder.
+        reused: What came out of the cache.
+        seconds: Wall clock; 0 for a run that had ended before.
+        data: Where the graph came from.
+    """
+    stages = clf.stages_
+    if not seconds:  # what the stages of that run took together
+        seconds = sum(float(one["seconds"]) for one in stages.values())
     graph = clf.graph_
     labels = graph.labels
     assert labels is not None
@@ -54,6 +70,7 @@ def facts(clf: "NodeClassifier", place: Path, reused: set[str], seconds: float) 
         "classes_without_training_nodes": clf.classes_[counts == 0].tolist(),
         "metric": clf.settings_.metric,
         "split": {part: len(nodes) for part, nodes in clf.split_.items()},
+        "split_hash": split_hash(graph.masks),
         "scores": {
             part: {name: _finite(value) for name, value in scores.items()}
             for part, scores in clf.scores_.items()
@@ -67,8 +84,24 @@ def facts(clf: "NodeClassifier", place: Path, reused: set[str], seconds: float) 
         "best_epoch": clf.result_.best_epoch,
         "reused_from_cache": sorted(reused),
         "seconds": round(seconds, 3),
-        "stages": {name: round(one["seconds"], 4) for name, one in clf.stages_.items()},
+        "stages": {name: round(one["seconds"], 4) for name, one in stages.items()},
+        "memory": {
+            name: max(int(one.get(name, 0)) for one in stages.values())
+            for name in ("host_peak_bytes", "device_peak_bytes")
+        },
+        "data": data,
+        "config": clf.settings_.to_dict(),
+        "environment": _environment(place),
     }
+
+
+def _environment(place: Path) -> dict[str, Any] | None:
+    """Gives versions and hardware of a run, as it wrote them down."""
+    path = place / ENVIRONMENT
+    if not path.exists():
+        return None
+    found: dict[str, Any] = strict_json(path.read_bytes())
+    return found
 
 
 def _finite(value: float) -> float | None:

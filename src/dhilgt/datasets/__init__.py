@@ -4,7 +4,7 @@
 """
 
 from dhilgt.datasets.files import data_folder
-from dhilgt.datasets.loading import load
+from dhilgt.datasets.loading import load, resplit
 from dhilgt.datasets.measure import Statistics, statistics
 from dhilgt.datasets.registry import DatasetInfo, info, names
 from dhilgt.datasets.splits import random_split, split_hash
@@ -19,6 +19,7 @@ __all__ = [
     "load",
     "names",
     "random_split",
+    "resplit",
     "split_hash",
     "statistics",
 ]

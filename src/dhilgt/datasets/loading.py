@@ -77,6 +77,31 @@ def load(
     return graph.named(about.title)
 
 
+def resplit(graph: Graph, name: str, split: str, seed: int) -> Graph | None:
+    """Gives a dataset's graph with another split, without reading it again.
+
+    Args:
+        graph: From `load`, with the same name and split.
+        name: Of the dataset.
+        split: As for `load`.
+        seed: Which split.
+
+    Returns:
+        The graph, or None where the split stands in files that have to be read.
+
+    Example:
+        >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], labels=[0, 0, 1, 1])
+        >>> resplit(graph, "cora", "50/25/25", seed=1).masks["train"].sum().item()
+        2
+    """
+    about = info(name)
+    way = about.paper_split if split == "paper" else split
+    shares = splits.parse_shares("60/20/20" if way == "random" else way)
+    if shares is not None and graph.labels is not None:
+        return graph.with_data(masks=splits.random_split(graph.labels, seed, shares))
+    return graph if about.official_splits == 1 else None
+
+
 def read(files: Files, *, features: bool = True, official: bool = False) -> Raw:
     """Gives what the files of a dataset hold, as they hold it."""
     module = "standins" if files.info.generated else files.info.reader

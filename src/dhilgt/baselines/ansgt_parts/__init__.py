@@ -1,0 +1,1 @@
+"""Parts of ANS-GT: tables of pairs, proximities, coarsening."""

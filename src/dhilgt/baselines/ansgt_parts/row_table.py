@@ -1,0 +1,144 @@
+"""Several numbers for every pair of nodes, or for the pairs that matter, looked up and drawn by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BLOCK = 1 << 22  # entries that are drawn from at once
+
+
+class RowTable:
+    """K values for each pair (row, column): of all pairs, or of some; the others have zeros.
+
+    Args:
+        values: [entries, K] float32.
+        num_nodes: Rows, and columns.
+        offsets: Where each row begins; None if all pairs are there.
+        columns: Column of each entry, ascending in a row; None if all pairs are there.
+
+    Example:
+        >>> table = RowTable.full([np.eye(2), np.ones((2, 2))])
+        >>> table.lookup(np.array([0, 0]), np.array([0, 1])).tolist()
+        [[1.0, 1.0], [0.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        values: NDArray[np.float32],
+        num_nodes: int,
+        offsets: NDArray[np.int64] | None = None,
+        columns: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.values, self.num_nodes = values, num_nodes
+        if offsets is None or columns is None:
+            self.offsets = np.arange(num_nodes + 1, dtype=np.int64) * num_nodes
+            self._keys: NDArray[np.int64] | None = None
+        else:
+            self.offsets = offsets
+            sources = np.repeat(np.arange(num_nodes, dtype=np.int64), np.diff(offsets))
+            self._keys = sources * num_nodes + columns
+
+    @classmethod
+    def full(cls, matrices: Iterable[NDArray[Any]]) -> RowTable:
+        """Gives the table of dense matrices, n x n each."""
+        values = np.stack([np.asarray(part, np.float32) for part in matrices], -1)
+        return cls(values.reshape(-1, values.shape[-1]), len(values))
+
+    @classmethod
+    def union(cls, matrices: Iterable[Any]) -> RowTable:
+        """Gives the table of sparse matrices of SciPy, over all pairs that one of them has."""
+        parts = [part.tocoo() for part in matrices]
+        n = parts[0].shape[0]
+        keys = [part.row.astype(np.int64) * n + part.col for part in parts]
+        together, places = np.unique(np.concatenate(keys), return_inverse=True)
+        values = np.zeros((len(together), len(parts)), np.float32)
+        ends = np.cumsum([len(part) for part in keys])
+        for kind, place in enumerate(np.split(places, ends[:-1])):
+            values[place, kind] = parts[kind].data
+        offsets = np.zeros(n + 1, np.int64)
+        np.cumsum(np.bincount(together // n, minlength=n), out=offsets[1:])
+        return cls(values, n, offsets, together % n)
+
+    @property
+    def kinds(self) -> int:
+        """Values per pair, K."""
+        return int(self.values.shape[1])
+
+    def lookup(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Gives the values of some pairs, [..., K]; rows and columns are of one shape."""
+        keys = rows * np.int64(self.num_nodes) + columns
+        if self._keys is None:
+            values: NDArray[np.float32] = self.values[keys]
+            return values
+        if len(self._keys) == 0:
+            return np.zeros((*keys.shape, self.kinds), np.float32)
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        found: NDArray[np.float32] = self.values[at]
+        found[self._keys[at] != keys] = 0
+        return found
+
+    def draw(
+        self,
+        rows: NDArray[np.int64],
+        mixture: NDArray[np.floating[Any]],
+        size: int,
+        seed: list[int],
+    ) -> NDArray[np.int32]:
+        """Draws columns for each row without replacement, by a mixture of the K values.
+
+        Args:
+            rows: Rows to draw for, [B]; they may repeat, each time with draws of its own.
+            mixture: Weight of each kind, [K].
+            size: Columns per row.
+            seed: Of the draws.
+
+        Returns:
+            [B, size], in the order drawn; -1 where a row has no more columns of positive weight.
+
+        Example:
+            >>> table = RowTable.full([np.array([[0, 1], [0, 0]])])
+            >>> table.draw(np.array([0, 1]), np.ones(1), 2, [0]).tolist()
+            [[1, -1], [-1, -1]]
+        """
+        out = np.full((len(rows), size), -1, np.int32)
+        if size == 0 or len(self.values) == 0:
+            return out
+        weights = self.values @ np.asarray(mixture, np.float32)
+        lengths = np.diff(self.offsets)[rows]
+        step = max(1, _BLOCK // max(1, int(lengths.max(initial=1))))
+        for number, begin in enumerate(range(0, len(rows), step)):
+            part = slice(begin, begin + step)
+            rng = np.random.default_rng([*seed, number])
+            out[part] = self._race(rows[part], lengths[part], weights, size, rng)
+        return out
+
+    def _race(
+        self,
+        rows: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        weights: NDArray[np.float32],
+        size: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        # Who is first in a race of exponential times with these rates, who second, ...: the law of
+        # draws without replacement one after the other.
+        width = max(size, int(lengths.max(initial=0)))
+        inside = np.arange(width) < lengths[:, None]
+        at = np.where(inside, self.offsets[rows][:, None] + np.arange(width), 0)
+        weight = np.where(inside, weights[at], 0)
+        times = np.full(weight.shape, np.inf, np.float32)
+        drawn = rng.standard_exponential(weight.shape, dtype=np.float32)
+        np.divide(drawn, weight, out=times, where=weight > 0)
+        first = np.argpartition(times, size - 1, axis=1)[:, :size]
+        arrived = np.take_along_axis(times, first, 1)
+        order = np.argsort(arrived, axis=1, kind="stable")
+        first = np.take_along_axis(first, order, 1)
+        entries = np.take_along_axis(at, first, 1)
+        columns = entries if self._keys is None else self._keys[entries]
+        found: NDArray[np.int64] = columns % self.num_nodes
+        found[np.isinf(np.take_along_axis(arrived, order, 1))] = -1
+        return found

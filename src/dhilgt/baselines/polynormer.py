@@ -1,0 +1,304 @@
+"""Polynormer: local layers, then global ones, each multiplied by a linear map of its input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dhilgt.baselines.base import About, Phase
+from dhilgt.baselines.kinds import GraphBaseline
+from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
+from dhilgt.baselines.shared.clean import CleanGraph
+from dhilgt.baselines.shared.layers import GraphConv, SafeBatchNorm
+from dhilgt.baselines.shared.sparse import SparseMatrix, segment_softmax
+from dhilgt.dropout import dropout
+from dhilgt.errors import ConfigError
+from dhilgt.train_config import TrainConfig
+
+LOCAL, GLOBAL = "local", "global"
+
+
+@dataclass(frozen=True)
+class PolynormerSettings(Settings):
+    """Settings of `Polynormer`.
+
+    Attributes:
+        hidden_channels: Width of all layers, of all heads together: a multiple of ``heads``.
+        heads: Attention heads, local and global.
+        local_layers: Layers along edges.
+        global_layers: Layers over all pairs of nodes.
+        dropout: Dropout after the input layer and in local layers.
+        input_dropout: Dropout of features.
+        global_dropout: Dropout after each global layer.
+        local: Along edges there is "attention" or "convolution".
+        relu: ReLU after the maps of a layer: "Polynormer-r".
+        beta: Share of a layer's ungated part. Negative: drawn, and kept within 0 and 1.
+        trained_beta: Whether the shares are trained, one per layer and channel.
+        shared_keys: Use keys as queries in global layers.
+        input_layer: Begin with a linear layer; else the first local layer takes the features.
+        pre_norm: Layer normalisation before each local layer.
+        batch_norm: Batch normalisation in each local layer.
+        local_share: Share of epochs for the local phase; the rest trains the global head. 1: none.
+        batch_size: Most nodes of a random block in training; None for the whole graph.
+    """
+
+    hidden_channels: int = count(256)
+    heads: int = count(1)
+    local_layers: int = count(7)
+    global_layers: int = count(2)
+    dropout: float = rate(0.5)
+    input_dropout: float = rate(0.15)
+    global_dropout: float = rate(0.5)
+    local: str = choice("attention", "convolution")
+    relu: bool = switch(False)
+    beta: float = number(-1.0, -1, 1)
+    trained_beta: bool = switch(True)
+    shared_keys: bool = switch(True)
+    input_layer: bool = switch(True)
+    pre_norm: bool = switch(False)
+    batch_norm: bool = switch(False)
+    local_share: float = number(0.5, 0, 1)
+    batch_size: int | None = count(None, optional=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hidden_channels % self.heads:
+            raise ConfigError(
+                f"hidden_channels = {self.hidden_channels} is not a multiple of heads = "
+                f"{self.heads}; it is the width of all heads together"
+            )
+        if self.beta < 0 and not self.trained_beta:
+            raise ConfigError(
+                f"beta = {self.beta:g} is drawn at random and never trained; pass a beta from 0 "
+                "to 1, or trained_beta=True"
+            )
+
+
+class Polynormer(GraphBaseline):
+    """Sums local layers; a first phase trains a head on that, a second one a head behind attention.
+
+    `dhilgt.baselines.fit` goes through both phases. A trainer alone trains the phase that
+    `begin_phase` was last called with, the local one if it never was.
+    """
+
+    about: ClassVar = About("Polynormer", "Deng et al., ICLR 2024", "graph")
+    settings_type: ClassVar[type[Settings]] = PolynormerSettings
+    settings: PolynormerSettings
+    recipe: ClassVar[Mapping[str, Any]] = {
+        "epochs": 2000,
+        "lr": 0.001,
+        "weight_decay": 5e-4,
+        "optimizer": "adam",
+        "warmup_epochs": 0,
+        "decay": "none",
+        "patience": None,
+    }
+
+    is_global: Tensor
+
+    @classmethod
+    def variants(cls) -> dict[str, dict[str, Any]]:
+        """Gives "paper", "relu", and "large" with and without the global phase it leaves out."""
+        large = {
+            "relu": True,
+            "local": "convolution",
+            "beta": 0.9,
+            "trained_beta": False,
+            "input_layer": False,
+            "batch_norm": True,
+        }
+        return {
+            "paper": {},
+            "relu": {"relu": True},
+            "large": {**large, "local_share": 1.0},
+            "large-global": large,
+        }
+
+    @classmethod
+    def variant_recipes(cls) -> dict[str, dict[str, Any]]:
+        """Gives the released rate for large graphs, and as many epochs again for a second phase."""
+        return {"large": {"lr": 5e-4}, "large-global": {"lr": 5e-4, "epochs": 4000}}
+
+    def build(self) -> None:
+        """Makes the layers."""
+        s, width = self.settings, self.settings.hidden_channels
+        features = self.shape.in_channels
+        self.input = nn.Linear(features, width) if s.input_layer else None
+        first = width if s.input_layer else features
+        self.local_layers = nn.ModuleList(
+            LocalLayer(width if layer else first, s) for layer in range(s.local_layers)
+        )
+        self.local_beta = Gate(s.local_layers, width, s.beta, s.trained_beta)
+        self.local_head = nn.Linear(width, self.shape.out_channels)
+        self.norm = nn.LayerNorm(width)
+        self.global_layers = nn.ModuleList(
+            GlobalLayer(width, s.heads, s.shared_keys) for _ in range(s.global_layers)
+        )
+        self.global_beta = Gate(s.global_layers, width, s.beta, s.trained_beta)
+        self.mix = nn.Linear(width, width)  # one for all global layers
+        self.global_head = nn.Linear(width, self.shape.out_channels)
+        self.register_buffer("is_global", torch.tensor(False))
+
+    def graph_inputs(self, part: CleanGraph) -> tuple[Any, ...]:
+        """Gives Â for convolutions; attention has weights of its own."""
+        attends = self.settings.local == "attention"
+        return (part.adjacency("ones" if attends else "symmetric"),)
+
+    # ---- the two phases ------------------------------------------------------------------------
+
+    def phases(self, config: TrainConfig) -> list[Phase]:
+        """Gives a local and a global phase, which share the epochs by ``local_share``."""
+        share, epochs = self.settings.local_share, config.epochs
+        near = round(share * epochs)
+        if 0 < share < 1:
+            near = max(1, min(near, epochs - 1))  # none is left out by rounding
+        lengths = {LOCAL: near, GLOBAL: epochs - near}
+        return [
+            Phase(name, replace(config, epochs=length))
+            for name, length in lengths.items()
+            if length
+        ]
+
+    def begin_phase(self, name: str) -> None:
+        """Chooses the head that is trained and asked: "local" or "global"."""
+        if name not in (LOCAL, GLOBAL):
+            raise ValueError(f"phase {name!r}; choose {LOCAL!r} or {GLOBAL!r}")
+        self.is_global.fill_(name == GLOBAL)
+
+    # ---- the model -----------------------------------------------------------------------------
+
+    def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
+        """Gives [B, C]: x [n, F0], the matrix n x n, rows [B]."""
+        near = self.local_part(x, adjacency)
+        head = self.global_head if self.is_global else self.local_head
+        if self.is_global:
+            near = self.global_part(near)
+        found: Tensor = head(near[rows])
+        return found
+
+    def local_part(self, x: Tensor, adjacency: SparseMatrix) -> Tensor:
+        """Gives the sum of the local layers' outputs, [n, F]."""
+        s = self.settings
+        x = dropout(x, s.input_dropout, self.training)
+        if self.input is not None:
+            x = dropout(self.input(x), s.dropout, self.training)
+        total = torch.zeros((), device=x.device)
+        for layer, beta in zip(self.local_layers, self.local_beta(), strict=True):
+            x = layer(x, adjacency, beta)
+            total = total + x
+        return total
+
+    def global_part(self, x: Tensor) -> Tensor:
+        """Gives [n, F] from the sum of the local layers, [n, F]."""
+        x = self.norm(x)
+        for layer, beta in zip(self.global_layers, self.global_beta(), strict=True):
+            x = self.mix(layer(x, beta))
+            x = functional.relu(x) if self.settings.relu else x
+            x = dropout(x, self.settings.global_dropout, self.training)
+        return x
+
+
+class Gate(nn.Module):
+    """The shares beta of some layers, one for each channel."""
+
+    def __init__(self, layers: int, width: int, start: float, trained: bool) -> None:
+        super().__init__()
+        self.drawn = start < 0
+        values = torch.full((layers, width), start)
+        if self.drawn:
+            nn.init.xavier_normal_(values)
+        self.values = nn.Parameter(values, requires_grad=trained)
+
+    def forward(self) -> Tensor:
+        """Gives [layers, F]."""
+        return self.values.sigmoid() if self.drawn else self.values
+
+
+class LocalLayer(nn.Module):
+    """x <- (1 - beta) LN(h * y) + beta y, with h = W_h x and y = W_s x + what neighbours send."""
+
+    def __init__(self, inputs: int, settings: PolynormerSettings) -> None:
+        super().__init__()
+        s, width = settings, settings.hidden_channels
+        self.relu, self.dropout = s.relu, s.dropout
+        self.pre_norm = nn.LayerNorm(inputs) if s.pre_norm else None
+        self.factor = nn.Linear(inputs, width)
+        attends = s.local == "attention"
+        self.neighbours = (
+            EdgeAttention(inputs, width, s.heads) if attends else GraphConv(inputs, width)
+        )
+        self.own = nn.Linear(inputs, width)
+        self.batch_norm = SafeBatchNorm(width) if s.batch_norm else None
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, adjacency: SparseMatrix, beta: Tensor) -> Tensor:
+        """Gives [n, F] from [n, F_in] and shares [F]."""
+        if self.pre_norm is not None:
+            x = self.pre_norm(x)
+        factor = self.factor(x)
+        y = self.neighbours(x, adjacency) + self.own(x)
+        if self.batch_norm is not None:
+            y = self.batch_norm(y)
+        if self.relu:
+            factor, y = functional.relu(factor), functional.relu(y)
+        y = dropout(y, self.dropout, self.training)
+        found: Tensor = (1 - beta) * self.norm(factor * y) + beta * y
+        return found
+
+
+class EdgeAttention(nn.Module):
+    """Attention along edges by sums of two scores: what a graph attention network does.
+
+    e_ij = LeakyReLU(a_s . W x_j + a_t . W x_i), softmax over the neighbours j of i, per head.
+    """
+
+    def __init__(self, inputs: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.weight = nn.Parameter(torch.empty(width, inputs))
+        self.source = nn.Parameter(torch.empty(heads, width // heads))
+        self.target = nn.Parameter(torch.empty(heads, width // heads))
+        for parameter in self.parameters():
+            nn.init.xavier_uniform_(parameter)
+
+    def forward(self, x: Tensor, adjacency: SparseMatrix) -> Tensor:
+        """Gives [n, F] from [n, F_in]; of the matrix only the places count."""
+        moved = functional.linear(x, self.weight).view(x.shape[0], self.heads, -1)
+        source = (moved * self.source).sum(-1)  # [n, H]
+        target = (moved * self.target).sum(-1)
+        scores = source[adjacency.columns] + target[adjacency.rows()]
+        shares = segment_softmax(functional.leaky_relu(scores, 0.2), adjacency)
+        return adjacency.weighted(shares, moved).flatten(1)
+
+
+class GlobalLayer(nn.Module):
+    """LN(attention) * (W_h x + beta), with weights sigmoid(q_i) . sigmoid(k_j) over their sum.
+
+    The sums over j are formed once, so time is linear in the number of nodes.
+    """
+
+    def __init__(self, width: int, heads: int, shared_keys: bool) -> None:
+        super().__init__()
+        self.heads = heads
+        self.factor = nn.Linear(width, width)
+        self.query = None if shared_keys else nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, beta: Tensor) -> Tensor:
+        """Gives [n, F] from [n, F] and shares [F]."""
+        shape = (x.shape[0], self.heads, -1)
+        key = self.key(x).sigmoid().view(shape)
+        query = key if self.query is None else self.query(x).sigmoid().view(shape)
+        summary = torch.einsum("nhm,nhd->hmd", key, self.value(x).view(shape))
+        above = torch.einsum("nhm,hmd->nhd", query, summary)
+        below = torch.einsum("nhm,hm->nh", query, key.sum(0))  # positive, as sigmoids are
+        mixed = (above / below[..., None]).flatten(1)
+        found: Tensor = self.norm(mixed) * (self.factor(x) + beta)
+        return found

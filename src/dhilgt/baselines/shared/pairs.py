@@ -1,0 +1,209 @@
+"""Attention over chosen pairs of nodes: those near each other, and nodes with their children."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dhilgt.baselines.shared.clean import CleanGraph, rows_of
+from dhilgt.baselines.shared.sparse import SparseMatrix, multiply, segment_softmax
+from dhilgt.dropout import dropout
+from dhilgt.errors import MemoryLimitError
+from dhilgt.memory import available_bytes, format_bytes
+
+_STEPS = 1 << 23  # neighbours looked at at once while pairs are searched
+_CHUNK = {"cpu": 1 << 15, "cuda": 1 << 21}  # pairs whose queries and keys are gathered at once
+_PAIR_BYTES = 40  # of a pair in training: column, distance, score and weight
+
+
+class NearPairs(NamedTuple):
+    """Pairs in compressed rows: where each begins [n + 1], column [p], distance [p]."""
+
+    offsets: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    distances: NDArray[np.int64]
+
+
+def near_pairs(graph: CleanGraph, most: int) -> NearPairs:
+    """Gives all pairs at most so many hops apart, each node with itself included.
+
+    Args:
+        graph: Without loops.
+        most: The largest distance.
+
+    Raises:
+        MemoryLimitError: If there are more pairs than memory for them.
+
+    Example:
+        >>> import dhilgt
+        >>> path = CleanGraph.of(dhilgt.Graph.from_edges([0, 1], [1, 2]), self_loops=False)
+        >>> near_pairs(path, 1).columns.tolist()
+        [0, 1, 0, 1, 2, 1, 2]
+        >>> near_pairs(path, 2).distances.tolist()
+        [0, 1, 2, 1, 0, 1, 2, 1, 0]
+    """
+    n, free = graph.num_nodes, available_bytes()
+    parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    found = 0
+    for nodes in _pieces(graph, most):
+        keys, distances = _pairs_of(graph, nodes, most)
+        parts.append((keys, distances))
+        found += len(keys)
+        if free is not None and found * _PAIR_BYTES > free:
+            raise MemoryLimitError(
+                f"{int(nodes[-1]) + 1:,} of {n:,} nodes have {found:,} nodes within {most} hops, "
+                f"which takes {format_bytes(found * _PAIR_BYTES)}, {format_bytes(free)} are free; "
+                "choose a smaller max_distance"
+            )
+    keys = np.concatenate([part for part, _ in parts]) if parts else np.zeros(0, np.int64)
+    distances = np.concatenate([part for _, part in parts]) if parts else np.zeros(0, np.int64)
+    offsets = np.zeros(n + 1, np.int64)
+    if n:
+        np.cumsum(np.bincount(keys // n, minlength=n), out=offsets[1:])
+    return NearPairs(offsets, keys % max(n, 1), distances)
+
+
+def _pieces(graph: CleanGraph, most: int) -> list[NDArray[np.int64]]:
+    """Gives ranges of nodes whose search looks at about `_STEPS` neighbours each."""
+    reach = graph.degrees.astype(np.float64) + 1
+    for _ in range(most - 1):
+        total = np.concatenate([[0.0], np.cumsum(reach[graph.targets])])
+        reach = reach + total[graph.offsets[1:]] - total[graph.offsets[:-1]]
+    steps = np.cumsum(reach) // _STEPS
+    cuts = np.flatnonzero(np.diff(steps)) + 1
+    return [part for part in np.split(np.arange(graph.num_nodes), cuts) if len(part)]
+
+
+def _pairs_of(
+    graph: CleanGraph, nodes: NDArray[np.int64], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    n = graph.num_nodes
+    keys = nodes * n + nodes
+    distances = np.zeros(len(keys), np.int64)
+    border = keys
+    for distance in range(1, most + 1):
+        starts, reached = rows_of(graph.offsets, graph.targets, border % n)
+        beside = np.repeat(border // n, np.diff(starts)) * n + reached
+        beside = np.unique(beside)
+        at = np.searchsorted(keys, beside)
+        old = keys[np.minimum(at, len(keys) - 1)] == beside
+        border, at = beside[~old], at[~old]
+        if len(border) == 0:
+            break
+        keys = np.insert(keys, at, border)
+        distances = np.insert(distances, at, distance)
+    return keys, distances
+
+
+class _PairScores(torch.autograd.Function):
+    """Products of queries and keys, a part of the pairs at a time; none of the parts is kept."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, matrix: SparseMatrix) -> Tensor:
+        ctx.matrix = matrix
+        ctx.save_for_backward(query, key)
+        rows, columns = matrix.rows(), matrix.columns
+        out = torch.empty(len(rows), query.shape[1], device=query.device)
+        step = _CHUNK.get(query.device.type, _CHUNK["cpu"])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            out[part] = (query[rows[part]] * key[columns[part]]).sum(-1)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        query, key = ctx.saved_tensors
+        matrix: SparseMatrix = ctx.matrix
+        order, turned = matrix.transposing_order(), matrix.transposed()
+        gradient = gradient.float()
+        of_query, of_key = [], []
+        for head in range(query.shape[1]):
+            one = gradient[:, head].contiguous()
+            of_query.append(multiply(matrix.offsets, matrix.columns, one, key[:, head].float()))
+            there = one[order]
+            of_key.append(multiply(turned.offsets, turned.columns, there, query[:, head].float()))
+        return torch.stack(of_query, 1).to(query.dtype), torch.stack(of_key, 1).to(key.dtype), None
+
+
+def pair_scores(query: Tensor, key: Tensor, matrix: SparseMatrix) -> Tensor:
+    """Gives query_i . key_j for each entry (i, j) of a matrix, per head.
+
+    Args:
+        query: [rows, H, d].
+        key: [columns, H, d].
+        matrix: Says which pairs; its values do not count.
+
+    Returns:
+        [entries, H].
+    """
+    found: Tensor = _PairScores.apply(query, key, matrix)  # type: ignore[no-untyped-call]
+    return found
+
+
+class PairAttention(nn.Module):
+    """A pre-norm transformer layer in which a row attends to the entries of its row in a matrix.
+
+    y_i = x_i + Drop(W_o Σ_j a_ij v_j), out = y + Drop(W_2 GELU(W_1 LN y)), where a_ij is the
+    softmax over the entries j of row i of q_i . k_j / sqrt(d) + bias_ij. In a row without entries
+    the sum is 0.
+
+    Args:
+        width: Of the representations, a multiple of `heads`.
+        heads: Attention heads.
+        ffn: Inner width of the feed-forward part.
+        dropout: On what each part adds.
+        attention_dropout: On the attention weights.
+
+    Example:
+        >>> layer = PairAttention(8, 2, 16)
+        >>> pairs = SparseMatrix(torch.tensor([0, 1, 3]), torch.tensor([0, 0, 1]), torch.ones(3))
+        >>> layer(torch.ones(2, 8), torch.ones(2, 8), pairs).shape
+        torch.Size([2, 8])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        ffn: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.attention_dropout = heads, dropout, attention_dropout
+        self.attention_norm = nn.LayerNorm(width)
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.projection = nn.Linear(width, width)
+        self.ffn_norm = nn.LayerNorm(width)
+        self.ffn_in = nn.Linear(width, ffn)
+        self.ffn_out = nn.Linear(ffn, width)
+
+    def forward(
+        self, x: Tensor, others: Tensor, pairs: SparseMatrix, bias: Tensor | None = None
+    ) -> Tensor:
+        """Gives the next representation, [rows, F].
+
+        Args:
+            x: Those who attend, [rows, F].
+            others: Those attended to, [columns, F]; the same tensor where all are alike.
+            pairs: Who attends to whom.
+            bias: Added to the scores, [entries, H].
+        """
+        normed = self.attention_norm(x)
+        seen = normed if others is x else self.attention_norm(others)
+        query = self.query(normed).unflatten(1, (self.heads, -1))  # [rows, H, d]
+        key, value = self.key_value(seen).unflatten(1, (2, self.heads, -1)).unbind(1)
+        scores = pair_scores(query * query.shape[-1] ** -0.5, key, pairs)  # [entries, H]
+        if bias is not None:
+            scores = scores + bias
+        weights = dropout(segment_softmax(scores, pairs), self.attention_dropout, self.training)
+        mixed = self.projection(pairs.weighted(weights, value).flatten(1).to(x.dtype))
+        x = x + dropout(mixed, self.dropout, self.training)
+        inner = F.gelu(self.ffn_in(self.ffn_norm(x)))
+        return x + dropout(self.ffn_out(inner), self.dropout, self.training)

@@ -1,0 +1,113 @@
+"""The graphs of a comparison: public ones by name, or generated ones by their size."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from os import PathLike
+
+from dhilgt import generate
+from dhilgt.datasets import load as load_public
+from dhilgt.datasets import random_split
+from dhilgt.datasets.fetch import fetch
+from dhilgt.datasets.files import Files
+from dhilgt.datasets.registry import info, names
+from dhilgt.errors import DatasetError
+from dhilgt.graph import Graph
+
+SMALL = ("chameleon", "squirrel", "tolokers", "cora", "citeseer", "pubmed")
+_GENERATED = re.compile(r"generated:([1-9]\d{0,8})")
+_LEAST_NODES = 20
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """What a comparison needs to know of a dataset.
+
+    Attributes:
+        name: As it is asked for.
+        metrics: Scores to log; the first one chooses epochs and ranks systems.
+        standin_for: The graph that this one stands in for: its scores say nothing. None for real
+            graphs.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    standin_for: str | None = None
+
+
+def about(name: str) -> DataInfo:
+    """Gives what is known of a dataset.
+
+    Raises:
+        DatasetError: If there is none of that name.
+
+    Example:
+        >>> about("tolokers").metrics, about("generated:50").name
+        (('roc_auc',), 'generated:50')
+    """
+    if str(name).startswith("generated:"):
+        _size(name)
+        return DataInfo(name, ("accuracy", "macro_f1"))
+    found = info(name)
+    return DataInfo(found.name, found.metrics, found.standin_for)
+
+
+def chosen(text: str) -> list[str]:
+    """Gives the datasets meant by "small", "paper" or a list like "cora,chameleon".
+
+    Example:
+        >>> chosen("cora, chameleon"), len(chosen("paper"))
+        (['cora', 'chameleon'], 12)
+    """
+    found: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        if part == "small":
+            found += SMALL
+        elif part == "paper":
+            found += [name for name in names() if info(name).in_paper]
+        else:
+            found.append(about(part).name)
+    return list(dict.fromkeys(found))
+
+
+def make_ready(name: str, root: str | PathLike[str] | None = None) -> None:
+    """Fetches the files of a dataset that are not here, before anything is run.
+
+    Raises:
+        DatasetError: If they cannot be had; the message says which, and where to put them.
+    """
+    if about(name).name.startswith("generated:"):
+        return
+    files = Files(info(name), root)
+    if any(files.find(file.path) is None for file in files.info.files):
+        fetch(files)
+
+
+def load(name: str, seed: int, root: str | PathLike[str] | None = None) -> Graph:
+    """Gives a graph with features, classes and the paper's split of a seed.
+
+    Args:
+        name: A dataset, or "generated:NODES" for a random graph of that many nodes.
+        seed: Of the split; the graph does not depend on it.
+        root: Folder that holds datasets, as for `dhilgt.datasets.load`.
+
+    Example:
+        >>> load("generated:50", seed=3).masks["train"].sum().item()
+        30
+    """
+    if not name.startswith("generated:"):
+        return load_public(name, root, split="paper", seed=seed)
+    graph = generate(_size(name), 4, num_classes=3, num_features=8, seed=0)
+    assert graph.labels is not None, "generated graphs have classes"
+    return graph.with_data(masks=random_split(graph.labels, seed))
+
+
+def _size(name: str) -> int:
+    match = _GENERATED.fullmatch(name)
+    if match is None or int(match[1]) < _LEAST_NODES:
+        raise DatasetError(
+            f"{name!r} is not a generated graph; write generated:NODES with at least "
+            f"{_LEAST_NODES} nodes"
+        )
+    return int(match[1])

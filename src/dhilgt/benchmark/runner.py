@@ -1,0 +1,298 @@
+"""Runs the cells of a grid, several at once if asked to, and keeps their lines."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+from dhilgt import metrics
+from dhilgt.benchmark import record
+from dhilgt.benchmark.child import Stopped, run_apart
+from dhilgt.benchmark.data import about, make_ready
+from dhilgt.benchmark.grid import Cell, check, trials_of
+from dhilgt.benchmark.recipe import Changes
+from dhilgt.benchmark.record import Results
+from dhilgt.errors import ConfigError
+
+Line = dict[str, Any]
+Tell = Callable[[Cell, Line, int, int], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use.
+
+    Attributes:
+        budget: Seconds of each cell; None for any time.
+        total: Seconds of the whole run: cells that are not done then are left for `--resume`.
+        jobs: Cells at once. More than one blurs all times, which is recorded.
+        device: Where to train.
+        apart: Whether each cell has a process of its own.
+        root: Folder that holds datasets.
+    """
+
+    budget: float | None = None
+    total: float | None = None
+    jobs: int = 1
+    device: str = "auto"
+    apart: bool = True
+    root: str | PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "total"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigError(f"{name} = {value!r}; pass a number of seconds above 0")
+        if self.jobs < 1:
+            raise ConfigError(f"jobs = {self.jobs}; pass at least 1")
+        if self.jobs > 1 and not self.apart:
+            raise ConfigError("several cells at once need processes of their own; pass jobs=1")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run ended.
+
+    Attributes:
+        ran: Cells and trials that were run.
+        skipped: Those that were done before.
+        left: Those that the time of the whole run did not suffice for.
+    """
+
+    ran: int
+    skipped: int
+    left: int
+
+
+def run(
+    cells: list[Cell],
+    results: Results,
+    limits: Limits | None = None,
+    tell: Tell = lambda cell, line, done, of: None,
+) -> Summary:
+    """Runs all cells that have no line yet, those of searches first.
+
+    Args:
+        cells: From `grid.cells`.
+        results: An open file; a line is added as soon as its cell ends.
+        limits: Time, processes, device.
+        tell: Called after each cell with its line, how many are done, and of how many.
+
+    Raises:
+        DatasetError: If a dataset cannot be had; nothing was run then.
+        KeyboardInterrupt: If it was stopped; the running cells are lost, no others.
+    """
+    limits = Limits() if limits is None else limits
+    for name in dict.fromkeys(cell.data for cell in cells):
+        make_ready(name, limits.root)
+    work = _Work(results, limits, tell)
+    searches = _searches(cells)
+    try:
+        work.do([(trial, {}) for trials in searches.values() for trial in trials])
+        chosen = {group: _best(group[2], trials, work.known) for group, trials in searches.items()}
+        ready = []
+        for cell in cells:
+            search = chosen.get(_group(cell))
+            if cell.trials and search is None:
+                work.left += 1  # its search is not done
+                continue
+            ready.append(_tuned(cell, search) if search is not None else (cell, {}))
+        work.do(ready)
+    finally:
+        work.close()
+    return Summary(work.ran, work.skipped, work.left)
+
+
+# ---- searches ----------------------------------------------------------------------------------
+
+
+def _group(cell: Cell) -> tuple[str, str, str]:
+    return cell.system, cell.variant, cell.data
+
+
+def _searches(cells: Iterable[Cell]) -> dict[tuple[str, str, str], list[Cell]]:
+    """Gives the trials by system, variant and dataset; all are made on the split of one seed."""
+    wanted = [cell for cell in cells if cell.trials]
+    found: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in wanted:
+        if _group(cell) not in found:
+            seed = min(other.seed for other in wanted if _group(other) == _group(cell))
+            found[_group(cell)] = trials_of(cell, seed)
+            for trial in found[_group(cell)]:
+                check(trial)
+    return found
+
+
+def _best(data: str, trials: list[Cell], known: dict[str, Line]) -> Line | None:
+    """Gives what a search found: None while it is not done."""
+    lines = [known.get(trial.key) for trial in trials]
+    if any(line is None for line in lines):
+        return None
+    metric = metrics.metric(about(data).metrics[0])
+    best: Line | None = None
+    for line in lines:
+        assert line is not None
+        score = line["val_score"] if line["chosen_by"] == metric.name else None
+        if line["status"] != record.OK or score is None:
+            continue
+        if best is None or metric.better(score, best["val_score"]):
+            best = line
+    fine = sum(line is not None and line["status"] == record.OK for line in lines)
+    return {
+        "trials": len(trials),
+        "trials_ok": fine,
+        "seed": trials[0].seed,
+        "chosen": None if best is None else best["trial"],
+        "val_score": None if best is None else best["val_score"],
+        "changes": None if best is None else best["changes"],
+        "seconds": sum(line["total_seconds"] or 0.0 for line in lines if line is not None),
+    }
+
+
+def _tuned(cell: Cell, search: Line) -> tuple[Cell, Line]:
+    """Gives the cell with the settings that the search chose, and what its line says of that."""
+    more = {"search": search, "key": cell.key}
+    if search["changes"] is None:
+        return cell, more  # no trial ended well: the recipe as it stands
+    return replace(cell, changes=Changes(**search["changes"])), more
+
+
+# ---- work --------------------------------------------------------------------------------------
+
+
+class _Work:
+    """The lines there are, and the running of those that are not."""
+
+    def __init__(self, results: Results, limits: Limits, tell: Tell) -> None:
+        self.known = {line["key"]: line for line in results.lines()}
+        self.ran = self.skipped = self.left = 0
+        self._results, self._limits, self._tell = results, limits, tell
+        self._ends = float("inf") if limits.total is None else time.monotonic() + limits.total
+        self._stop = threading.Event()
+        self._beside = _Beside()
+        self._pool = ThreadPoolExecutor(limits.jobs) if limits.apart else None
+
+    def do(self, cells: list[tuple[Cell, Line]]) -> None:
+        """Runs cells; with each come values for its line."""
+        budget = self._limits.budget
+        pending = []
+        for cell, more in cells:
+            if record.is_done(self.known.get(more.get("key", cell.key)), budget):
+                self.skipped += 1
+            else:
+                pending.append((cell, more))
+        if self._pool is None:
+            for done, (cell, more) in enumerate(pending, 1):
+                line = None if self._late() else self._here(cell)
+                self._keep(cell, line, more, done, len(pending))
+        else:
+            self._in_processes(pending, self._pool)
+
+    def _in_processes(self, pending: list[tuple[Cell, Line]], pool: ThreadPoolExecutor) -> None:
+        running: dict[Future[Line | None], tuple[Cell, Line]] = {}
+        waiting = list(reversed(pending))
+        done = 0
+        while waiting or running:
+            while waiting and len(running) < self._limits.jobs:
+                cell, more = waiting.pop()
+                running[pool.submit(self._apart, cell)] = cell, more
+            # In short steps: a thread that waits for ever does not hear Ctrl-C on all systems.
+            ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+            for future in ended:
+                cell, more = running.pop(future)
+                done += 1
+                self._keep(cell, future.result(), more, done, len(pending))
+
+    def _late(self) -> bool:
+        return self._stop.is_set() or time.monotonic() > self._ends
+
+    def _here(self, cell: Cell) -> Line | None:
+        from dhilgt.benchmark.cell import run_cell
+
+        limits = self._limits
+        rest = self._ends - time.monotonic()
+        budget = min(limits.budget or float("inf"), rest)
+        cut = budget == rest  # by the end of the run, which says nothing about the cell
+        line = run_cell(
+            cell,
+            device=limits.device,
+            budget=None if budget == float("inf") else budget,
+            root=limits.root,
+        )
+        _free_gpu()
+        line["budget_seconds"] = limits.budget
+        return None if cut and line["status"] == record.OVER else line
+
+    def _apart(self, cell: Cell) -> Line | None:
+        if self._late():
+            return None
+        limits = self._limits
+        threads = None if limits.jobs == 1 else max(1, (os.cpu_count() or 1) // limits.jobs)
+        ticket = self._beside.enter()
+        try:
+            line = run_apart(
+                cell,
+                device=limits.device,
+                budget=limits.budget,
+                root=limits.root,
+                threads=threads,
+                stop=self._late,
+            )
+        except Stopped:
+            return None
+        finally:
+            others = self._beside.leave(ticket)
+        return {**line, "beside": others}
+
+    def _keep(self, cell: Cell, line: Line | None, more: Line, done: int, of: int) -> None:
+        if line is None:
+            self.left += 1
+            return
+        line = {**line, **more, "jobs": self._limits.jobs}
+        self._results.add(line)
+        self.known[line["key"]] = line
+        self.ran += 1
+        self._tell(cell, line, done, of)
+
+    def close(self) -> None:
+        """Ends what is running."""
+        self._stop.set()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _free_gpu() -> None:
+    """Gives back what the last cell of this process would hold while the next one runs."""
+    import torch
+
+    if torch.cuda.is_available():
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+class _Beside:
+    """Counts how many others were at work at the same time, at the most."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._most: dict[int, int] = {}
+        self._next = 0
+
+    def enter(self) -> int:
+        with self._lock:
+            ticket, self._next = self._next, self._next + 1
+            self._most[ticket] = 0
+            for other in self._most:
+                self._most[other] = max(self._most[other], len(self._most) - 1)
+            return ticket
+
+    def leave(self, ticket: int) -> int:
+        with self._lock:
+            return self._most.pop(ticket)

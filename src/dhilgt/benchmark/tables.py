@@ -1,0 +1,353 @@
+"""From lines of results to tables in the layout of the paper, ours beside the published figures."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from dhilgt import metrics
+from dhilgt.benchmark import record
+from dhilgt.benchmark.grid import REFERENCES
+from dhilgt.benchmark.recipe import OURS, PAPER
+from dhilgt.datasets.registry import names as dataset_names
+
+Line = dict[str, Any]
+RowKey = tuple[str, str, str, int]  # system, variant, recipe, trials
+
+TITLES = {
+    "difformer": "DIFFormer",
+    "polynormer": "Polynormer",
+    "nagphormer": "NAGphormer",
+    "ansgt": "ANS-GT",
+    "goat": "GOAT",
+    "hsgt": "HSGT",
+    "sgformer": "SGFormer",
+    "gcn": "GCN",
+    "sage": "GraphSAGE",
+    "linkx": "LINKX",
+    "mlp": "MLP",
+    OURS: "DHIL-GT",
+}
+_SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
+_WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
+_FIGURES = ("precompute", "epoch", "inference")
+_GB = 1e9
+NOT_RUN, NOTHING = "not run", "–"
+SHARED, HOST = "†", "*"
+_MARKS = {
+    SHARED: "measured while other cells ran on the same machine: not to be compared as a time",
+    HOST: "inference on the host: ours where the graph did not fit the GPU, the published as the "
+    "paper states",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The text of one place in a table; mark is "", "best" or "second"."""
+
+    text: str
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: entries by dataset, and whether the figures are published ones."""
+
+    label: str
+    entries: tuple[tuple[Entry, ...], ...]
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Some datasets side by side.
+
+    Attributes:
+        data: Names of the datasets.
+        columns: Heads of the columns of each dataset.
+        rows: Systems.
+        notes: What a reader must know.
+    """
+
+    data: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def tables(lines: Iterable[Line], *, across: int = 3, published: bool = True) -> list[Table]:
+    """Gives the tables of results.
+
+    Args:
+        lines: Of a results file; trials of searches are passed over.
+        across: Datasets side by side.
+        published: Put a row of the paper's figures under each system that it has.
+    """
+    cells = [line for line in lines if line["trial"] is None]
+    found = list(dict.fromkeys(line["data"] for line in cells))
+    known = {name: at for at, name in enumerate(dataset_names())}
+    found.sort(key=lambda name: known.get(name, len(known)))
+    step = max(1, across)
+    keys = _row_keys(cells)
+    return [
+        _table(found[at : at + step], cells, keys, published) for at in range(0, len(found), step)
+    ]
+
+
+def _row_keys(cells: Sequence[Line]) -> list[RowKey]:
+    keys = list(
+        dict.fromkeys((c["system"], c["variant"], c["recipe"], int(c["trials"])) for c in cells)
+    )
+    present = {key[0] for key in keys}
+    keys += [(name, PAPER, PAPER, 0) for name in REFERENCES if name not in present]
+    order = {name: at for at, name in enumerate(TITLES)}
+    new = order["gcn"] - 0.5  # a system that is not listed stands before the references
+    return sorted(keys, key=lambda key: (order.get(key[0], new), key[0]))
+
+
+def _table(
+    data: Sequence[str], cells: Sequence[Line], keys: Sequence[RowKey], published: bool
+) -> Table:
+    blocks = [_Block(name, [c for c in cells if c["data"] == name], keys) for name in data]
+    rows = []
+    for key in keys:
+        rows.append(Row(_label(key, keys), tuple(block.ours(key) for block in blocks)))
+        first = next(k for k in keys if k[0] == key[0]) == key
+        known = [block.published(key[0]) for block in blocks]
+        if published and first and any(known):
+            empty = [tuple(Entry("") for _ in block.columns) for block in blocks]
+            entries = tuple(k or e for k, e in zip(known, empty, strict=True))
+            rows.append(Row(f"{TITLES.get(key[0], key[0])}, as published", entries, True))
+    notes = _notes(blocks, rows, [c for c in cells if c["data"] in data], published)
+    return Table(
+        tuple(block.title for block in blocks),
+        tuple(block.columns for block in blocks),
+        tuple(rows),
+        tuple(notes),
+    )
+
+
+def _label(key: RowKey, keys: Sequence[RowKey]) -> str:
+    system, variant, recipe, trials = key
+    more = [variant] if variant != PAPER else []
+    if recipe != PAPER:
+        more.append(f"recipe {recipe}")
+    if trials:
+        more.append(f"{trials} trials")
+    title = TITLES.get(system, system)
+    return f"{title} ({', '.join(more)})" if more else title
+
+
+class _Block:
+    """The columns of one dataset."""
+
+    def __init__(self, data: str, cells: Sequence[Line], keys: Sequence[RowKey]) -> None:
+        self.data = data
+        self.standin_for: str | None = cells[0]["standin_for"]
+        self.metrics: list[str] = cells[0]["metrics"]
+        self.title = data if self.standin_for is None else f"{data} (stand-in)"
+        self.columns = (
+            "Pre.",
+            "Epoch",
+            "Infer",
+            "Mem.",
+            *(_SCORES.get(m, m) for m in self.metrics),
+        )
+        self._cells = {
+            key: [c for c in cells if (c["system"], c["variant"], c["recipe"], c["trials"]) == key]
+            for key in keys
+        }
+        # As many as the fullest row has been tried with.
+        self.seeds = max(len({c["seed"] for c in lines}) for lines in self._cells.values())
+        self._marks = {metric: self._ranked(metric) for metric in self.metrics}
+
+    # ---- our figures ---------------------------------------------------------------------------
+
+    def ours(self, key: RowKey) -> tuple[Entry, ...]:
+        """Gives the entries of a system."""
+        lines = self._cells[key]
+        good = [line for line in lines if line["status"] == record.OK]
+        if not good:
+            word = self._trouble(lines) if lines else NOT_RUN
+            return (*(Entry(NOTHING),) * 4, *(Entry(word) for _ in self.metrics))
+        times = (self._time(good, name) for name in _FIGURES)
+        scores = (self._score(key, good, lines, metric) for metric in self.metrics)
+        return (*times, _memory(good), *scores)
+
+    def _trouble(self, lines: Sequence[Line]) -> str:
+        found = dict.fromkeys(_WORDS[line["status"]] for line in lines if line["status"] in _WORDS)
+        return ", ".join(found)
+
+    def _time(self, good: Sequence[Line], name: str) -> Entry:
+        values = [c[f"{name}_seconds"] for c in good if c[f"{name}_seconds"] is not None]
+        if not values:
+            return Entry(NOTHING)
+        text = seconds_text(statistics.fmean(values))
+        if name == "inference" and any(map(_inferred_on_host, good)):
+            text += HOST
+        return Entry(text + (SHARED if any(c["beside"] for c in good) else ""))
+
+    def _score(
+        self, key: RowKey, good: Sequence[Line], lines: Sequence[Line], metric: str
+    ) -> Entry:
+        if self.standin_for is not None:
+            return Entry(NOTHING)
+        values = _values(good, metric)
+        if not values:
+            return Entry("undefined")
+        text = score_text(values)
+        if len(values) < self.seeds:
+            text += f" ({len(values)} of {self.seeds})"
+        return Entry(text, self._marks[metric].get(key, ""))
+
+    def _ranked(self, metric: str) -> dict[RowKey, str]:
+        """Gives the marks of the best and second best among rows that have all seeds."""
+        if self.standin_for is not None:
+            return {}
+        means: dict[RowKey, float] = {}
+        for key, lines in self._cells.items():
+            values = _values([c for c in lines if c["status"] == record.OK], metric)
+            if len(values) == self.seeds:
+                means[key] = round(100 * statistics.fmean(values), 2)  # as it is shown
+        up = metrics.metric(metric).higher_is_better
+        places = sorted(set(means.values()), reverse=up)[:2]
+        marks = dict(zip(places, ("best", "second"), strict=False))
+        return {key: marks[mean] for key, mean in means.items() if mean in marks}
+
+    # ---- published figures ---------------------------------------------------------------------
+
+    def published(self, system: str) -> tuple[Entry, ...] | None:
+        """Gives the entries of the paper for a system, None where it has none."""
+        figures = published_figures()["figures"].get(self.standin_for or self.data, {})
+        row = figures.get(system)
+        if row is None:
+            return None
+        rest = (Entry(""),) * (len(self.metrics) - 1)
+        if "status" in row:
+            return (*(Entry(NOTHING),) * 4, Entry(_WORDS[row["status"]]), *rest)
+        host = HOST if system in published_figures()["on_the_host"] else ""
+        times = [NOTHING if row[name] is None else f"{row[name]:g}" for name in _FIGURES]
+        times[2] += host if times[2] != NOTHING else ""
+        score = f"{row['score']:.2f} ± {row['sd']:.2f}"
+        return (*map(Entry, times), Entry(f"{row['memory']:g}"), Entry(score), *rest)
+
+
+def _values(good: Sequence[Line], metric: str) -> list[float]:
+    found = (line["scores"].get("test", {}).get(metric) for line in good)
+    return [value for value in found if value is not None]
+
+
+def _inferred_on_host(line: Line) -> bool:
+    trained_on = (line["environment"] or {}).get("device", "cpu")
+    return bool(line["inference_device"] == "cpu" and trained_on != "cpu")
+
+
+def _memory(good: Sequence[Line]) -> Entry:
+    gpu = max(line["gpu_peak_bytes"] or 0 for line in good)
+    if gpu:
+        return Entry(f"{gpu / _GB:.2f}")
+    host = max(line["host_peak_bytes"] or 0 for line in good)
+    return Entry(f"{host / _GB:.2f} host" if host else NOTHING)
+
+
+@cache
+def published_figures() -> dict[str, Any]:
+    """Gives the figures of the paper, by dataset and system.
+
+    Example:
+        >>> published_figures()["figures"]["cora"]["dhilgt"]["score"]
+        85.58
+    """
+    text = (files("dhilgt.benchmark") / "published.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+# ---- numbers as text ---------------------------------------------------------------------------
+
+
+def seconds_text(value: float) -> str:
+    """Gives seconds with two or three digits that count.
+
+    Example:
+        >>> [seconds_text(value) for value in (0.00001, 0.00512, 0.234, 4.56, 31.04, 237.4)]
+        ['<0.0001', '0.0051', '0.23', '4.56', '31.0', '237']
+    """
+    if value < 0.00005:
+        return "<0.0001"
+    if value >= 99.95:
+        return f"{value:.0f}"
+    if value >= 9.995:
+        return f"{value:.1f}"
+    if value >= 0.1:
+        return f"{value:.2f}"
+    return f"{value:.4f}"
+
+
+def score_text(values: Sequence[float]) -> str:
+    """Gives mean and sample standard deviation in per cent.
+
+    Example:
+        >>> score_text([0.85, 0.87]), score_text([0.5])
+        ('86.00 ± 1.41', '50.00')
+    """
+    mean = f"{100 * statistics.fmean(values):.2f}"
+    return mean if len(values) < 2 else f"{mean} ± {100 * statistics.stdev(values):.2f}"
+
+
+# ---- notes -------------------------------------------------------------------------------------
+
+
+def _notes(
+    blocks: Sequence[_Block], rows: Sequence[Row], cells: Sequence[Line], published: bool
+) -> list[str]:
+    counts = sorted({block.seeds for block in blocks})
+    seeds = " or ".join(map(str, counts)) + (" seed" if counts == [1] else " seeds")
+    found = [
+        f"Test scores in per cent: mean ± standard deviation over {seeds}, best and second best "
+        "marked among rows with all seeds. Seconds for precomputation, an epoch (median) and the "
+        "inference of the test nodes; GB of GPU memory at the most."
+    ]
+    where = _distinct(cells, _machine)
+    if where:
+        found.append(f"Ours on {'; '.join(where)}.")
+    if published and any(row.published for row in rows):
+        found.append("As published: one A30 GPU of 24 GB, 32 Xeon cores.")
+    text = "".join(e.text for row in rows for entries in row.entries for e in entries)
+    found += [f"{mark} {meaning}." for mark, meaning in _MARKS.items() if mark in text]
+    if any("host" in e.text for row in rows for entries in row.entries for e in entries):
+        found.append("host: trained without a GPU; memory is that of the whole process.")
+    for block in blocks:
+        if block.standin_for is not None:
+            found.append(
+                f"{block.data} is a generated stand-in for {block.standin_for}: its scores say "
+                "nothing and are left out."
+            )
+    if published:
+        notes = published_figures()["notes"]
+        found += dict.fromkeys(
+            notes[name] for name in (b.standin_for or b.data for b in blocks) if name in notes
+        )
+    for line in cells:
+        if line["status"] != record.OK:
+            what = f"{line['system']}, {line['data']}, seed {line['seed']}: {line['status']}"
+            reason = " ".join(line["message"].split())
+            found.append(f"{what} ({reason[:160]})." if reason else f"{what}.")
+    return found
+
+
+def _machine(line: Line) -> str:
+    where = line["environment"]
+    if not where:
+        return ""
+    gpu = where["gpus"][0] if where["gpus"] and where["device"] != "cpu" else "no GPU"
+    return f"{gpu}, {where['cpus']} cores of {where['cpu']}, torch {where['torch']}"
+
+
+def _distinct(cells: Sequence[Line], text: Callable[[Line], str]) -> list[str]:
+    return [found for found in dict.fromkeys(map(text, cells)) if found]

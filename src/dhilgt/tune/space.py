@@ -1,0 +1,294 @@
+"""What a search may choose from: stages of parameters, read from YAML."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from dhilgt import settings_file
+from dhilgt.errors import ConfigError
+from dhilgt.settings import Settings
+from dhilgt.token_spec import TokenSpec
+
+KINDS = ("categorical", "int", "float", "log")
+BUILT_IN = ("paper", "extended")
+_BOUND = re.compile(r"([a-z_]+)\s*(?:-\s*(\d+))?")
+# What says how a result is measured, or where, is not for a search to change.
+_NOT_SEARCHED = {one.name for one in Settings.group("run")} | {"metric", "eval_every"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A setting and the values it may take.
+
+    Attributes:
+        name: The setting.
+        kind: "categorical", "int", "float", or "log" for a float whose order of magnitude counts.
+        choices: Of a categorical one.
+        low: Smallest value of the others.
+        high: Largest value; a text like "size - 1" depends on another setting.
+        step: Distance of the values from ``low`` on; None for any.
+
+    Example:
+        >>> Parameter("num_out", "int", low=0, high="size - 1").top({"size": 32})
+        31
+    """
+
+    name: str
+    kind: str
+    choices: tuple[Any, ...] = ()
+    low: float | None = None
+    high: float | str | None = None
+    step: float | None = None
+
+    def top(self, values: Mapping[str, Any]) -> float:
+        """Gives the largest value, where the settings are these."""
+        if isinstance(self.high, str):
+            found = _BOUND.fullmatch(self.high)
+            assert found is not None, "checked when it was read"
+            return int(values[found[1]]) - int(found[2] or 0)
+        assert self.high is not None, "checked when it was read"
+        return self.high
+
+    def suggest(self, trial: Any, values: Mapping[str, Any]) -> Any:
+        """Asks an Optuna trial for a value.
+
+        Args:
+            trial: The trial.
+            values: All settings chosen so far.
+        """
+        if self.kind == "categorical":
+            return trial.suggest_categorical(self.name, list(self.choices))
+        top = self.top(values)
+        if self.kind == "int":
+            return trial.suggest_int(self.name, self.low, max(self.low or 0, top))
+        options = {"log": True} if self.kind == "log" else {"step": self.step}
+        found = trial.suggest_float(self.name, self.low, top, **options)
+        return float(f"{found:.6g}")  # no 0.30000000000000004 in files of settings
+
+    def holds(self, value: Any, values: Mapping[str, Any]) -> bool:
+        """Says whether a value is one of those a search could choose."""
+        if self.kind == "categorical":
+            return any(value == one and type(value) is type(one) for one in self.choices)
+        if value is None or isinstance(value, (bool, str)) or self.low is None:
+            return False
+        if self.kind == "int" and value != int(value):
+            return False
+        if self.step is not None:
+            steps = (value - self.low) / self.step
+            if abs(steps - round(steps)) > 1e-9:
+                return False
+        return bool(self.low <= value <= self.top(values))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives what a file says of it."""
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "name"}
+        found["choices"] = list(self.choices) or None
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Parameters searched together; the best of a stage is kept in those after it.
+
+    Attributes:
+        name: Its name.
+        parameters: In the order of choice.
+        share: Of all trials and of the time, relative to the other stages.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    share: float = 1.0
+
+    def choose(self, trial: Any, base: Mapping[str, Any]) -> dict[str, Any]:
+        """Gives all settings of a trial.
+
+        Args:
+            trial: Asked for the parameters.
+            base: All other settings.
+        """
+        values = dict(base)
+        chosen = {one.name for one in self.parameters}
+        for one in self.parameters:
+            values[one.name] = one.suggest(trial, values)
+        return followed(values, chosen)
+
+    def first(self, base: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Gives ``base``'s own values of the parameters; None if one is not to be chosen."""
+        values = dict(base)
+        values["num_out"] = TokenSpec(**Settings.from_dict(values).token_options()).num_out
+        found = {one.name: values[one.name] for one in self.parameters}
+        whole = {one.name for one in self.parameters if one.kind == "int"}
+        fits = all(one.holds(found[one.name], values) for one in self.parameters)
+        if not fits:
+            return None
+        return {name: int(value) if name in whole else value for name, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Space:
+    """The stages of a search.
+
+    Example:
+        >>> space = read_space("paper")
+        >>> [(stage.name, [one.name for one in stage.parameters]) for stage in space.stages]
+        ... # doctest: +NORMALIZE_WHITESPACE
+        [('tokens', ['num_out', 'out_exponent', 'in_exponent']),
+         ('training', ['lr', 'num_layers', 'weight_decay'])]
+    """
+
+    name: str
+    stages: tuple[Stage, ...] = field(default=())
+
+    def without(self, names: Collection[str]) -> Space:
+        """Gives the space without some parameters, and without stages that this leaves empty."""
+        stages = [
+            replace(one, parameters=tuple(p for p in one.parameters if p.name not in names))
+            for one in self.stages
+        ]
+        kept = tuple(one for one in stages if one.parameters)
+        if not kept:
+            raise ConfigError(f"nothing is left to search in {self.name!r}; fix fewer settings")
+        return Space(self.name, kept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives what a file says of it."""
+        return {
+            "stages": [
+                {
+                    "name": stage.name,
+                    "share": stage.share,
+                    "parameters": {one.name: one.to_dict() for one in stage.parameters},
+                }
+                for stage in self.stages
+            ]
+        }
+
+
+def followed(values: dict[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
+    """Gives settings in which those that follow from a chosen one do: num_in takes what is left."""
+    names = set(chosen)
+    if "num_out" in names and "num_in" not in names:
+        values["num_in"] = None
+    return values
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def read_space(text: str) -> Space:
+    """Gives a built-in space by name, or the one a file describes.
+
+    Args:
+        text: "paper", "extended", or a YAML file.
+
+    Raises:
+        ConfigError: If there is none, or the file says something unknown.
+    """
+    if text in BUILT_IN:
+        place = files("dhilgt.tune") / "spaces" / f"{text}.yaml"
+        return space_of(settings_file.read_mapping(Path(str(place))), text, text)
+    path = Path(text)
+    if not path.suffix and not path.exists():
+        raise ConfigError(f"there is no space named {text!r}; {_hint(text, BUILT_IN)}, or a file")
+    return space_of(settings_file.read_mapping(path), path.stem, str(path))
+
+
+def space_of(values: Mapping[str, Any], name: str, place: str) -> Space:
+    """Gives the space that plain values describe.
+
+    Args:
+        values: As a file has them.
+        name: What to call it.
+        place: Where they stand, for messages.
+    """
+    _check_keys(values, ("stages",), place)
+    stages = values.get("stages")
+    if not isinstance(stages, list) or not stages:
+        raise ConfigError(f"{place}: 'stages' has to be a list of stages, each with parameters")
+    found = tuple(_stage(one, at + 1, place) for at, one in enumerate(stages))
+    names = [stage.name for stage in found]
+    for one in names:
+        if names.count(one) > 1:
+            raise ConfigError(f"{place}: two stages are named {one!r}; give each its own name")
+    return Space(name, found)
+
+
+def _stage(values: Any, number: int, place: str) -> Stage:
+    where = f"{place}, stage {number}"
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where} is {values!r}; write name and parameters")
+    _check_keys(values, ("name", "share", "parameters"), where)
+    parameters = values.get("parameters")
+    if not isinstance(parameters, Mapping) or not parameters:
+        raise ConfigError(f"{where} has no parameters; write 'lr: {{kind: log, low: ..., ...}}'")
+    share = values.get("share", 1)
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1e6:
+        raise ConfigError(f"{where}: share = {share!r}; write a number above 0")
+    name = str(values.get("name", f"stage {number}"))
+    found = tuple(_parameter(str(one), facts, where) for one, facts in parameters.items())
+    return Stage(name, found, float(share))
+
+
+def _parameter(name: str, values: Any, place: str) -> Parameter:
+    where = f"{place}, {name}"
+    known = [one.name for one in fields(Settings) if one.name not in _NOT_SEARCHED]
+    if name not in known:
+        why = "is not searched" if name in _NOT_SEARCHED else "is not a setting"
+        raise ConfigError(f"{place}: {name!r} {why}; {_hint(name, known)}")
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where} is {values!r}; write kind, and choices or low and high")
+    _check_keys(values, ("kind", "choices", "low", "high", "step"), where)
+    kind = values.get("kind")
+    if kind not in KINDS:
+        raise ConfigError(f"{where}: kind = {kind!r}; {_hint(str(kind), KINDS)}")
+    if kind == "categorical":
+        choices = values.get("choices")
+        if not isinstance(choices, list) or not choices:
+            raise ConfigError(f"{where}: choices = {choices!r}; write a list of values")
+        checked = tuple(settings_file.checked_value(name, one, where) for one in choices)
+        return Parameter(name, kind, checked)
+    low = _number(name, values.get("low"), f"{where}, low")
+    high: Any = values.get("high")
+    bound = _BOUND.fullmatch(high) if isinstance(high, str) else None
+    if bound is not None and kind == "int":
+        if bound[1] not in known:
+            raise ConfigError(f"{where}: high = {high!r}; {_hint(bound[1], known)}")
+    else:
+        high = _number(name, high, f"{where}, high")
+        if high < low:
+            raise ConfigError(f"{where}: high = {high:g} is below low = {low:g}; exchange them")
+    if kind == "log" and low <= 0:
+        raise ConfigError(f"{where}: low = {low:g}; a logarithmic range begins above 0")
+    if kind == "int" and (low != int(low) or (not isinstance(high, str) and high != int(high))):
+        raise ConfigError(f"{where}: low and high of an int are whole numbers")
+    step = values.get("step")
+    if step is not None and (kind != "float" or not isinstance(step, (int, float)) or step <= 0):
+        raise ConfigError(f"{where}: step = {step!r}; a step above 0 goes with kind float")
+    if kind == "int":
+        low, high = int(low), high if isinstance(high, str) else int(high)
+    return Parameter(name, str(kind), (), low, high, step)
+
+
+def _number(name: str, value: Any, place: str) -> float:
+    found = None if value is None else settings_file.checked_value(name, value, place)
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        raise ConfigError(f"{place} = {value!r}; write a number")
+    return found
+
+
+def _check_keys(values: Mapping[str, Any], known: Collection[str], place: str) -> None:
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{place}: unknown key {str(key)!r}; {_hint(str(key), known)}")
+
+
+def _hint(text: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(text, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

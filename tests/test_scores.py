@@ -1,0 +1,46 @@
+"""The table of scores on the results page is what the committed runs say."""
+
+from pathlib import Path
+
+import pytest
+from bench import scores
+
+from dhilgt.recipes import recipe
+from dhilgt.settings import Settings
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+BEST = sorted((RESULTS / "scores" / "best").glob("*.jsonl"))
+
+
+def test_the_table_is_made_from_the_lines():
+    assert (RESULTS / "scores-table.md").read_text(encoding="utf-8") == scores.table(
+        RESULTS / "scores"
+    )
+
+
+def test_a_score_at_or_above_the_published_one_is_bold():
+    runs = [{"metric": "accuracy", "scores": {"test": {"accuracy": share}}} for share in (0.5, 0.7)]
+    assert scores.cell(runs, "59.9 ± 1.0").startswith("**60.00")
+    assert scores.cell(runs, "60.1 ± 1.0").startswith("60.00")
+    assert scores.cell([], "60.1 ± 1.0") == "not run"
+
+
+@pytest.mark.parametrize("file", BEST, ids=lambda file: file.stem)
+def test_the_shipped_recipe_is_the_one_that_was_run(file):
+    shipped = Settings.from_dict(recipe("best", file.stem)).to_dict()
+    runs = scores.lines_of(file)
+    assert [run["seed"] for run in runs] == list(range(10))
+    for run in runs:
+        assert run["config"] | {"seed": 0} == shipped | {"seed": 0}
+
+
+def test_the_papers_recipe_lands_where_an_independent_trial_did():
+    """Ranges of three to five seeds of a plain model, and three points around them."""
+    for name, (low, high) in {
+        "cora": (82, 84),
+        "citeseer": (72, 74),
+        "chameleon": (39, 42),
+    }.items():
+        runs = scores.lines_of(RESULTS / "scores" / "paper" / f"{name}.jsonl")
+        mean = float(scores.score(runs, "test").partition(" ")[0])
+        assert low - 3 <= mean <= high + 3, name
