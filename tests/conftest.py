@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-# Several processes share the cores, and threads that wait for each other would make all of them slow.
+# Several processes share the cores: threads that wait for each other would make all of them slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Without a GPU the fused kernels run in Triton's interpreter; Triton reads this as it is imported.
