@@ -1,12 +1,17 @@
 """What holds for all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 # Several processes share the cores: threads that wait for each other would make all of them slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Tests that a shell starts in the background ignore Ctrl-C, and so would all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Without a GPU the fused kernels run in Triton's interpreter; Triton reads this as it is imported.
 if not Path("/proc/driver/nvidia").exists():
