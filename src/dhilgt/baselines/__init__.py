@@ -1,7 +1,7 @@
 """Other systems for the same task, under one interface and trained by the same trainer."""
 
 from dhilgt.baselines.base import About, Baseline, Phase, Shape
-from dhilgt.baselines.kinds import GraphBaseline, TokenBaseline
+from dhilgt.baselines.kinds import GraphBaseline, NodeBaseline, TokenBaseline
 from dhilgt.baselines.registry import create, describe, load, names
 from dhilgt.baselines.settings import Settings
 from dhilgt.baselines.training import FitResult, fit
@@ -11,6 +11,7 @@ __all__ = [
     "Baseline",
     "FitResult",
     "GraphBaseline",
+    "NodeBaseline",
     "Phase",
     "Settings",
     "Shape",

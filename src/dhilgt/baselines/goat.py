@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About, Baseline
-from dhilgt.baselines.batches import Key, NodeLoader, RowStore
+from dhilgt.baselines.base import About
+from dhilgt.baselines.batches import Key, RowStore
 from dhilgt.baselines.goat_parts.codebook import Codebook
 from dhilgt.baselines.goat_parts.node2vec import node2vec
 from dhilgt.baselines.goat_parts.rings import sample_rings
+from dhilgt.baselines.kinds import NodeBaseline
 from dhilgt.baselines.settings import Settings, choice, count, counts, number, rate
 from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.features import dense_features
@@ -78,13 +79,14 @@ class GOATSettings(Settings):
     batch_size: int | None = count(1024, optional=True)
 
 
-class GOAT(Baseline):
+class GOAT(NodeBaseline):
     """One layer: local attention with rings of equal weight, global attention over centroids."""
 
     about: ClassVar = About("GOAT", "Kong et al., ICML 2023", "samples")
     settings_type: ClassVar[type[Settings]] = GOATSettings
     settings: GOATSettings
     needs_same_nodes: ClassVar[bool] = True
+    draws: ClassVar[bool] = True
     recipe: ClassVar[Mapping[str, Any]] = {
         "epochs": 500,
         "lr": 1e-3,
@@ -165,23 +167,6 @@ class GOAT(Baseline):
         )
 
     # ---- batches -------------------------------------------------------------------------------
-
-    def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
-        size = self.settings.batch_size
-        return NodeLoader(
-            self._inputs,
-            nodes,
-            labels,
-            batch_size=size,
-            shuffle=size is not None,
-            seed=seed,
-            on_epoch=self.begin_epoch,
-        )
-
-    def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
-        # The same draws each time: scores of two epochs differ by the weights alone.
-        size = self.settings.batch_size
-        return NodeLoader(self._inputs, nodes, labels, batch_size=size, fixed=True, may_stay=True)
 
     def _inputs(self, nodes: NDArray[np.int64], key: Key) -> tuple[Any, ...]:
         rings = sample_rings(self._clean, nodes, self.settings.sizes, np.random.default_rng(key))

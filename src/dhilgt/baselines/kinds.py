@@ -1,9 +1,9 @@
-"""The two common kinds of baselines: over a graph, and over rows of tokens."""
+"""The common kinds of baselines: over a graph, over nodes one by one, and over rows of tokens."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -74,13 +74,59 @@ class GraphBaseline(Baseline):
         return (x, *self.graph_inputs(part), torch.from_numpy(rows))
 
 
-class TokenBaseline(Baseline):
+class NodeBaseline(Baseline):
+    """A model whose batches follow from their nodes alone: `_inputs(nodes, key)` makes one.
+
+    The settings need a field ``batch_size``: nodes per batch, None for all at once.
+
+    Attributes:
+        draws: Whether `_inputs` draws by its key; otherwise a batch of the same nodes is the same.
+        may_stay: Whether inputs that do not fit the device may stay on the host in evaluation.
+    """
+
+    draws: ClassVar[bool] = False
+    may_stay: ClassVar[bool] = True
+
+    @abstractmethod
+    def _inputs(self, nodes: NDArray[np.int64], key: Any) -> tuple[Any, ...]:
+        """Gives what `logits` gets for some nodes; all draws come from the key."""
+
+    def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
+        size = self._batch_size()
+        return NodeLoader(
+            self._inputs,
+            nodes,
+            labels,
+            batch_size=size,
+            shuffle=size is not None,
+            seed=seed,
+            fixed=not self.draws,
+            on_epoch=self.begin_epoch,
+        )
+
+    def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
+        # The same draws each time: scores of two epochs differ by the weights alone.
+        return NodeLoader(
+            self._inputs,
+            nodes,
+            labels,
+            batch_size=self._batch_size(),
+            fixed=True,
+            may_stay=self.may_stay,
+        )
+
+    def _batch_size(self) -> int | None:
+        size: int | None = getattr(self.settings, "batch_size", None)
+        return size
+
+
+class TokenBaseline(NodeBaseline):
     """A model over fixed rows per node, made once; no graph is needed after that.
 
     `logits` gets the rows of a batch's nodes, one input for each tensor that `tokens` gives.
-
-    The settings need a field ``batch_size``: nodes per batch, None for all at once.
     """
+
+    may_stay: ClassVar[bool] = False
 
     @abstractmethod
     def tokens(self, graph: Graph) -> tuple[Tensor, ...]:
@@ -89,24 +135,5 @@ class TokenBaseline(Baseline):
     def _prepare(self, graph: Graph) -> None:
         self._stores = tuple(RowStore(rows) for rows in self.tokens(graph))
 
-    def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
-        return NodeLoader(
-            self._rows,
-            nodes,
-            labels,
-            batch_size=self._batch_size(),
-            shuffle=self._batch_size() is not None,
-            seed=seed,
-            fixed=True,
-            on_epoch=self.begin_epoch,
-        )
-
-    def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
-        return NodeLoader(self._rows, nodes, labels, batch_size=self._batch_size(), fixed=True)
-
-    def _batch_size(self) -> int | None:
-        size: int | None = getattr(self.settings, "batch_size", None)
-        return size
-
-    def _rows(self, nodes: NDArray[np.int64], key: Any) -> tuple[Any, ...]:
+    def _inputs(self, nodes: NDArray[np.int64], key: Any) -> tuple[Any, ...]:
         return tuple(store.rows(nodes) for store in self._stores)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About, Baseline
-from dhilgt.baselines.batches import NodeLoader, RowStore
+from dhilgt.baselines.base import About
+from dhilgt.baselines.batches import RowStore
+from dhilgt.baselines.kinds import NodeBaseline
 from dhilgt.baselines.settings import Settings, count, rate
 from dhilgt.baselines.shared.clean import rows_of
 from dhilgt.baselines.shared.features import dense_features
@@ -43,7 +44,7 @@ class LINKXSettings(Settings):
     batch_size: int | None = count(None, optional=True)
 
 
-class LINKX(Baseline):
+class LINKX(NodeBaseline):
     """logits = MLP(ReLU(W [a || x] + a + x)) with a = MLP(row of A), x = MLP(features)."""
 
     about: ClassVar = About("LINKX", "Lim et al., NeurIPS 2021", "nodes")
@@ -75,23 +76,6 @@ class LINKX(Baseline):
         # Directions are kept where the graph has them: a row lists whom a node links to.
         self._offsets, self._targets = graph.offsets, graph.targets
         self._features = RowStore(dense_features(graph))
-
-    def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
-        size = self.settings.batch_size
-        return NodeLoader(
-            self._inputs,
-            nodes,
-            labels,
-            batch_size=size,
-            shuffle=size is not None,
-            seed=seed,
-            fixed=True,
-            on_epoch=self.begin_epoch,
-        )
-
-    def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
-        size = self.settings.batch_size
-        return NodeLoader(self._inputs, nodes, labels, batch_size=size, fixed=True, may_stay=True)
 
     def _inputs(self, nodes: NDArray[np.int64], key: Any) -> tuple[Any, ...]:
         offsets, targets = rows_of(self._offsets, self._targets, nodes)
