@@ -90,12 +90,16 @@ def memory(nodes: int, threads: int) -> dict[str, Any]:
             loader = TokenLoader(tokens, features, classes, batch_size=BATCH, shuffle=True)
             next(iter(loader))
             first = time.perf_counter() - start
-            config = TrainConfig(epochs=1, max_batches=STEPS)
-            Trainer(_model(CHANNELS), config, device="cpu", progress=False).fit(loader)
+            config = TrainConfig(epochs=1, max_batches=STEPS, max_eval_batches=STEPS)
+            trainer = Trainer(_model(CHANNELS), config, device="cpu", progress=False)
+            trainer.fit(loader)
+        with peak_memory() as risen_later:
+            trainer.predict(loader)
     return {
         "measure": "memory",
         "nodes": nodes,
         "peak_bytes": risen[0],
+        "peak_bytes_inference": risen_later[0],
         "feature_bytes": features.nbytes,
         "seconds_first_batch": first,
     }
@@ -163,6 +167,11 @@ def main() -> None:
             f"peak memory beyond features, {MEMORY_NODES:,} nodes, stored tokens",
             "1.5 GB",
             f"{held['peak_bytes'] / 1e9:.2f} GB",
+        ),
+        (
+            "rise of memory while predicting with the same batches, after training",
+            "none",
+            f"{held['peak_bytes_inference'] / 1e9:.2f} GB",
         ),
         ("first batch after opening", "2 s", f"{held['seconds_first_batch']:.2f} s"),
         (
