@@ -50,10 +50,11 @@ MARKDOWN = """\
 | DHIL-GT | 0.50 | 0.0120 | 31.0 | 1.25 | **80.00 ± 0.00** | 0.50 | 0.0120 | 0.0040 | 1.25 | 86.00 ± 1.00 |
 | *DHIL-GT, as published* | 1.9 | 0.17 | 0.02 | 7.2 | 79.86 ± 0.47 | 0.42 | 0.05 | 0.005 | 10.1 | 85.58 ± 0.18 |
 
-- Test scores in per cent: mean ± standard deviation over 3 seeds, best and second best marked among rows with all seeds. Seconds for precomputation, an epoch (median) and the inference of the test nodes; GB of GPU memory at the most.
+- Test scores in per cent: mean ± standard deviation over 3 seeds, best and second best marked among rows with all seeds.
+- Seconds for precomputation, an epoch (median) and the inference of the test nodes; GB of GPU memory at the most.
 - Ours on H200, 16 cores of Xeon, torch 2.9.
 - As published: one A30 GPU of 24 GB, 32 Xeon cores.
-- † measured while other cells ran on the same machine: not to be compared as a time.
+- † measured in a run of several cells at once: not to be compared as a time.
 - \\* inference on the host: ours where the graph did not fit the GPU, the published as the paper states.
 - Published columns of cora, citeseer and pubmed look like two protocols (our reading): several systems are 5 to 12 points below what is known of them on random 60/20/20 splits.
 - difformer, cora, seed 0: oom (CUDA out of memory).

@@ -63,7 +63,9 @@ def run_cell(
         settings = contenders.resolved(cell, about.metrics[0])
         line["settings"] = settings.model
         line["training"] = settings.training.to_dict()
+        loading = time.perf_counter()
         graph = data.load(cell.data, cell.seed, root)
+        line["load_seconds"] = time.perf_counter() - loading
         line |= record.graph_facts(graph)
         line["split_hash"] = split_hash(graph.masks)
         begun()

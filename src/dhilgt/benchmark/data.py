@@ -71,17 +71,27 @@ def chosen(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def is_here(name: str, root: str | PathLike[str] | None = None) -> bool:
+    """Says whether all files of a dataset are on this machine; nothing is fetched.
+
+    Example:
+        >>> is_here("generated:50"), is_here("genius-like")
+        (True, True)
+    """
+    if about(name).name.startswith("generated:"):
+        return True
+    files = Files(info(name), root)
+    return all(files.find(file.path) is not None for file in files.info.files)
+
+
 def make_ready(name: str, root: str | PathLike[str] | None = None) -> None:
     """Fetches the files of a dataset that are not here, before anything is run.
 
     Raises:
         DatasetError: If they cannot be had; the message says which, and where to put them.
     """
-    if about(name).name.startswith("generated:"):
-        return
-    files = Files(info(name), root)
-    if any(files.find(file.path) is None for file in files.info.files):
-        fetch(files)
+    if not is_here(name, root):
+        fetch(Files(info(name), root))
 
 
 def load(name: str, seed: int, root: str | PathLike[str] | None = None) -> Graph:

@@ -14,6 +14,10 @@ from dhilgt.store_files import canonical_json
 REFERENCES = ("gcn", "sage", "linkx", "mlp")
 """Systems that every table has: without them a reader cannot tell what a figure is worth."""
 
+PAPER_SPACE = "paper-space"
+OUR_VARIANTS = [PAPER, PAPER_SPACE]
+"""Of DHIL-GT: the same settings; "paper-space" searches only what the paper says it searched."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -88,7 +92,7 @@ def models(text: str, *, references: bool = True) -> list[tuple[str, str]]:
             continue
         system, _, variant = part.partition(":")
         variant = variant or PAPER
-        known = [PAPER] if system == OURS else list(baselines.describe(system)["variants"])
+        known = OUR_VARIANTS if system == OURS else list(baselines.describe(system)["variants"])
         if variant not in known:
             raise ConfigError(f"{system} has no variant {variant!r}; choose {', '.join(known)}")
         found.append((system, variant))
@@ -157,7 +161,8 @@ def trials_of(cell: Cell, seed: int) -> list[Cell]:
     """
     from dhilgt.benchmark.space import space_of
 
-    drawn = space_of(cell.system).draws(f"{cell.system}:{cell.variant} {cell.data}", cell.trials)
+    space = space_of(cell.system, variant=cell.variant)
+    drawn = space.draws(f"{cell.system}:{cell.variant} {cell.data}", cell.trials)
     return [
         replace(cell, seed=seed, trials=0, trial=at, changes=_searched(cell.changes, one))
         for at, one in enumerate(drawn)

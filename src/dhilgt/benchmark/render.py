@@ -22,6 +22,8 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "±": r"$\pm$",
     "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "×": r"$\times$",
     "*": r"$^\ast$",
     "–": "--",
 }

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dhilgt.commands import shell
+from dhilgt.commands import bench_paper, shell
 from dhilgt.commands.train import parse_seeds
 from dhilgt.errors import ArtifactError, DhilgtError
 
@@ -117,7 +117,7 @@ def run_table(
 
     def tell(cell: Any, line: dict[str, Any], done: int, of: int) -> None:
         if not quiet:
-            typer.echo(f"[{done}/{of}] {cell.name}: {_outcome(line)}", err=True)
+            typer.echo(f"[{done}/{of}] {cell.name}: {outcome(line)}", err=True)
 
     again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     with Results(output).open(resume=resume) as results:
@@ -135,7 +135,8 @@ def run_table(
     _print(output, form, across, published)
 
 
-def _outcome(line: dict[str, Any]) -> str:
+def outcome(line: dict[str, Any]) -> str:
+    """Gives how a cell ended, in a few words."""
     if line["status"] != "ok":
         message = " ".join(line["message"].split())
         return f"{line['status']}, {message[:200]}"
@@ -199,5 +200,5 @@ def _check_form(form: str) -> None:
         raise shell.usage_error(f"{form!r} is none of md, latex and html", "--format")
 
 
-for _name, _run in (("table", run_table), ("show", run_show)):
+for _name, _run in (("table", run_table), ("show", run_show), ("paper", bench_paper.run_paper)):
     app.command(name=_name)(shell.guarded(_run))
