@@ -92,7 +92,7 @@ def test_small_graphs_come_first_and_stand_ins_where_the_graph_is_not_here(monke
     ]
     assert all(c.changes.training["epochs"] == 3 and c.recipe == "times" for c in work[1].cells)
     monkeypatch.setattr("dhilgt.benchmark.paper.is_here", lambda name, root: False)
-    with pytest.raises(DatasetError, match="of chameleon, .* the files of none are here"):
+    with pytest.raises(DatasetError, match=r"of chameleon, .* the files of none are here"):
         rounds(TABLES["main"], [0])
     with pytest.raises(ConfigError, match="choose scores, times, stand-ins, all"):
         rounds(["cora"], [0], part="everything")

@@ -10,7 +10,7 @@ from dhilgt.benchmark import record
 from dhilgt.benchmark.paper import TABLES, TIMES, standin_of
 from dhilgt.benchmark.published import published_figures
 from dhilgt.benchmark.recipe import OURS, PAPER
-from dhilgt.benchmark.table_notes import SHARED, distinct, machine
+from dhilgt.benchmark.table_notes import SHARED, machines
 from dhilgt.benchmark.tables import (
     NOTHING,
     Entry,
@@ -102,7 +102,7 @@ def _notes(used: Sequence[Line], rows: Sequence[Row]) -> list[str]:
         "reading and cleaning the graph, labels, tokens. Ratio: published by ours, above 1 where "
         "ours is faster; it is one of two programs on two machines, not of programs alone."
     ]
-    if where := distinct(used, machine):
+    if where := machines(used):
         found.append(f"Ours on {'; '.join(where)}.")
     found.append("Published: one A30 GPU of 24 GB, 32 Xeon cores.")
     text = "".join(e.text for row in rows for entries in row.entries for e in entries)

@@ -16,7 +16,7 @@ from dhilgt.benchmark.tables import (
     Table,
     ran_alone,
     row_key,
-    row_order,
+    sorted_keys,
     tables,
 )
 from dhilgt.errors import ConfigError
@@ -146,7 +146,7 @@ def _keys(scored: Sequence[Line]) -> list[RowKey]:
     keys = list(dict.fromkeys(map(row_key, scored)))
     present = {key[0] for key in keys}
     keys += [(name, PAPER, PAPER, 0) for name in (*SYSTEMS, OURS) if name not in present]
-    return sorted(keys, key=lambda key: (*row_order(key), *_rank(key)))
+    return sorted_keys(sorted(keys, key=_rank))
 
 
 def _rank(key: RowKey) -> tuple[bool, bool, bool, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dhilgt.benchmark import record
@@ -44,7 +44,7 @@ def notes_of(
         "Seconds for precomputation, an epoch (median) and the inference of the test nodes; GB of "
         "GPU memory at the most."
     )
-    where = distinct(cells, machine)
+    where = machines(cells)
     if where:
         found.append(f"Ours on {'; '.join(where)}.")
     if published and any(row.published for row in rows):
@@ -64,11 +64,11 @@ def notes_of(
         found += dict.fromkeys(
             notes[name] for name in (b.standin_for or b.data for b in blocks) if name in notes
         )
-    found += _troubles(cells)
+    found += troubles(cells)
     return found
 
 
-def _troubles(cells: Sequence[Line]) -> list[str]:
+def troubles(cells: Sequence[Line]) -> list[str]:
     """Gives a note for every way in which cells ended without figures."""
     seeds: dict[tuple[str, str, str, str], list[int]] = {}
     for line in cells:
@@ -86,15 +86,14 @@ def _troubles(cells: Sequence[Line]) -> list[str]:
     return found
 
 
-def machine(line: Line) -> str:
-    """Gives the hardware of a line in words, empty where it is not known."""
+def machines(cells: Iterable[Line]) -> list[str]:
+    """Gives the machines that cells were run on in words, each once."""
+    return [found for found in dict.fromkeys(map(_machine, cells)) if found]
+
+
+def _machine(line: Line) -> str:
     where = line["environment"]
     if not where:
         return ""
     gpu = where["gpus"][0] if where["gpus"] and where["device"] != "cpu" else "no GPU"
     return f"{gpu}, {where['cpus']} cores of {where['cpu']}, torch {where['torch']}"
-
-
-def distinct(cells: Sequence[Line], text: Callable[[Line], str]) -> list[str]:
-    """Gives the different texts of lines, without empty ones."""
-    return [found for found in dict.fromkeys(map(text, cells)) if found]

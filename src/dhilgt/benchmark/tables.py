@@ -33,8 +33,8 @@ TITLES = {
     "mlp": "MLP",
     OURS: "DHIL-GT",
 }
-_SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
-_WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
+SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
+WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
 _FIGURES = ("precompute", "epoch", "inference")
 _GB = 1e9
 NOT_RUN, NOTHING = "not run", "–"
@@ -103,7 +103,7 @@ def tables(
     keys = _row_keys(cells) if keys is None else keys
     step = max(1, across)
     return [
-        _table(data[at : at + step], cells, keys, label or _label, published)
+        _table(data[at : at + step], cells, keys, label or label_of, published)
         for at in range(0, len(data), step)
     ]
 
@@ -113,18 +113,18 @@ def row_key(line: Line) -> RowKey:
     return line["system"], line["variant"], line["recipe"], int(line["trials"])
 
 
-def row_order(key: RowKey) -> tuple[float, str]:
-    """Gives what rows are sorted by: systems of the paper, others, references, DHIL-GT."""
+def sorted_keys(keys: Iterable[RowKey]) -> list[RowKey]:
+    """Gives rows in the order of the paper, ours last; those of one system stay as they were."""
     order = {name: at for at, name in enumerate(TITLES)}
     new = order["gcn"] - 0.5  # a system that is not listed stands before the references
-    return order.get(key[0], new), key[0]
+    return sorted(keys, key=lambda key: (order.get(key[0], new), key[0]))
 
 
 def _row_keys(cells: Sequence[Line]) -> list[RowKey]:
     keys = list(dict.fromkeys(map(row_key, cells)))
     present = {key[0] for key in keys}
     keys += [(name, PAPER, PAPER, 0) for name in REFERENCES if name not in present]
-    return sorted(keys, key=row_order)
+    return sorted_keys(keys)
 
 
 def _table(
@@ -153,7 +153,8 @@ def _table(
     )
 
 
-def _label(key: RowKey) -> str:
+def label_of(key: RowKey) -> str:
+    """Gives the name of a row: the system, and what is not as its paper has it."""
     system, variant, recipe, trials = key
     more = [variant] if variant != PAPER else []
     if recipe != PAPER:
@@ -182,7 +183,7 @@ class Block:
             "Epoch",
             "Infer",
             "Mem.",
-            *(_SCORES.get(m, m) for m in self.metrics),
+            *(SCORES.get(m, m) for m in self.metrics),
         )
         self._cells = {key: [c for c in cells if row_key(c) == key] for key in keys}
         # As many as the fullest row has been tried with.
@@ -207,7 +208,7 @@ class Block:
         return (*times, _memory(timed), *scores)
 
     def _trouble(self, lines: Sequence[Line]) -> str:
-        found = dict.fromkeys(_WORDS[line["status"]] for line in lines if line["status"] in _WORDS)
+        found = dict.fromkeys(WORDS[line["status"]] for line in lines if line["status"] in WORDS)
         return ", ".join(found)
 
     def _time(self, timed: Sequence[Line], name: str) -> Entry:
@@ -259,7 +260,7 @@ class Block:
             return None
         rest = (Entry(""),) * (len(self.metrics) - 1)
         if "status" in row:
-            return (*(Entry(NOTHING),) * 4, Entry(_WORDS[row["status"]]), *rest)
+            return (*(Entry(NOTHING),) * 4, Entry(WORDS[row["status"]]), *rest)
         host = HOST if system in published_figures()["on_the_host"] else ""
         times = [NOTHING if row[name] is None else f"{row[name]:g}" for name in _FIGURES]
         times[2] += host if times[2] != NOTHING else ""
