@@ -79,6 +79,12 @@ def run_table(
         bool,
         typer.Option("--in-process", help="Run cells in this process; memory is then shared."),
     ] = False,
+    reuse: Annotated[
+        bool,
+        typer.Option(
+            "--reuse", help="Let each process do many cells: faster, but host memory adds up."
+        ),
+    ] = False,
     across: _Across = 3,
     published: _Published = True,
     form: _Format = "md",
@@ -113,7 +119,7 @@ def run_table(
         epochs=epochs,
         trials=tune,
     )
-    limits = Limits(budget, total, jobs, device, not in_process, root)
+    limits = Limits(budget, total, jobs, device, not in_process, root, reuse)
 
     def tell(cell: Any, line: dict[str, Any], done: int, of: int) -> None:
         if not quiet:
