@@ -96,15 +96,15 @@ def test_latex_is_exactly_this():
 
 HTML = """\
 <div><table>
-<thead><tr><th></th><th colspan="5">cora</th></tr>
-<tr><th></th><th>Pre.</th><th>Epoch</th><th>Infer</th><th>Mem.</th><th>Acc</th></tr></thead>
+<thead><tr><td></td><th colspan="5" scope="colgroup">cora</th></tr>
+<tr><td></td><th scope="col">Pre.</th><th scope="col">Epoch</th><th scope="col">Infer</th><th scope="col">Mem.</th><th scope="col">Acc</th></tr></thead>
 <tbody>
-<tr><td>GCN</td><td>0.50</td><td>0.0120</td><td>0.0040</td><td>1.25</td><td><b>89.00 ± 1.41</b></td></tr>
-<tr><td>GraphSAGE</td><td>–</td><td>–</td><td>–</td><td>–</td><td>not run</td></tr>
-<tr><td>LINKX</td><td>–</td><td>–</td><td>–</td><td>–</td><td>not run</td></tr>
-<tr><td>MLP</td><td>–</td><td>–</td><td>–</td><td>–</td><td>not run</td></tr>
-<tr><td>DHIL-GT</td><td>0.50</td><td>0.0120</td><td>0.0040</td><td>1.25</td><td><u>86.00 ± 1.41</u></td></tr>
-<tr class="published"><td>DHIL-GT, as published</td><td>0.42</td><td>0.05</td><td>0.005</td><td>10.1</td><td>85.58 ± 0.18</td></tr>
+<tr><th scope="row">GCN</th><td>0.50</td><td>0.0120</td><td>0.0040</td><td>1.25</td><td><b>89.00 ± 1.41</b></td></tr>
+<tr><th scope="row">GraphSAGE</th><td>–</td><td>–</td><td>–</td><td>–</td><td>not run</td></tr>
+<tr><th scope="row">LINKX</th><td>–</td><td>–</td><td>–</td><td>–</td><td>not run</td></tr>
+<tr><th scope="row">MLP</th><td>–</td><td>–</td><td>–</td><td>–</td><td>not run</td></tr>
+<tr><th scope="row">DHIL-GT</th><td>0.50</td><td>0.0120</td><td>0.0040</td><td>1.25</td><td><u>86.00 ± 1.41</u></td></tr>
+<tr class="published"><th scope="row">DHIL-GT, as published</th><td>0.42</td><td>0.05</td><td>0.005</td><td>10.1</td><td>85.58 ± 0.18</td></tr>
 </tbody></table></div>
 """  # noqa: E501
 

@@ -22,6 +22,7 @@ from dhilgt.commands import (
     predict,
     processes,
     query,
+    report,
     shell,
     tokens,
     train,
@@ -42,7 +43,7 @@ app = typer.Typer(
 )
 for command in (
     cache, demo, doctor, evaluate, explain, export, generate, inspect, label,
-    predict, query, tokens, train, tune,
+    predict, query, report, tokens, train, tune,
 ):  # fmt: skip
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 app.add_typer(datasets.app, name="datasets")

@@ -283,8 +283,8 @@ def ran_alone(line: Line) -> bool:
 
 
 def marks_of(timed: Sequence[Line]) -> str:
-    """Gives the marks of a time: timed apart, not alone."""
-    apart = any(c.get(APART) and c["standin_for"] is None for c in timed)
+    """Gives the marks of a time: not with the settings of the search, not alone."""
+    apart = any(c.get(APART) and c["trials"] for c in timed)
     return (OWN if apart else "") + ("" if all(map(ran_alone, timed)) else SHARED)
 
 

@@ -72,6 +72,12 @@ def run_paper(
         bool,
         typer.Option("--in-process", help="Run cells in this process; memory is then shared."),
     ] = False,
+    reuse: Annotated[
+        bool,
+        typer.Option(
+            "--reuse", help="Let each process do many scored cells: faster, host memory adds up."
+        ),
+    ] = False,
     render_only: Annotated[
         bool, typer.Option("--render-only", help="Run nothing: show the results that are there.")
     ] = False,
@@ -133,7 +139,11 @@ def run_paper(
             root=root,
         )
         _measure(
-            work, output, Limits(budget, total, jobs, device, not in_process, root), resume, quiet
+            work,
+            output,
+            Limits(budget, total, jobs, device, not in_process, root, reuse),
+            resume,
+            quiet,
         )
     lines = _lines([output] if not render_only or not results else [], results or [])
     if keep is not None:
@@ -188,9 +198,11 @@ def _measure(work: list[Any], output: Path, limits: Any, resume: bool, quiet: bo
                 rest = None if ends is None else ends - time.monotonic()
                 if rest is not None and rest <= 0:
                     break
-                jobs = 1 if one.timed else limits.jobs
+                own = replace(limits, total=rest)
+                if one.timed:  # alone, in a process that nothing else was done in
+                    own = replace(own, jobs=1, reuse=False)
                 said = partial(tell, f"round {at} of {len(work)}")
-                ran += run(one.cells, results, replace(limits, total=rest, jobs=jobs), said).ran
+                ran += run(one.cells, results, own, said).ran
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted; the cells that are done are in {output}; go on with: {again}"
