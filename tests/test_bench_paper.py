@@ -166,6 +166,13 @@ def test_what_is_kept_gives_the_same_table_and_is_smaller():
     assert kept == [slim(one) for one in kept]
 
 
+def test_scores_that_mean_nothing_are_not_kept():
+    for one in (line("gcn", "genius-like", 0, 0.9), line("gcn", "cora", 0, 0.9, recipe="times")):
+        assert slim(one)["scores"] == {}
+        assert slim(one)["epoch_seconds"] == one["epoch_seconds"]
+    assert slim(line("gcn", "cora", 0, 0.9))["scores"] == {"test": {"accuracy": 0.9}}
+
+
 # ---- what is shown -----------------------------------------------------------------------------
 
 
@@ -282,6 +289,9 @@ def test_the_paper_by_one_command(small):
     assert {line["status"] for line in lines} == {"ok"}
     assert sum(line["trial"] is not None for line in lines) == 2 * 2
     assert "note: 12 run, 8 of 8 cells done" in first.stderr
+    times = [text for text in first.stderr.splitlines() if "round 3" in text]
+    assert len(times) == 2
+    assert all("epoch" in text and "accuracy" not in text for text in times)
     assert "GCN (2 trials)" in first.stdout
     assert "DHIL-GT, paper's settings, not searched" in first.stdout
     assert all(line["load_seconds"] > 0 for line in lines)

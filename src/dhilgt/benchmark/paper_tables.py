@@ -67,9 +67,12 @@ def _together(old: Line | None, new: Line) -> Line:
 def slim(line: Line) -> Line:
     """Gives a line without what no table needs, to be kept for good.
 
-    All settings are left out: they follow from the version, the variant and `changes`.
+    All settings are left out: they follow from the version, the variant and `changes`. So are
+    scores that mean nothing: of stand-ins, and of trainings that were run for their times.
     """
     found = {name: value for name, value in line.items() if name not in _LEFT_OUT}
+    if _for_time(line):
+        found |= {"scores": {}, "score_notes": {}, "val_score": None}
     found["message"] = line["message"][:_LONGEST_MESSAGE]
     where = line["environment"]
     if where is not None:

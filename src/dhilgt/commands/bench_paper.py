@@ -182,12 +182,15 @@ def _systems(models: str, known: Sequence[str]) -> list[str]:
 
 def _measure(work: list[Any], output: Path, limits: Any, resume: bool, quiet: bool) -> None:
     from dhilgt.benchmark import Results, run
-    from dhilgt.benchmark.record import is_done
+    from dhilgt.benchmark.paper import TIMES
+    from dhilgt.benchmark.record import OK, is_done
     from dhilgt.commands.bench import outcome
 
     def tell(place: str, cell: Any, line: dict[str, Any], done: int, of: int) -> None:
         if not quiet:
-            typer.echo(f"[{place}, {done}/{of}] {cell.name}: {outcome(line)}", err=True)
+            timed = cell.recipe == TIMES and line["status"] == OK
+            said = _seconds(line) if timed else outcome(line)
+            typer.echo(f"[{place}, {done}/{of}] {cell.name}: {said}", err=True)
 
     ends = None if limits.total is None else time.monotonic() + limits.total
     again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
@@ -214,6 +217,13 @@ def _measure(work: list[Any], output: Path, limits: Any, resume: bool, quiet: bo
         shell.note(f"{ran} run, {len(keys) - left} of {len(keys)} cells done; results in {output}")
     if left:
         shell.note(f"{left} cells are not done; go on with: {again}")
+
+
+def _seconds(line: dict[str, Any]) -> str:
+    """Gives the times of a cell that is run for them; its score is not to be looked at."""
+    names = ("precompute", "epoch", "inference")
+    known = ((name, line[f"{name}_seconds"]) for name in names)
+    return ", ".join(f"{name} {value:.3g} s" for name, value in known if value is not None)
 
 
 # ---- showing -----------------------------------------------------------------------------------
