@@ -244,7 +244,7 @@ def draw_ablation(lines: Iterable[Line], stem: Path) -> list[Path]:
     across = min(2, len(data))
     down = -(-len(data) // across)
     with figures.drawn(stem, 0.7 + _PANEL_HEIGHT * down) as figure:
-        panels = figure.subplots(down, across, squeeze=False, sharey=True)
+        panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
         for at, panel in enumerate(panels.flat):
             if at < len(data):
                 _panel(panel, data[at], [e for e in found if e.data == data[at]], recipes)
@@ -255,8 +255,7 @@ def draw_ablation(lines: Iterable[Line], stem: Path) -> list[Path]:
             for panel in panels.flat
             for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
         }
-        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=3)
-        figure.supxlabel("points of the full model's score", fontsize=9)
+        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend))
     return figures.paths(stem)
 
 
@@ -278,7 +277,7 @@ def _panel(panel: Any, data: str, found: Sequence[Effect], recipes: Sequence[str
                 markersize=5,
                 capsize=3,
                 linestyle="none",
-                label=f"measured, recipe {recipe}, 95 % interval",
+                label=f"measured, recipe {recipe}",
             )
     published = {e.variant: e.published for e in found if e.published is not None}
     if published:
@@ -291,6 +290,8 @@ def _panel(panel: Any, data: str, found: Sequence[Effect], recipes: Sequence[str
             label="as published",
         )
     panel.set_title(data)
+    panel.set_xlabel("difference to full in points, 95 % interval")
+    panel.tick_params(labelbottom=True)
     panel.set_yticks(list(places.values()), list(places))
     panel.set_ylim(-len(places) + 0.5, 0.5)
     panel.grid(axis="y", visible=False)
