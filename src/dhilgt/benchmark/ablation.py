@@ -20,6 +20,7 @@ from dhilgt.benchmark.same_splits import (
     Line,
     difference_texts,
     paired_difference,
+    seeds_text,
     title,
 )
 from dhilgt.benchmark.tables import (
@@ -208,15 +209,17 @@ def _entries(effect: Effect) -> tuple[Entry, ...]:
 
 def _notes(found: Sequence[Effect], lines: Sequence[Line]) -> list[str]:
     tried = sum(e.difference is not None and e.difference.low is not None for e in found)
-    counts = sorted({effect.tried for effect in found})
-    seeds = " or ".join(map(str, counts))
     notes = [
-        f"Test scores in per cent, mean ± standard deviation over {seeds} seeds. The difference to "
+        "Test scores in per cent, mean ± standard deviation over "
+        f"{seeds_text(effect.tried for effect in found)}. The difference to "
         "the full model is taken split by split; its mean has the interval of the t distribution. "
         "Seen: drops or gains where the interval leaves 0 out.",
-        f"Of {tried} intervals about {tried / 20:.1f} leave 0 out by chance where nothing changes. "
-        "Random splits of one graph share nodes, so the intervals are rather too narrow.",
     ]
+    if tried:
+        notes.append(
+            f"Of {tried} intervals about {tried / 20:.1f} leave 0 out by chance where nothing "
+            "changes. Random splits of one graph share nodes, so the intervals are rather too narrow."
+        )
     if any(effect.published is not None for effect in found):
         notes.append("Published: the paper's score of the full model, and its differences to it.")
     return notes + machines(lines) + troubles(lines)

@@ -85,6 +85,18 @@ def difference_texts(gap: Difference | None) -> tuple[str, str, str]:
     return mean, f"{100 * gap.low:+.2f} to {100 * gap.high:+.2f}", gap.verdict
 
 
+def seeds_text(counts: Iterable[int]) -> str:
+    """Gives numbers of seeds as words.
+
+    Example:
+        >>> seeds_text([1, 1]), seeds_text([10]), seeds_text([9, 10, 8])
+        ('1 seed', '10 seeds', '8 to 10 seeds')
+    """
+    found = sorted(counts)
+    low, high = found[0], found[-1]
+    return f"{low} to {high} seeds" if low < high else f"{high} seed{'s' if high != 1 else ''}"
+
+
 def title(data: str, recipe: str) -> str:
     """Gives the name of a dataset, with the recipe where it is not the paper's.
 

@@ -21,6 +21,7 @@ from dhilgt.benchmark.same_splits import (
     Line,
     difference_texts,
     paired_difference,
+    seeds_text,
     title,
 )
 from dhilgt.benchmark.tables import (
@@ -316,10 +317,9 @@ def _square_entry(square: Square, out: int, inside: int) -> Entry:
 
 def _notes(found: Sequence[Curve], lines: Sequence[Line]) -> list[str]:
     points = [point for curve in found for point in curve.points.values()]
-    counts = sorted({len(point.scores) for point in points})
-    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    seeds = seeds_text(len(point.scores) for point in points)
     notes = [
-        f"Test scores in per cent, mean ± standard deviation over {seeds} seeds. The difference to "
+        f"Test scores in per cent, mean ± standard deviation over {seeds}. The difference to "
         f"the base ({BASE.name}) is taken split by split; its mean has the interval of the t "
         "distribution. Filled: slots of a row that hold a node, on average.",
         "The values were compared on test nodes, to show what a setting does: the best of them is "
