@@ -218,7 +218,8 @@ def _notes(found: Sequence[Effect], lines: Sequence[Line]) -> list[str]:
     if tried:
         notes.append(
             f"Of {tried} intervals about {tried / 20:.1f} leave 0 out by chance where nothing "
-            "changes. Random splits of one graph share nodes, so the intervals are rather too narrow."
+            "changes. Random splits of one graph share nodes, so the intervals are rather too "
+            "narrow."
         )
     if any(effect.published is not None for effect in found):
         notes.append("Published: the paper's score of the full model, and its differences to it.")
