@@ -80,6 +80,12 @@ def run_table(
         bool,
         typer.Option("--in-process", help="Run cells in this process; memory is then shared."),
     ] = False,
+    reuse: Annotated[
+        bool,
+        typer.Option(
+            "--reuse", help="Let each process do many cells: faster, but host memory adds up."
+        ),
+    ] = False,
     across: _Across = 3,
     published: _Published = True,
     form: _Format = "md",
@@ -114,7 +120,7 @@ def run_table(
         epochs=epochs,
         trials=tune,
     )
-    limits = Limits(budget, total, jobs, device, not in_process, root)
+    limits = Limits(budget, total, jobs, device, not in_process, root, reuse)
 
     measure(grid, output, limits, resume=resume, quiet=quiet)
     _print(output, form, across, published)
