@@ -206,6 +206,17 @@ def test_a_small_ablation_from_end_to_end(tmp_path):
     assert latex.startswith("\\begin{tabular}")
 
 
+def test_a_process_does_several_cells(tmp_path):
+    recipe, results = tiny_recipe(tmp_path), tmp_path / "a.jsonl"
+    ok(
+        "bench", "ablation", "--data", "generated:40", "--recipe", recipe, "--seeds", "0",
+        "--device", "cpu", "-o", results, "-q",
+    )  # fmt: skip
+    lines = Results(results).lines()
+    assert [line["status"] for line in lines] == ["ok"] * 5
+    assert [line["own_process"] for line in lines] == [True] + [False] * 4
+
+
 def test_files_of_parts_are_shown_together(tmp_path):
     lines = known()
     parts = [write(tmp_path / f"{at}.jsonl", lines[at::2]) for at in range(2)]

@@ -37,10 +37,9 @@ def run_ablation(
     files = shared.files_to_show(results, render_only, output)
     if not render_only:
         cells = shared.whole_cells(data, seeds, recipe, epochs)
-        from dhilgt.benchmark import Limits
         from dhilgt.benchmark.ablation import ablation_cells
 
-        limits = Limits(budget, total, jobs, device, not in_process, root)
+        limits = shared.limits_of(budget, total, jobs, device, root, in_process)
         shared.measure(ablation_cells(cells), output, limits, resume=resume, quiet=quiet)
     from dhilgt.benchmark.ablation import ablation_tables, draw_ablation
 

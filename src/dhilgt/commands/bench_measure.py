@@ -85,6 +85,29 @@ def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list
     return cells([(OURS, PAPER)], graphs.chosen(data), wanted, chosen, epochs=epochs)
 
 
+def limits_of(
+    budget: float | None,
+    total: float | None,
+    jobs: int,
+    device: str,
+    root: Path | None,
+    in_process: bool,
+) -> "Limits":
+    """Gives the limits of many small cells: processes do several, as their start takes longer.
+
+    Args:
+        budget: Seconds of each cell.
+        total: Seconds of the run.
+        jobs: Cells at once.
+        device: Where to train.
+        root: Folder with datasets.
+        in_process: Start no processes.
+    """
+    from dhilgt.benchmark import Limits
+
+    return Limits(budget, total, jobs, device, not in_process, root, reuse=not in_process)
+
+
 def measure(
     grid: "list[Cell]", output: Path, limits: "Limits", *, resume: bool, quiet: bool
 ) -> None:

@@ -43,10 +43,9 @@ def run_study(
     files = shared.files_to_show(results, render_only, output)
     if not render_only:
         cells = shared.whole_cells(data, seeds, recipe, epochs)
-        from dhilgt.benchmark import Limits
         from dhilgt.benchmark.study import study_cells
 
-        limits = Limits(budget, total, jobs, device, not in_process, root)
+        limits = shared.limits_of(budget, total, jobs, device, root, in_process)
         shared.measure(study_cells(cells, grid=grid), output, limits, resume=resume, quiet=quiet)
     from dhilgt.benchmark.study import study_tables
     from dhilgt.benchmark.study_figures import draw_curves, draw_squares
