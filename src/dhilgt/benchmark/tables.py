@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -33,7 +33,7 @@ TITLES = {
     "mlp": "MLP",
     OURS: "DHIL-GT",
 }
-_SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
+SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
 _WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
 _FIGURES = ("precompute", "epoch", "inference")
 _GB = 1e9
@@ -156,7 +156,7 @@ class _Block:
             "Epoch",
             "Infer",
             "Mem.",
-            *(_SCORES.get(m, m) for m in self.metrics),
+            *(SCORES.get(m, m) for m in self.metrics),
         )
         self._cells = {
             key: [c for c in cells if (c["system"], c["variant"], c["recipe"], c["trials"]) == key]
@@ -313,9 +313,7 @@ def _notes(
         "marked among rows with all seeds. Seconds for precomputation, an epoch (median) and the "
         "inference of the test nodes; GB of GPU memory at the most."
     ]
-    where = _distinct(cells, _machine)
-    if where:
-        found.append(f"Ours on {'; '.join(where)}.")
+    found += machines(cells)
     if published and any(row.published for row in rows):
         found.append("As published: one A30 GPU of 24 GB, 32 Xeon cores.")
     text = "".join(e.text for row in rows for entries in row.entries for e in entries)
@@ -333,6 +331,18 @@ def _notes(
         found += dict.fromkeys(
             notes[name] for name in (b.standin_for or b.data for b in blocks) if name in notes
         )
+    return found + troubles(cells)
+
+
+def machines(cells: Sequence[Line]) -> list[str]:
+    """Gives the note that says where cells were run, none where that is not known."""
+    where = [found for found in dict.fromkeys(map(_machine, cells)) if found]
+    return [f"Ours on {'; '.join(where)}."] if where else []
+
+
+def troubles(cells: Sequence[Line]) -> list[str]:
+    """Gives a note for each cell that did not end well."""
+    found = []
     for line in cells:
         if line["status"] != record.OK:
             what = f"{line['system']}, {line['data']}, seed {line['seed']}: {line['status']}"
@@ -347,7 +357,3 @@ def _machine(line: Line) -> str:
         return ""
     gpu = where["gpus"][0] if where["gpus"] and where["device"] != "cpu" else "no GPU"
     return f"{gpu}, {where['cpus']} cores of {where['cpu']}, torch {where['torch']}"
-
-
-def _distinct(cells: Sequence[Line], text: Callable[[Line], str]) -> list[str]:
-    return [found for found in dict.fromkeys(map(text, cells)) if found]
