@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dhilgt.benchmark import Results
+from dhilgt.benchmark import Cell, Results
+from dhilgt.benchmark.ablation import ablation_cells
+from dhilgt.benchmark.study import study_cells
 from dhilgt.errors import ArtifactError
 from dhilgt.report_site import SECTIONS, Section, Source, registry, write_site
 from dhilgt.report_site.shown import of_tables, plain
@@ -15,6 +17,8 @@ from dhilgt.report_site.source import read_folder, read_lines
 from dhilgt.store_files import canonical_json
 from tests.bench_cases import line
 from tests.cli_cases import fails, ok
+from tests.study_cases import scored
+from tests.study_cases import write as record_lines
 
 DOCS = Path(__file__).parent.parent / "docs" / "results"
 PIXEL = bytes.fromhex(
@@ -148,6 +152,32 @@ def test_hidden_files_and_what_is_too_large_are_passed_over(folder, monkeypatch)
     assert not [s for s in found.sources if "hidden" in s.name]
     assert found.pictures == []
     assert ("gpu-speed.png", f"it has {len(PIXEL)} bytes, more than 10") in found.left_out
+
+
+def test_every_experiment_on_cells_has_its_section(tmp_path):
+    whole = [Cell("dhilgt", "cora", seed) for seed in range(2)]
+    for name, cells in {"ablation": ablation_cells(whole), "study": study_cells(whole)}.items():
+        lines = [scored(cell, 0.5 + cell.seed / 10) for cell in cells]
+        record_lines(tmp_path / f"{name}.jsonl", [*lines, *lines])  # of two, one counts
+    page = page_of(tmp_path)
+    assert headings(page)[1:3] == ["Ablation", "Parameter study"]
+    assert "no virtual nodes" in page
+    assert "Comparisons" not in headings(page)
+
+
+def test_what_a_section_does_not_show_is_not_lost(tmp_path):
+    record_lines(tmp_path / "ablation.jsonl", [line("gcn", "generated:50", 0, 0.5)])
+    (tmp_path / "scores").mkdir()
+    write(tmp_path / "scores" / "cora.jsonl", {"something": "else"})
+    page = page_of(tmp_path)
+    assert headings(page)[1:3] == ["Comparisons", "Other results"]
+    assert ">else<" in page
+
+
+def test_of_a_picture_as_pixels_and_as_a_drawing_the_drawing_is_shown(tmp_path):
+    for name in ("a.png", "a.svg", "b.png"):
+        (tmp_path / name).write_bytes(PIXEL)
+    assert [one.name for one in read_folder(tmp_path).pictures] == ["a.svg", "b.png"]
 
 
 def test_a_new_experiment_is_one_entry(folder, monkeypatch):

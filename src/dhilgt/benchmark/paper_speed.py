@@ -102,8 +102,7 @@ def _notes(used: Sequence[Line], rows: Sequence[Row]) -> list[str]:
         "reading and cleaning the graph, labels, tokens. Ratio: published by ours, above 1 where "
         "ours is faster; it is one of two programs on two machines, not of programs alone."
     ]
-    if where := machines(used):
-        found.append(f"Ours on {'; '.join(where)}.")
+    found += machines(used)
     found.append("Published: one A30 GPU of 24 GB, 32 Xeon cores.")
     text = "".join(e.text for row in rows for entries in row.entries for e in entries)
     if SHARED in text:

@@ -44,9 +44,7 @@ def notes_of(
         "Seconds for precomputation, an epoch (median) and the inference of the test nodes; GB of "
         "GPU memory at the most."
     )
-    where = machines(cells)
-    if where:
-        found.append(f"Ours on {'; '.join(where)}.")
+    found += machines(cells)
     if published and any(row.published for row in rows):
         found.append("As published: one A30 GPU of 24 GB, 32 Xeon cores.")
     text = "".join(e.text for row in rows for entries in row.entries for e in entries)
@@ -87,8 +85,9 @@ def troubles(cells: Sequence[Line]) -> list[str]:
 
 
 def machines(cells: Iterable[Line]) -> list[str]:
-    """Gives the machines that cells were run on in words, each once."""
-    return [found for found in dict.fromkeys(map(_machine, cells)) if found]
+    """Gives the note that says where cells were run, none where that is not known."""
+    where = [found for found in dict.fromkeys(map(_machine, cells)) if found]
+    return [f"Ours on {'; '.join(where)}."] if where else []
 
 
 def _machine(line: Line) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dhilgt.commands import shell
+from dhilgt.commands.bench_measure import check_form, outcome
 from dhilgt.commands.train import parse_seeds
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 
@@ -116,8 +117,7 @@ def run_paper(
     if table not in _KINDS:
         raise shell.usage_error(f"{table!r} is none of {', '.join(_KINDS)}", "--table")
     form = form or _FORMS.get(to.suffix if to is not None else ".md", "md")
-    if form not in _FORMS.values():
-        raise shell.usage_error(f"{form!r} is none of md, latex and html", "--format")
+    check_form(form)
     names = _names(table, data)
     if not render_only:
         wanted = parse_seeds(seeds)
@@ -184,7 +184,6 @@ def _measure(work: list[Any], output: Path, limits: Any, resume: bool, quiet: bo
     from dhilgt.benchmark import Results, run
     from dhilgt.benchmark.paper import TIMES
     from dhilgt.benchmark.record import OK, is_done
-    from dhilgt.commands.bench import outcome
 
     def tell(place: str, cell: Any, line: dict[str, Any], done: int, of: int) -> None:
         if not quiet:

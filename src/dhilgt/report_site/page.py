@@ -105,9 +105,6 @@ def _chapters(folder: Folder, left_out: list[tuple[str, str]]) -> Iterator[_Chap
             s for s in folder.sources if kind.takes(s) and not (kind.rest and s.name in taken)
         ]
         pictures = [p for p in folder.pictures if kind.draws(p.name) and p.name not in taken]
-        taken |= {one.name for one in sources} | {one.name for one in pictures}
-        if not sources and not pictures:
-            continue
         try:
             body = kind.show(sources) if sources else None
         # A line that is not as it should be: whatever it does to the section, the others stand.
@@ -115,7 +112,9 @@ def _chapters(folder: Folder, left_out: list[tuple[str, str]]) -> Iterator[_Chap
             why = f"{type(error).__name__}: {error}"
             left_out += [(s.name, f"not shown as {kind.title!r} ({why})") for s in sources]
             body = None
-        if not body and not pictures:
+        sources = sources if body else []  # what was not shown is left to the sections after it
+        taken |= {one.name for one in sources} | {one.name for one in pictures}
+        if not sources and not pictures:
             continue
         name = f"part-{at + 1}"
         yield _Chapter(name, kind.title, _section(name, kind, body, sources, pictures))

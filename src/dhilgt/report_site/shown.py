@@ -138,7 +138,26 @@ def comparison(lines: list[Line]) -> list[Table]:
     """Gives the tables of `dhilgt bench table`."""
     from dhilgt.benchmark import tables
 
-    return tables({line["key"]: line for line in lines}.values())
+    return tables(_latest(lines))
+
+
+def ablation(lines: list[Line]) -> list[Table]:
+    """Gives the tables of `dhilgt bench ablation`."""
+    from dhilgt.benchmark.ablation import ablation_tables
+
+    return ablation_tables(_latest(lines))
+
+
+def study(lines: list[Line]) -> list[Table]:
+    """Gives the tables of `dhilgt bench study`."""
+    from dhilgt.benchmark.study import study_tables
+
+    return study_tables(_latest(lines))
+
+
+def _latest(lines: list[Line]) -> list[Line]:
+    """Gives one line per cell, the last."""
+    return list({line["key"]: line for line in lines}.values())
 
 
 def scores(sources: Sequence[Source]) -> Markup:

@@ -88,7 +88,7 @@ def read_folder(folder: Path) -> Folder:
         try:
             if path.suffix == ".jsonl":
                 found.sources.append(Source(name, read_lines(path)))
-            elif path.suffix.lower() in KINDS:
+            elif path.suffix.lower() in KINDS and not _is_drawn_too(path):
                 _check_size(path, _MOST_PICTURE_BYTES)
                 found.pictures.append(Picture(name, path))
         except (OSError, ArtifactError) as error:
@@ -121,6 +121,11 @@ def read_lines(path: Path) -> list[Line]:
             raise ArtifactError(f"line {number} is not a JSON object")
         lines.append(line)
     return lines
+
+
+def _is_drawn_too(path: Path) -> bool:
+    """Says whether a picture of pixels lies beside the same one as a drawing, which is shown."""
+    return path.suffix != ".svg" and path.with_suffix(".svg").is_file()
 
 
 def _check_size(path: Path, most: int) -> None:
