@@ -53,6 +53,35 @@ class InputMLP(MLP):
         return super().forward(dropout(x.to(dtype), self.input_dropout, self.training))
 
 
+class LabelInput(nn.Module):
+    """Lets a row see the classes of known nodes in its slots, never that of its own ego.
+
+    A learned vector per class is added to what the input MLP makes of a node. Nodes of unknown
+    class, and the ego wherever it stands in its row, stay as they are.
+    """
+
+    def __init__(self, classes: int, width: int, hidden: float) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.weight = nn.Parameter(torch.empty(classes, width))
+        draw_virtual(self.weight)
+
+    def forward(self, h: Tensor, index: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        """Gives each node without and with its class, [2 n, F], and the slots' places there.
+
+        Args:
+            h: Representations of the distinct nodes, [n, F].
+            index: [B, s], -1 = padding.
+            known: Class + 1 of each of them, 0 = not known, [n].
+        """
+        if self.training and self.hidden > 0:  # drawn per node: hidden in all rows of the batch
+            known = known.masked_fill(torch.rand(known.shape, device=h.device) < self.hidden, 0)
+        table = torch.cat([self.weight.new_zeros(1, self.weight.shape[1]), self.weight])
+        labelled = h + F.embedding(known, table, padding_idx=0).to(h.dtype)
+        plain = (index == index[:, :1]) | (index < 0)  # directed rows can hold the ego twice
+        return torch.cat([h, labelled]), torch.where(plain, index, index + h.shape[0])
+
+
 def sparse_linear(x: Tensor, values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Gives x weight^T + bias for CSR `x`, [n, out].
 

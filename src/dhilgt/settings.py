@@ -98,6 +98,12 @@ class Settings:
     hops: int = _features(
         0, "Append this many copies of the features, each averaged over neighbours once more."
     )
+    label_inputs: bool = _features(
+        False, "Show a token the classes of the training nodes in it, its own node's excepted."
+    )
+    label_dropout: float = _features(
+        0.5, "Share of those classes that are hidden in each training step."
+    )
 
     batch_size: int | str = _training(
         1024, 'Nodes per step; "auto" finds the most that fit the GPU.'
@@ -239,7 +245,7 @@ class Settings:
 
         Example:
             >>> [setting.name for setting in Settings.group("features")]
-            ['hops']
+            ['hops', 'label_inputs', 'label_dropout']
         """
         return [one for one in fields(cls) if one.metadata["group"] == name]
 
