@@ -266,7 +266,9 @@ def test_a_class_that_can_be_told_by_neighbours_alone_is_learned_from_their_clas
     blind = graph.with_nodes(features=np.ones((150, 1), np.float32))
     changes = {"epochs": 60, "hidden_channels": 16, "copies": 2, "size": 12}
     scores = {
-        name: quick(cache=False, label_inputs=name, **changes).fit(blind).scores_["test"]["accuracy"]
+        name: quick(cache=False, label_inputs=name, **changes)
+        .fit(blind)
+        .scores_["test"]["accuracy"]
         for name in (False, True)
     }
     assert scores[False] < 0.6 < 0.8 < scores[True]

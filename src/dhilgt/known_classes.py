@@ -62,6 +62,6 @@ def _same_rows(
 ) -> NDArray[np.bool_]:
     """Says of each pair of rows whether both hold the same numbers."""
     differ = first[rows] != second[others]
-    if hasattr(differ, "getnnz"):
-        return np.asarray(differ.getnnz(axis=1) == 0)
+    if hasattr(differ, "tocsr"):
+        return np.asarray(np.diff(differ.tocsr().indptr) == 0)
     return np.asarray(~np.asarray(differ).any(axis=1))

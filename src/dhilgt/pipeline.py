@@ -82,7 +82,11 @@ class Pipeline:
         if self._labels is None:
             with self.clock.measure("labels"):
                 self._labels = self._cached("labels") or HubLabels.build(
-                    self.graph, threads=self.settings.threads, progress=bool(self._progress)
+                    self.graph,
+                    threads=self.settings.threads,
+                    order=self.settings.order,
+                    seed=self.settings.seed,
+                    progress=bool(self._progress),
                 )
         return self._labels
 
@@ -165,7 +169,11 @@ class Pipeline:
         try:
             if kind == "labels":
                 found: Any = self._cache.labels(
-                    self.graph, settings.order, threads=settings.threads, progress=self._progress
+                    self.graph,
+                    settings.order,
+                    seed=settings.seed,
+                    threads=settings.threads,
+                    progress=self._progress,
                 )
             else:
                 found = self._cache.tokens(

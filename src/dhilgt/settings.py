@@ -10,12 +10,12 @@ from typing import Any
 
 from dhilgt.errors import ConfigError
 from dhilgt.model_config import DHILGTConfig
+from dhilgt.orders import ORDERS
 from dhilgt.token_spec import TokenSpec, whole_number
 from dhilgt.train_config import TrainConfig
 from dhilgt.validate import num_threads
 
 GROUPS = ("tokens", "model", "features", "training", "run")
-ORDERS = ("degree",)
 _MOST_COPIES = 1 << 20
 _LARGEST_BATCH = 1 << 24
 _MOST_HOPS = 32
@@ -76,7 +76,10 @@ class Settings:
     fill: str | None = _tokens(None, 'What takes slots still free: nothing, or "neighbors".')
     copies: int = _tokens(1, "Rows per node: one each epoch in training, averaged in prediction.")
     fresh: bool = _tokens(False, "Draw new rows each epoch in place of stored ones.")
-    order: str = _tokens("degree", 'Order of the nodes in the hub labels: "degree".')
+    order: str = _tokens(
+        "degree",
+        'What makes a node a hub: "degree", "neighbor-degree", "core", "closeness" or "random".',
+    )
 
     hidden_channels: int = _model(128, "Width of the representations, a multiple of heads.")
     num_layers: int = _model(4, "Transformer layers.")
