@@ -3,12 +3,16 @@
 Where there is no GPU the kernels run in Triton's interpreter, on the CPU.
 """
 
+import contextlib
+
 import pytest
 import torch
 
 pytest.importorskip("triton", reason="the fused kernels need the package triton")
 
-from dhilgt.fused.graphs import HeldInputs
+from dhilgt.fused.graphs import HeldInputs, StepGraphs
+from dhilgt.schedule import build_optimizer
+from dhilgt.train_config import TrainConfig
 from tests.model_cases import batch_of, gradients, model_of
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -78,3 +82,25 @@ def test_held_classes_are_those_of_the_last_batch_at_one_address(sparse):
         assert len(known) == len(x)
         assert torch.equal(known[:nodes], inputs(nodes)[3])
         assert known.data_ptr() == address
+
+
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="there is no GPU")
+def test_a_recorded_step_that_sees_classes_is_the_step_itself():
+    weights = []
+    for recorded in (False, True):
+        model = model_of(label_inputs=True, label_dropout=0.0).to(DEVICE).train()
+        optimizer = build_optimizer(model, TrainConfig(lr=1e-2))
+        graphs = StepGraphs(model, optimizer, None, contextlib.nullcontext)
+        torch.manual_seed(4)
+        for number, nodes in enumerate((90, 60, 110, 300, 75)):
+            x, index, spd = (part.to(DEVICE) for part in batch_of(40, 12, nodes, seed=nodes))
+            known = torch.arange(nodes, dtype=torch.int32, device=DEVICE) % 4
+            labels = torch.arange(40, device=DEVICE) % 3
+            if recorded and number:
+                assert graphs.step((x, index, spd, known), labels) is not None
+                continue
+            optimizer.zero_grad(set_to_none=True)
+            torch.nn.functional.cross_entropy(model(x, index, spd, known), labels).backward()
+            optimizer.step()
+        weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)

@@ -1,5 +1,10 @@
 """Known classes as inputs: a row sees those of training nodes, never its own ego's."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -11,10 +16,12 @@ from dhilgt.errors import GraphError
 from dhilgt.known_classes import carried_over, training_classes
 from dhilgt.settings import Settings
 from dhilgt.train_state import TrainResult
+from tests.cli_cases import Files, ok
 from tests.estimator_cases import community_graph, quick
 from tests.model_cases import batch_of, gradients, model_of
 
 CLASSES = 3
+EXAMPLE = Path(__file__).parent.parent / "examples" / "serve_onnx.py"
 
 
 def seeing(**changes):
@@ -100,6 +107,13 @@ def test_gradients_reach_the_vectors_of_classes_in_sight_alone():
     slope = gradients(seeing(), (x, index, spd, known))["label_input.weight"]
     assert slope[1].abs().max() > 0
     assert not slope[[0, 2]].any()
+
+
+def test_every_parameter_has_a_gradient_where_nothing_is_known():
+    # Processes that train together wait for the gradients of all parameters.
+    x, index, spd = batch_of()
+    slopes = gradients(seeing(train=True), (x, index, spd, torch.zeros(len(x), dtype=torch.int64)))
+    assert not slopes["label_input.weight"].any()
 
 
 def test_without_the_option_the_model_is_what_it_was(tmp_path):
@@ -340,7 +354,7 @@ def test_rows_of_features_without_edges_need_no_classes():
     assert np.allclose(plain, clf.predict_proba(), atol=1e-6)
 
 
-@pytest.mark.parametrize("ending", [".pt2", ".onnx"])
+@pytest.mark.parametrize("ending", [".pt2", pytest.param(".onnx", marks=pytest.mark.full)])
 def test_an_exported_model_takes_the_classes_as_a_fourth_input(tmp_path, ending):
     if ending == ".onnx":
         pytest.importorskip("onnxscript")
@@ -367,3 +381,42 @@ def test_an_exported_model_takes_the_classes_as_a_fourth_input(tmp_path, ending)
         feed = zip(input_names(clf.model_), (x, index, spd, codes.long()), strict=True)
         found = torch.from_numpy(session.run(None, {n: part.numpy() for n, part in feed})[0])
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.full
+def test_the_example_serves_a_model_that_sees_classes_and_has_another_order(tmp_path):
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    from dhilgt.export import export_classifier
+
+    clf = trained(community_graph(ids=True, masks=split_of()), order="random", seed=3)
+    with torch.no_grad():
+        clf.model_.label_input.weight.normal_()
+    clf.save(tmp_path / "run")
+    export_classifier(clf, tmp_path / "model.onnx")
+    nodes = ["node-050", "node-000", "node-089"]
+    found = subprocess.run(
+        [sys.executable, EXAMPLE, tmp_path / "run" / "graph", tmp_path / "model.onnx", *nodes],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    shares = [float(line.split("(")[1].strip(")")) for line in found.stdout.splitlines()]
+    np.testing.assert_allclose(shares, clf.predict_proba(nodes).max(1), atol=6e-4)
+
+
+def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch):
+    monkeypatch.setenv("DHILGT_CACHE", str(tmp_path / "cache"))
+    files = Files(tmp_path)
+    flags = ["--label-inputs", "--label-dropout", "0.3", "--order", "closeness"]
+    plain = json.loads(ok(*files.train(), "--dry-run", "--json").stdout)
+    more = json.loads(ok(*files.train(), *flags, "--dry-run", "--json").stdout)
+    wider = more["num_parameters"] - plain["num_parameters"]
+    ok(*files.train(split=files.split), *flags)
+    clf = dhilgt.NodeClassifier.load(tmp_path / "run")
+    assert (clf.settings_.label_inputs, clf.settings_.label_dropout) == (True, 0.3)
+    assert wider == clf.model_.label_input.weight.numel() == 3 * clf.settings_.hidden_channels
+    ok("predict", tmp_path / "run", "-o", tmp_path / "out.csv")
+    rows = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
+    assert [row[1] for row in rows] == clf.predict([row[0] for row in rows]).tolist()
+    scores = json.loads(ok("evaluate", tmp_path / "run", "--json").stdout)["parts"]
+    assert scores["test"]["accuracy"] == pytest.approx(clf.scores_["test"]["accuracy"])
+    assert ok("explain", tmp_path / "run", "n07").stdout

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from dhilgt.attention import NUM_DISTANCES, Pairs, attend, bias_table
-from dhilgt.dropout import dropout
+from dhilgt.dropout import drop_mask, dropout
 from dhilgt.model_config import DHILGTConfig
 
 # Small next to one: layer norm and attention decide how much of them is used.
@@ -75,7 +75,7 @@ class LabelInput(nn.Module):
             known: Class + 1 of each of them, 0 = not known, [n].
         """
         if self.training and self.hidden > 0:  # drawn per node: hidden in all rows of the batch
-            known = known.masked_fill(torch.rand(known.shape, device=h.device) < self.hidden, 0)
+            known = known.masked_fill(drop_mask(known.shape, self.hidden, h.device), 0)
         table = torch.cat([self.weight.new_zeros(1, self.weight.shape[1]), self.weight])
         labelled = h + F.embedding(known, table, padding_idx=0).to(h.dtype)
         plain = (index == index[:, :1]) | (index < 0)  # directed rows can hold the ego twice
