@@ -224,7 +224,7 @@ def test_classes_of_validation_and_test_nodes_never_enter():
     rest = np.flatnonzero(~split_of()["train"])
     labels[rest] = np.random.default_rng(0).permutation(labels[rest])
     other = graph.with_nodes(labels=labels)
-    # The best epoch is chosen by validation nodes; without patience the last one is the same.
+    # Validation nodes choose the best epoch; of one epoch there is no choice.
     first, second = (trained(one, epochs=1) for one in (graph, other))
     assert same_weights(first, second)
     assert np.array_equal(first.predict_proba(), second.predict_proba())
@@ -255,6 +255,15 @@ def test_a_saved_classifier_predicts_the_same(tmp_path):
     read = dhilgt.NodeClassifier.load(tmp_path / "run")
     assert read.settings_.label_inputs
     assert np.array_equal(read.predict_proba(), clf.predict_proba())
+
+
+def test_a_folder_whose_parts_disagree_is_refused(tmp_path):
+    trained().save(tmp_path / "run")
+    seal = tmp_path / "run" / "bundle.json"
+    seal.write_text(seal.read_text().replace('"label_inputs":true', '"label_inputs":false'))
+    seal.write_text(seal.read_text().replace('"label_inputs": true', '"label_inputs": false'))
+    with pytest.raises(dhilgt.ArtifactError, match="do not agree on label_inputs"):
+        dhilgt.NodeClassifier.load(tmp_path / "run")
 
 
 def test_a_resumed_run_ends_like_a_whole_one(tmp_path):

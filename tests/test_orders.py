@@ -179,6 +179,23 @@ def test_a_classifier_of_another_order_is_saved_and_predicts_the_same(tmp_path):
     assert np.array_equal(read.predict_proba(), clf.predict_proba())
 
 
+def test_a_search_draws_rows_from_the_labels_of_each_trials_order():
+    from dhilgt.tune.objective import GraphSource, Objective
+
+    graph = community_graph()
+    objective = Objective(GraphSource(graph), [0], cache=None)
+    rows = {}
+    for order in ("degree", "random", "degree"):
+        settings = Settings(size=6, hidden_channels=8, num_layers=1, epochs=1, order=order)
+        assert len(objective(settings).scores) == 1
+        found = objective._tokens[0][1].rows(np.arange(90)).ids
+        labels = dhilgt.HubLabels.build(graph, order=order, progress=False)
+        wanted = dhilgt.TokenSampler(labels, size=6, progress=False).rows(np.arange(90)).ids
+        assert np.array_equal(found, wanted), order
+        rows[order] = found
+    assert not np.array_equal(rows["degree"], rows["random"])
+
+
 # ---- the command -------------------------------------------------------------------------------
 
 
