@@ -18,6 +18,7 @@ from dhilgt.errors import ArtifactError, warn
 from dhilgt.graph import Graph
 from dhilgt.labels import HubLabels
 from dhilgt.memory import format_bytes
+from dhilgt.orders import DRAWN, ORDERS
 from dhilgt.progress import progress_note
 from dhilgt.store_files import canonical_json
 from dhilgt.store_manifest import MANIFEST
@@ -88,6 +89,7 @@ class Cache:
         graph: Graph,
         order: str = "degree",
         *,
+        seed: int = 0,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> HubLabels:
@@ -95,16 +97,21 @@ class Cache:
 
         Args:
             graph: The graph.
-            order: Ranking of the nodes; "degree".
+            order: Ranking of the nodes by name, one of `dhilgt.orders.ORDERS`.
+            seed: Of the orders that are drawn.
             threads: Threads to use; None for every core.
             progress: False for no display.
         """
-        if order != "degree":
-            raise ValueError(f'order = {order!r}; the cache keeps labels by "degree"')
+        if order not in ORDERS:
+            raise ValueError(f"order = {order!r}; choose {' or '.join(map(repr, ORDERS))}")
         facts = {"graph": graph.fingerprint, "order": order, "format": labels_store.FORMAT}
+        if order in DRAWN:
+            facts["seed"] = seed
 
         def build(path: Path) -> HubLabels:
-            made = HubLabels.build(graph, threads=threads, progress=bool(progress))
+            made = HubLabels.build(
+                graph, threads=threads, order=order, seed=seed, progress=bool(progress)
+            )
             made.save(path, threads=threads)
             return made
 

@@ -54,6 +54,8 @@ class Parameters:
         spd_bias: bool = True,
         attention: str = "auto",
         hops: int = 0,
+        label_inputs: bool = False,
+        label_dropout: float = 0.5,
         batch_size: int | str = 1024,
         epochs: int = 500,
         lr: float = 0.0001,

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from dhilgt.model_layers import EncoderLayer
 
 
-def embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+def embed(
+    model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+) -> Tensor:
     """Does what `DHILGT.embed` does.
 
     Args:
@@ -30,14 +32,15 @@ def embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
         x: As for `DHILGT.forward`.
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
+        known: As for `DHILGT.forward`.
     """
     with launching_on(index.device):
-        return _embed(model, x, index, spd)
+        return _embed(model, x, index, spd, known)
 
 
-def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> Tensor:
     dtype = model.norm.weight.dtype
-    normed = encode(model, x, index, spd)
+    normed = encode(model, x, index, spd, known)
     if model.readout is None:
         return normed[:, 0].to(dtype)
     if not reads_out(*normed.shape[1:]):
@@ -47,7 +50,9 @@ def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
     return z.to(dtype)
 
 
-def encode(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+def encode(
+    model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+) -> Tensor:
     """Gives the normed representations of all slots and virtual nodes, [B, t, F].
 
     The sums along the layers have the precision of the products: bfloat16 under autocast.
@@ -57,11 +62,12 @@ def encode(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
         x: As for `DHILGT.forward`.
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
+        known: As for `DHILGT.forward`.
     """
     config, training = model.config, model.training
     dtype = compute_dtype(index.device, model.norm.weight.dtype)
     h: Tensor = model.input(x).to(dtype)  # [n, F]
-    h = gather(h, index, model.virtual)  # [B, t, F]
+    h = gather(*model.place_nodes(h, index, known), model.virtual)  # [B, t, F]
     seed = draw_seed(index.device)
     dropped = config.bias_dropout if training else 0.0
     codes = launch.make_codes(spd, index != PADDING, config.num_virtual, Draw(seed, 0, dropped))
