@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -34,7 +34,7 @@ TITLES = {
     OURS: "DHIL-GT",
 }
 _SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
-_WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
+WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
 _FIGURES = ("precompute", "epoch", "inference")
 _GB = 1e9
 NOT_RUN, NOTHING = "not run", "–"
@@ -105,9 +105,14 @@ def _row_keys(cells: Sequence[Line]) -> list[RowKey]:
     )
     present = {key[0] for key in keys}
     keys += [(name, PAPER, PAPER, 0) for name in REFERENCES if name not in present]
+    return sorted_keys(keys)
+
+
+def sorted_keys(keys: Iterable[RowKey]) -> list[RowKey]:
+    """Gives rows in the order of the paper, ours last."""
     order = {name: at for at, name in enumerate(TITLES)}
     new = order["gcn"] - 0.5  # a system that is not listed stands before the references
-    return sorted(keys, key=lambda key: (order.get(key[0], new), key[0]))
+    return sorted(keys, key=lambda key: (order.get(key[0], new), key))
 
 
 def _table(
@@ -116,7 +121,7 @@ def _table(
     blocks = [_Block(name, [c for c in cells if c["data"] == name], keys) for name in data]
     rows = []
     for key in keys:
-        rows.append(Row(_label(key, keys), tuple(block.ours(key) for block in blocks)))
+        rows.append(Row(label_of(key), tuple(block.ours(key) for block in blocks)))
         first = next(k for k in keys if k[0] == key[0]) == key
         known = [block.published(key[0]) for block in blocks]
         if published and first and any(known):
@@ -132,7 +137,8 @@ def _table(
     )
 
 
-def _label(key: RowKey, keys: Sequence[RowKey]) -> str:
+def label_of(key: RowKey) -> str:
+    """Gives the name of a row: the system, and what is not as its paper has it."""
     system, variant, recipe, trials = key
     more = [variant] if variant != PAPER else []
     if recipe != PAPER:
@@ -180,7 +186,7 @@ class _Block:
         return (*times, _memory(good), *scores)
 
     def _trouble(self, lines: Sequence[Line]) -> str:
-        found = dict.fromkeys(_WORDS[line["status"]] for line in lines if line["status"] in _WORDS)
+        found = dict.fromkeys(WORDS[line["status"]] for line in lines if line["status"] in WORDS)
         return ", ".join(found)
 
     def _time(self, good: Sequence[Line], name: str) -> Entry:
@@ -229,7 +235,7 @@ class _Block:
             return None
         rest = (Entry(""),) * (len(self.metrics) - 1)
         if "status" in row:
-            return (*(Entry(NOTHING),) * 4, Entry(_WORDS[row["status"]]), *rest)
+            return (*(Entry(NOTHING),) * 4, Entry(WORDS[row["status"]]), *rest)
         host = HOST if system in published_figures()["on_the_host"] else ""
         times = [NOTHING if row[name] is None else f"{row[name]:g}" for name in _FIGURES]
         times[2] += host if times[2] != NOTHING else ""
@@ -313,7 +319,7 @@ def _notes(
         "marked among rows with all seeds. Seconds for precomputation, an epoch (median) and the "
         "inference of the test nodes; GB of GPU memory at the most."
     ]
-    where = _distinct(cells, _machine)
+    where = machines(cells)
     if where:
         found.append(f"Ours on {'; '.join(where)}.")
     if published and any(row.published for row in rows):
@@ -341,13 +347,14 @@ def _notes(
     return found
 
 
+def machines(cells: Iterable[Line]) -> list[str]:
+    """Gives the machines that cells were run on, each once."""
+    return [found for found in dict.fromkeys(map(_machine, cells)) if found]
+
+
 def _machine(line: Line) -> str:
     where = line["environment"]
     if not where:
         return ""
     gpu = where["gpus"][0] if where["gpus"] and where["device"] != "cpu" else "no GPU"
     return f"{gpu}, {where['cpus']} cores of {where['cpu']}, torch {where['torch']}"
-
-
-def _distinct(cells: Sequence[Line], text: Callable[[Line], str]) -> list[str]:
-    return [found for found in dict.fromkeys(map(text, cells)) if found]
