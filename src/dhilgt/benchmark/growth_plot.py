@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dhilgt.benchmark.claims import QUANTITIES
@@ -51,12 +52,13 @@ def draw(lines: Sequence[Line], form: str) -> bytes:
         figure = Figure(figsize=(11, 0.6 + 3.2 * len(shown)), layout="constrained")
         FigureCanvasAgg(figure)
         panels = figure.subplots(max(1, len(shown)), 2, squeeze=False, sharey="row")
-        ends = []
-        for row, quantity in zip(panels, shown, strict=False):
-            for axes, series in zip(row, both, strict=True):
-                ends.append((axes, _panel(axes, series, keys, quantity)))
-        for axes, labels in ends:  # after all panels of a row have set its limits
-            _label_ends(axes, labels)
+        drawn = [
+            (axes, _panel(axes, series, keys, quantity))
+            for row, quantity in zip(panels, shown, strict=False)
+            for axes, series in zip(row, both, strict=True)
+        ]
+        for axes, ends in drawn:  # after all panels of a row have set its limits
+            _label_ends(axes, ends)
         out = io.BytesIO()
         dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
         figure.savefig(out, format=form, dpi=110, metadata=dateless)
@@ -80,10 +82,18 @@ def check(form: str) -> None:
         ) from error
 
 
-def _panel(
-    axes: Axes, series: Series, keys: Sequence[RowKey], quantity: str
-) -> list[tuple[str, float, str]]:
-    """Draws a panel, and gives name, last height and colour of each curve."""
+@dataclass(frozen=True)
+class _End:
+    """Where a curve ends; early if not at the largest size."""
+
+    name: str
+    colour: str
+    size: int
+    value: float
+    early: bool
+
+
+def _panel(axes: Axes, series: Series, keys: Sequence[RowKey], quantity: str) -> list[_End]:
     scale = _GB if quantity in ("host", "gpu") else 1.0
     ends = []
     for at, key in enumerate(keys):
@@ -93,7 +103,9 @@ def _panel(
         style = _style(at, key)
         values = [value / scale for _, value in points]
         axes.plot([size for size, _ in points], values, markersize=3.5, **style)
-        ends.append((label_of(key), values[-1], str(style["color"])))
+        size = points[-1][0]
+        early = size < series.sizes[-1]
+        ends.append(_End(label_of(key), str(style["color"]), size, values[-1], early))
     axes.set(xscale="log", yscale="log", title=TITLES[quantity])
     fixed = f"m = {series.fixed} n" if series.over == "nodes" else f"n = {series.fixed:,}"
     axes.set_xlabel(f"{series.over}, {fixed}")
@@ -113,14 +125,26 @@ def _style(at: int, key: RowKey) -> dict[str, Any]:
     }
 
 
-def _label_ends(axes: Axes, ends: list[tuple[str, float, str]]) -> None:
-    """Writes names at the right, each as near to the end of its curve as the others let it."""
+def _label_ends(axes: Axes, ends: Sequence[_End]) -> None:
+    """Names each curve where it ends; at the right, as near to that as the others let it."""
+    for end in ends:
+        if end.early:
+            axes.annotate(
+                f"× {end.name}",
+                (end.size, end.value),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                color=end.colour,
+            )
     to_panel = axes.transAxes.inverted()
+    reached = [end for end in ends if not end.early]
     heights = [
-        float(to_panel.transform(axes.transData.transform((1.0, value)))[1]) for _, value, _ in ends
+        float(to_panel.transform(axes.transData.transform((end.size, end.value)))[1])
+        for end in reached
     ]
-    for (name, _, colour), place in zip(ends, spread(heights, _APART), strict=True):
-        axes.text(1.02, place, name, color=colour, transform=axes.transAxes, va="center")
+    for end, height in zip(reached, spread(heights, _APART), strict=True):
+        axes.text(1.02, height, end.name, color=end.colour, transform=axes.transAxes, va="center")
 
 
 def spread(heights: Sequence[float], apart: float) -> list[float]:

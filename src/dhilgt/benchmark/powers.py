@@ -27,7 +27,7 @@ class Power:
 
     def __str__(self) -> str:
         error = "" if self.error is None else f" ± {self.error:.2f}"
-        return f"{self.exponent:.2f}{error}"
+        return f"{round(self.exponent, 2) + 0.0:.2f}{error}"  # no minus before a zero
 
 
 def fit(sizes: Sequence[float], values: Sequence[float]) -> Power | None:
