@@ -59,7 +59,6 @@ class Bench:
         name: Of the module in `bench` and of the files it writes.
         parts: Functions that measure something and give plain values.
         about: For --help.
-        add_options: Adds options of its own to the command line; they are in `options`.
     """
 
     def __init__(
@@ -67,11 +66,8 @@ class Bench:
         name: str,
         parts: list[Callable[..., dict[str, Any]]],
         about: str,
-        add_options: Callable[[argparse.ArgumentParser], None] | None = None,
     ) -> None:
         parser = argparse.ArgumentParser(description=about)
-        if add_options is not None:
-            add_options(parser)
         parser.add_argument("--results", type=Path, default=Path("bench-results"))
         parser.add_argument("--threads", type=int, default=2)
         parser.add_argument("--part", nargs="*", help="measure this one here and print it as JSON")

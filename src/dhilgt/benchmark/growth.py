@@ -158,7 +158,7 @@ def tables(lines: Sequence[Line]) -> list[Table]:
         lines: Of a results file.
     """
     by_nodes, by_edges = series_of(lines)
-    keys = sorted_keys({*by_nodes.lines, *by_edges.lines})
+    keys = sorted_keys(sorted({*by_nodes.lines, *by_edges.lines}))
     shown = [
         quantity
         for quantity in QUANTITIES
@@ -199,8 +199,8 @@ def _table(quantity: str, keys: Sequence[RowKey], by_nodes: Series, by_edges: Se
 
 
 def _fixed_cost(by_nodes: Series, key: RowKey, quantity: str) -> float:
-    """Gives the memory that the smallest graph takes: nearly all of it is any graph's."""
-    if quantity not in ("host", "gpu"):
+    """Gives the host memory that the smallest graph takes: nearly all of it is any graph's."""
+    if quantity != "host":
         return 0.0
     points = by_nodes.points(key, quantity)
     return points[0][1] if points and points[0][0] == by_nodes.sizes[0] else 0.0
@@ -238,7 +238,7 @@ def verdict(claimed: Claim | None, of_nodes: Power | None, of_edges: Power | Non
         >>> verdict(bound, Power(1.5, 0.02, 4), Power(0.1, 0.05, 3))
         'corrects (n)'
         >>> verdict(bound, Power(0.5, 0.02, 4), None)
-        'below'
+        'below (n)'
     """
     if claimed is None:
         return NOTHING
@@ -255,7 +255,8 @@ def verdict(claimed: Claim | None, of_nodes: Power | None, of_edges: Power | Non
     above = [letter for letter, sign in judged if sign > 0]
     if above:
         return f"corrects ({', '.join(above)})"
-    return "below" if all(sign < 0 for _, sign in judged) else "confirms"
+    word = "below" if all(sign < 0 for _, sign in judged) else "confirms"
+    return word if len(judged) == 2 else f"{word} ({judged[0][0]})"
 
 
 def _compared(power: Power, bound: int) -> int:
@@ -268,11 +269,12 @@ def _notes(lines: Sequence[Line], by_nodes: Series, by_edges: Series) -> list[st
         f"Generated graphs with m = {by_nodes.fixed} n, edges counted in both directions. Powers "
         f"of n along this series, powers of m at n = {by_edges.fixed:,} with m of "
         f"{', '.join(f'{size:,}' for size in by_edges.sizes)}: least squares on logarithms over "
-        "the larger half of the sizes (three at least), ± standard error. From memory, what the "
-        "smallest graph takes is taken off before.",
+        "the larger half of the sizes (three at least), ± standard error. From host memory, what "
+        "the smallest graph takes is taken off before.",
         "Confirms: within 0.15 and two standard errors of what the paper's expression allows; "
         "below: the bound holds and is not reached at these sizes; corrects: grows faster. A power "
-        "of fewer than three points, or known no better than to 0.25, is not judged.",
+        "of fewer than three points, or known no better than to 0.25, is not judged; in brackets, "
+        "what a verdict rests on where it is not both.",
         "† not in the paper's table: as the page of the baseline states.",
         "Beyond: not tried, as a smaller graph was too much already.",
     ]

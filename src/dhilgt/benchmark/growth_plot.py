@@ -43,7 +43,7 @@ def draw(lines: Sequence[Line], form: str) -> bytes:
     from matplotlib.figure import Figure
 
     both = series_of(lines)
-    keys = sorted_keys({key for series in both for key in series.lines})
+    keys = sorted_keys(sorted({key for series in both for key in series.lines}))
     shown = [
         name for name in QUANTITIES if any(s.points(key, name) for s in both for key in s.lines)
     ]
