@@ -278,6 +278,11 @@ def test_the_verdict_on_a_claim_that_is_linear_in_both(of_nodes, of_edges, said)
     assert growth.verdict(claims.Claim("n + m", 1, 1), of_nodes, of_edges) == said
 
 
+def test_what_nobody_claims_is_not_judged():
+    for claimed in (None, claims.NONE):
+        assert growth.verdict(claimed, Power(3, 0.01, 4), Power(3, 0.01, 4)) == "–"
+
+
 # ---- from lines to tables and curves -----------------------------------------------------------
 
 
@@ -336,7 +341,7 @@ def test_the_table_has_figures_powers_and_verdicts(lines):
     assert entry(tables, "inference", "DHIL-GT", "verdict") == "–"
     # Half a GB of host memory is any graph's.
     assert entry(tables, "host", "DHIL-GT", "1,000") == "0.55"
-    assert entry(tables, "host", "DHIL-GT", "power of n").startswith("1.00")
+    assert entry(tables, "host", "DHIL-GT", "power of n").startswith("1.0")
     # A batch is what training should take of a GPU.
     assert entry(tables, "gpu", "DHIL-GT", "verdict") == "corrects (n)"
     assert "gcn, n = 100,000, m = 2,000,000: oom (no room)." in tables[-1].notes

@@ -30,7 +30,8 @@ class Claim:
 
 
 QUANTITIES = ("precompute", "epoch", "inference", "host", "gpu")
-_NONE = Claim("none", 0, 0)
+NONE = Claim("none", 0, 0)
+"""The paper has no such stage, or only work that it does not count, such as degrees."""
 _KERNEL = Claim("L n F² + L m F", 1, 1)
 _HOST, _GPU = Claim("n F + m", 1, 1), Claim("L n_b F + m", 1, 1)
 _ROWS, _BATCH = Claim("n F + n s²", 1, 0), Claim("L n_b F + n_b s²", 0, 0)
@@ -38,8 +39,8 @@ _ROWS, _BATCH = Claim("n F + n s²", 1, 0), Claim("L n_b F + n_b s²", 0, 0)
 # Rows of the paper's table of complexities: before training, an epoch, host memory, GPU memory.
 # Batches of the systems with a term of m are whole graphs here: n_b is n.
 _PAPER: dict[str, tuple[Claim, Claim, Claim, Claim]] = {
-    "difformer": (_NONE, _KERNEL, _HOST, _GPU),
-    "polynormer": (_NONE, _KERNEL, _HOST, _GPU),
+    "difformer": (NONE, _KERNEL, _HOST, _GPU),
+    "polynormer": (NONE, _KERNEL, _HOST, _GPU),
     "nagphormer": (
         Claim("L m F₀", 1, 1),
         Claim("L n F²", 1, 0),
@@ -61,8 +62,8 @@ _OWN: dict[str, tuple[Claim, Claim]] = {
     "gcn": (Claim("m", 1, 1), _KERNEL),
     "sage": (Claim("m", 1, 1), _KERNEL),
     "sgformer": (Claim("m", 1, 1), _KERNEL),
-    "linkx": (_NONE, Claim("n F² + m F", 1, 1)),
-    "mlp": (_NONE, Claim("n F²", 1, 0)),
+    "linkx": (NONE, Claim("n F² + m F", 1, 1)),
+    "mlp": (NONE, Claim("n F²", 1, 0)),
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dhilgt.benchmark import powers, record
-from dhilgt.benchmark.claims import QUANTITIES, Claim, claim, in_paper
+from dhilgt.benchmark.claims import NONE, QUANTITIES, Claim, claim, in_paper
 from dhilgt.benchmark.generated import PREFIX, Generated
 from dhilgt.benchmark.powers import Power
 from dhilgt.benchmark.tables import (
@@ -240,7 +240,7 @@ def verdict(claimed: Claim | None, of_nodes: Power | None, of_edges: Power | Non
         >>> verdict(bound, Power(0.5, 0.02, 4), None)
         'below (n)'
     """
-    if claimed is None:
+    if claimed is None or claimed == NONE:
         return NOTHING
     judged = [
         (letter, _compared(power, bound))
