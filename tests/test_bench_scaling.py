@@ -369,11 +369,12 @@ def test_the_figure_names_every_curve_and_repeats_itself(lines, form):
         growth_plot.draw(lines, "gif")
 
 
-@given(st.lists(st.floats(0, 1), max_size=12))
-def test_names_are_moved_apart_and_keep_their_order(heights):
+@given(st.lists(st.floats(0, 1), max_size=11))
+def test_names_are_moved_apart_within_the_panel_and_keep_their_order(heights):
     places = growth_plot.spread(heights, 0.1)
     order = np.argsort(heights, kind="stable")
     assert all(np.diff(np.array(places)[order]) >= 0.1 - 1e-5)
+    assert all(-1e-5 <= place <= 1 + 1e-5 for place in places)
     if len(heights) < 2 or np.diff(np.sort(heights)).min() >= 0.1:
         assert places == pytest.approx(heights, abs=1e-6)
 

@@ -136,6 +136,7 @@ def _label_ends(axes: Axes, ends: Sequence[_End]) -> None:
                 textcoords="offset points",
                 va="center",
                 color=end.colour,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
             )
     to_panel = axes.transAxes.inverted()
     reached = [end for end in ends if not end.early]
@@ -148,7 +149,7 @@ def _label_ends(axes: Axes, ends: Sequence[_End]) -> None:
 
 
 def spread(heights: Sequence[float], apart: float) -> list[float]:
-    """Moves heights as little as needed for any two to be apart.
+    """Moves heights as little as needed for any two to be apart, and into 0 to 1 if they fit.
 
     Args:
         heights: Where things want to be.
@@ -157,20 +158,28 @@ def spread(heights: Sequence[float], apart: float) -> list[float]:
     Example:
         >>> spread([0.5, 0.1, 0.5], 0.2)
         [0.4, 0.1, 0.6]
+        >>> spread([1.0, 1.0], 0.2)
+        [0.8, 1.0]
     """
     # Things that touch are one block, which stands with its middle where theirs would be.
-    order = sorted(range(len(heights)), key=lambda at: heights[at])
-    blocks: list[tuple[float, list[int]]] = []  # middle, members
-    for at in order:
-        middle, members = heights[at], [at]
-        while blocks and middle - blocks[-1][0] < apart * (len(members) + len(blocks[-1][1])) / 2:
-            before, others = blocks.pop()
-            count = len(others) + len(members)
-            middle = (before * len(others) + middle * len(members)) / count
-            members = others + members
-        blocks.append((middle, members))
+    blocks: list[list[int]] = []
+    for at in sorted(range(len(heights)), key=lambda at: heights[at]):
+        members = [at]
+        while blocks and (
+            _middle(members, heights, apart) - _middle(blocks[-1], heights, apart)
+            < apart * (len(members) + len(blocks[-1])) / 2
+        ):
+            members = blocks.pop() + members
+        blocks.append(members)
     found = [0.0] * len(heights)
-    for middle, members in blocks:
+    for members in blocks:
+        middle = _middle(members, heights, apart)
         for step, at in enumerate(members):
             found[at] = round(middle + apart * (step - (len(members) - 1) / 2), 6)
     return found
+
+
+def _middle(members: Sequence[int], heights: Sequence[float], apart: float) -> float:
+    wanted = sum(heights[at] for at in members) / len(members)
+    half = apart * (len(members) - 1) / 2
+    return max(half, min(wanted, 1 - half))
