@@ -378,17 +378,15 @@ def test_a_line_without_a_gpu_or_of_one_epoch_has_its_figures():
     assert growth.figure(line, "epoch") == 7.0
 
 
-@pytest.mark.parametrize("form", ["svg", "png"])
-def test_the_figure_names_every_curve_and_repeats_itself(lines, form):
+def test_the_figure_names_every_curve_and_repeats_itself(lines, tmp_path):
     pytest.importorskip("matplotlib")
-    drawn = growth_plot.draw(lines, form)
-    assert drawn == growth_plot.draw(list(reversed(lines)), form)
-    if form == "svg":
-        text = drawn.decode()
-        for words in ("DHIL-GT", "× GCN", *growth.TITLES.values()):
-            assert f"<!-- {words} -->" in text
-    with pytest.raises(ConfigError, match="'gif'"):
-        growth_plot.draw(lines, "gif")
+    growth_plot.draw_growth(lines, tmp_path / "one")
+    growth_plot.draw_growth(list(reversed(lines)), tmp_path / "two")
+    for kind in ("png", "svg"):
+        assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()
+    text = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    for words in ("DHIL-GT", "× GCN", *growth.TITLES.values()):
+        assert f"<!-- {words} -->" in text
 
 
 @given(st.lists(st.floats(0, 1), max_size=11))
@@ -405,7 +403,8 @@ def test_names_are_moved_apart_within_the_panel_and_keep_their_order(heights):
 
 
 def test_the_command_measures_resumes_and_renders(tmp_path):
-    path, table = tmp_path / "s.jsonl", tmp_path / "t.md"
+    pytest.importorskip("matplotlib")
+    path, into = tmp_path / "s.jsonl", tmp_path / "figures"
     given = [
         "bench", "scaling", "--models", "mlp,gcn", "--nodes", "200,800", "--degree", "4",
         "--degrees", "none", "--epochs", "1", "--device", "cpu", "--budget", "100",
@@ -420,9 +419,11 @@ def test_the_command_measures_resumes_and_renders(tmp_path):
         assert line["own_process"]
         assert 0 < line["host_before_bytes"] < line["host_peak_bytes"]
     assert "0 run, 4 were done" in ok(*given, "--resume").stderr
-    shown = ok("bench", "scaling", "--render-only", "-o", path, "--table", table)
-    assert shown.stdout == ""
-    assert table.read_text(encoding="utf-8") == first.stdout
+    shown = ok("bench", "scaling", "--render-only", path, "--into", into)
+    assert shown.stdout == first.stdout == (into / "scaling-table.md").read_text(encoding="utf-8")
+    assert {file.name for file in into.iterdir()} == {
+        "scaling-table.md", "scaling.png", "scaling.svg",
+    }  # fmt: skip
     assert "holds results; pass --resume" in fails(*given)
 
 
@@ -430,10 +431,9 @@ def test_the_command_refuses_what_it_cannot_do_before_it_measures(tmp_path):
     path = tmp_path / "s.jsonl"
     assert "whole numbers" in fails("bench", "scaling", "--nodes", "2000,x", "-o", path, code=2)
     assert "--format" in fails("bench", "scaling", "--format", "rtf", "-o", path, code=2)
-    assert "'gif'" in fails("bench", "scaling", "--figure", "a.gif", "-o", path)
-    assert "is not there" in fails("bench", "scaling", "--render-only", "-o", path)
+    assert "is not there" in fails("bench", "scaling", "--render-only", path)
     assert "at least 20 nodes" in fails("bench", "scaling", "--nodes", "5", "-o", path)
-    assert Results(path).lines() == []
+    assert not path.exists()
 
 
 def test_the_tables_of_the_page_are_made_from_the_committed_lines():

@@ -74,6 +74,7 @@ class Parameters:
         end_lr: float = 0.0,
         warmup_steps: int | None = None,
         decay_steps: int | None = None,
+        max_seconds: float | None = None,
         cuda_graph: str = "auto",
         seed: int = 0,
         validation: float = 0.2,

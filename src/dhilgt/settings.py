@@ -137,6 +137,9 @@ class Settings:
     decay_steps: int | None = _training(
         None, "Optimizer steps until the rate is end_lr; all of the run when not given."
     )
+    max_seconds: float | None = _training(
+        None, "Seconds of training after which no other epoch begins; any time when not given."
+    )
     cuda_graph: str = _training("auto", 'Record steps as CUDA graphs: "auto" or "off".')
 
     seed: int = _run(0, "Start of all random numbers: tokens, split, weights, order, dropout.")

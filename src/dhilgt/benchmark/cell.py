@@ -78,6 +78,7 @@ def run_cell(
             # A trial is chosen by its validation score: the test nodes are not looked at.
             if cell.trial is None:
                 line |= _scored(runner, graph, about.metrics)
+        line["rows"] = runner.rows()
         line["status"] = record.OK
     except OverBudget:
         line |= {"status": record.OVER, "message": f"not done after {budget:g} seconds"}

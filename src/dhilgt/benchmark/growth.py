@@ -278,9 +278,7 @@ def _notes(lines: Sequence[Line], by_nodes: Series, by_edges: Series) -> list[st
         "† not in the paper's table: as the page of the baseline states.",
         "Beyond: not tried, as a smaller graph was too much already.",
     ]
-    where = machines(lines)
-    if where:
-        found.append(f"Measured on {'; '.join(where)}.")
+    found += machines(lines)
     if any(line["beside"] for line in lines):
         found.append("Some cells ran beside others on the same machine: their times are too long.")
     for line in lines:

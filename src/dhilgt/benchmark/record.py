@@ -72,6 +72,7 @@ def line_of(cell: Cell, about: DataInfo, budget: float | None) -> dict[str, Any]
         "host_peak_bytes": None,
         "gpu_peak_bytes": None,
         "num_parameters": None,
+        "rows": None,
         "split_hash": None,
         "graph": None,
         "settings": None,

@@ -33,7 +33,7 @@ TITLES = {
     "mlp": "MLP",
     OURS: "DHIL-GT",
 }
-_SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
+SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
 WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
 _FIGURES = ("precompute", "epoch", "inference")
 _GB = 1e9
@@ -162,7 +162,7 @@ class _Block:
             "Epoch",
             "Infer",
             "Mem.",
-            *(_SCORES.get(m, m) for m in self.metrics),
+            *(SCORES.get(m, m) for m in self.metrics),
         )
         self._cells = {
             key: [c for c in cells if (c["system"], c["variant"], c["recipe"], c["trials"]) == key]
@@ -319,9 +319,7 @@ def _notes(
         "marked among rows with all seeds. Seconds for precomputation, an epoch (median) and the "
         "inference of the test nodes; GB of GPU memory at the most."
     ]
-    where = machines(cells)
-    if where:
-        found.append(f"Ours on {'; '.join(where)}.")
+    found += machines(cells)
     if published and any(row.published for row in rows):
         found.append("As published: one A30 GPU of 24 GB, 32 Xeon cores.")
     text = "".join(e.text for row in rows for entries in row.entries for e in entries)
@@ -339,17 +337,24 @@ def _notes(
         found += dict.fromkeys(
             notes[name] for name in (b.standin_for or b.data for b in blocks) if name in notes
         )
+    return found + troubles(cells)
+
+
+def machines(cells: Sequence[Line]) -> list[str]:
+    """Gives the note that says where cells were run, none where that is not known."""
+    where = [found for found in dict.fromkeys(map(_machine, cells)) if found]
+    return [f"Ours on {'; '.join(where)}."] if where else []
+
+
+def troubles(cells: Sequence[Line]) -> list[str]:
+    """Gives a note for each cell that did not end well."""
+    found = []
     for line in cells:
         if line["status"] != record.OK:
             what = f"{line['system']}, {line['data']}, seed {line['seed']}: {line['status']}"
             reason = " ".join(line["message"].split())
             found.append(f"{what} ({reason[:160]})." if reason else f"{what}.")
     return found
-
-
-def machines(cells: Iterable[Line]) -> list[str]:
-    """Gives the machines that cells were run on, each once."""
-    return [found for found in dict.fromkeys(map(_machine, cells)) if found]
 
 
 def _machine(line: Line) -> str:

@@ -1,17 +1,21 @@
 """`dhilgt bench scaling`: time and memory of every system on larger and larger graphs."""
 
-import shlex
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dhilgt.commands import bench_measure as shared
 from dhilgt.commands import shell
-from dhilgt.errors import ArtifactError, DhilgtError
+from dhilgt.errors import DhilgtError
+
+if TYPE_CHECKING:
+    from dhilgt.benchmark import Limits
+    from dhilgt.benchmark.scaling import Sizes
 
 
 def run_scaling(
+    results: shared.Results = None,
     models: Annotated[
         str, typer.Option(help="all, or a list like dhilgt,gcn:tuned (system, or system:variant).")
     ] = "all",
@@ -34,33 +38,16 @@ def run_scaling(
     recipe: Annotated[
         str, typer.Option(help="paper (each by its own paper), or a file of settings.")
     ] = "paper",
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File of results, a JSON line per cell.")
-    ] = Path("scaling.jsonl"),
-    budget: Annotated[
-        float | None, typer.Option(help="Seconds that each cell may take once its graph is loaded.")
-    ] = None,
-    total: Annotated[
-        float | None, typer.Option(help="Seconds that the whole run may take; see --resume.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the file of results: skip what is done.")
-    ] = False,
-    jobs: Annotated[
-        int, typer.Option(help="Cells at once; more than one blurs all times.", min=1)
-    ] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    render_only: Annotated[
-        bool, typer.Option("--render-only", help="Measure nothing: show the file of results.")
-    ] = False,
-    table: Annotated[
-        Path | None, typer.Option(help="Write the tables to a file, not to the screen.")
-    ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the curves to a file: .png, .svg or .pdf.")
-    ] = None,
-    form: Annotated[str, typer.Option("--format", help="md, latex or html.")] = "md",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the tables only.")] = False,
+    output: shared.Output = Path("scaling.jsonl"),
+    budget: shared.Budget = None,
+    total: shared.Total = None,
+    resume: shared.Resume = False,
+    jobs: shared.Jobs = 1,
+    device: shared.Device = "auto",
+    render_only: shared.RenderOnly = False,
+    into: shared.Into = None,
+    form: shared.Form = "md",
+    quiet: shared.Quiet = False,
 ) -> None:
     """Measure how time and memory grow with a graph, and hold them against the paper.
 
@@ -70,25 +57,26 @@ def run_scaling(
     \b
     Example:
       dhilgt bench scaling --budget 240 --total 550 -o scaling.jsonl
-      dhilgt bench scaling --render-only -o scaling.jsonl --figure scaling.png
+      dhilgt bench scaling --render-only scaling.jsonl --into figures
     """  # noqa: D301 - \b keeps the example's lines apart
     by_nodes = _numbers(nodes, "--nodes")
     by_degree = [] if degrees == "none" else _numbers(degrees, "--degrees")
-    _check_outputs(form, figure)
+    shared.check_form(form)
+    files = shared.files_to_show(results, render_only, output)
     if not render_only:
-        wanted = {
-            "nodes": by_nodes,
-            "degree": degree,
-            "fixed_nodes": fixed_nodes,
-            "degrees": by_degree,
-            "features": features,
-            "classes": classes,
-        }
-        limits = {"budget": budget, "total": total, "jobs": jobs, "device": device}
-        _measure(models, wanted, limits, recipe, epochs, output, resume, quiet)
-    elif not output.exists():
-        raise ArtifactError(f"{output} is not there; name a file that dhilgt bench scaling wrote")
-    _show(output, form, table, figure)
+        from dhilgt.benchmark import Limits
+        from dhilgt.benchmark.scaling import Sizes
+
+        sizes = Sizes(by_nodes, degree, fixed_nodes, by_degree, features, classes)
+        limits = Limits(budget, total, jobs, device)
+        _measure(models, sizes, limits, recipe, epochs, output, resume=resume, quiet=quiet)
+    from dhilgt.benchmark.growth import tables
+    from dhilgt.benchmark.growth_plot import draw_growth
+
+    lines = shared.lines_of(files)
+    shared.show(
+        tables(lines), form, "scaling", into, lambda folder: draw_growth(lines, folder / "scaling")
+    )
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -98,22 +86,14 @@ def _numbers(text: str, option: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _check_outputs(form: str, figure: Path | None) -> None:
-    if form not in ("md", "latex", "html"):
-        raise shell.usage_error(f"{form!r} is none of md, latex and html", "--format")
-    if figure is not None:
-        from dhilgt.benchmark import growth_plot
-
-        growth_plot.check(figure.suffix.lstrip("."))
-
-
 def _measure(
     models: str,
-    wanted: dict[str, Any],
-    bounds: dict[str, Any],
+    sizes: "Sizes",
+    limits: "Limits",
     recipe: str,
     epochs: int,
     output: Path,
+    *,
     resume: bool,
     quiet: bool,
 ) -> None:
@@ -121,13 +101,14 @@ def _measure(
         from dhilgt import baselines
     except ImportError as error:
         raise DhilgtError(str(error)) from error
-    from dhilgt.benchmark import Limits, Results, scaling
     from dhilgt.benchmark import models as systems_of
     from dhilgt.benchmark import recipe as recipes
+    from dhilgt.benchmark import scaling
     from dhilgt.benchmark.recipe import OURS
 
     systems = systems_of(models, references=False)
     settings = recipes.read(recipe, (OURS, *baselines.names()))
+    sizes.graphs()  # refused before the file is touched
 
     def tell(cell: Any, line: dict[str, Any], done: int, of: int) -> None:
         if not quiet:
@@ -137,28 +118,21 @@ def _measure(
         if not quiet:
             typer.echo(f"{cell.name}: beyond ({line['status']} on {line['data']})", err=True)
 
-    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
-    with Results(output).open(resume=resume) as results:
-        try:
-            found = scaling.run_scaling(
-                systems,
-                scaling.Sizes(**wanted),
-                results,
-                Limits(**bounds),
-                recipe=settings,
-                epochs=epochs,
-                tell=tell,
-                beyond=beyond,
-            )
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"interrupted; the cells that are done are in {output}; go on with: {again}"
-            ) from None
-    if not quiet:
-        ran = f"{found.ran} run" + (f", {found.skipped} were done" if found.skipped else "")
-        shell.note(f"{ran}; results in {output}")
-    if found.left:
-        shell.note(f"the time was over before {found.left} cells; go on with: {again}")
+    shared.resumable(
+        lambda results: scaling.run_scaling(
+            systems,
+            sizes,
+            results,
+            limits,
+            recipe=settings,
+            epochs=epochs,
+            tell=tell,
+            beyond=beyond,
+        ),
+        output,
+        resume=resume,
+        quiet=quiet,
+    )
 
 
 def _outcome(line: dict[str, Any]) -> str:
@@ -169,20 +143,3 @@ def _outcome(line: dict[str, Any]) -> str:
         f"epoch {line['epoch_seconds'] or 0:.3g} s, "
         f"inference {line['inference_seconds'] or 0:.3g} s, total {line['total_seconds']:.1f} s"
     )
-
-
-def _show(output: Path, form: str, table: Path | None, figure: Path | None) -> None:
-    from dhilgt.benchmark import Results, growth, growth_plot
-    from dhilgt.benchmark.render import render
-
-    lines = Results(output).lines()
-    text = render(growth.tables(lines), form)
-    if figure is not None:
-        drawn = growth_plot.draw(lines, figure.suffix.lstrip("."))
-        with shell.written_whole(figure) as draft:
-            draft.write_bytes(drawn)
-    if table is None:
-        typer.echo(text, nl=False)
-        return
-    with shell.written_whole(table) as draft:
-        draft.write_text(text, encoding="utf-8")
