@@ -65,6 +65,8 @@ class _End:
 
 
 def _panel(axes: Axes, series: Series, keys: Sequence[RowKey], quantity: str) -> list[_End]:
+    from matplotlib.ticker import NullLocator
+
     scale = _GB if quantity in ("host", "gpu") else 1.0
     ends = []
     for at, key in enumerate(keys):
@@ -80,8 +82,23 @@ def _panel(axes: Axes, series: Series, keys: Sequence[RowKey], quantity: str) ->
     axes.set(xscale="log", yscale="log", title=TITLES[quantity])
     fixed = f"m = {series.fixed} n" if series.over == "nodes" else f"n = {series.fixed:,}"
     axes.set_xlabel(f"{series.over}, {fixed}")
+    axes.set_xticks(series.sizes, labels=[short(size) for size in series.sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.tick_params(labelsize=_TEXT, which="both")
     return ends
+
+
+def short(size: int) -> str:
+    """Gives a size in few letters.
+
+    Example:
+        >>> [short(size) for size in (200, 2_000, 1_500_000, 40_000_000)]
+        ['200', '2k', '1.5M', '40M']
+    """
+    for unit, letter in ((1_000_000, "M"), (1_000, "k")):
+        if size >= unit:
+            return f"{size / unit:g}{letter}"
+    return str(size)
 
 
 def _style(at: int, key: RowKey) -> dict[str, Any]:
