@@ -13,7 +13,9 @@ from dhilgt.commands.train import parse_seeds
 from dhilgt.errors import ArtifactError, DhilgtError
 
 if TYPE_CHECKING:
+    from dhilgt import benchmark
     from dhilgt.benchmark import Cell, Limits, Table
+    from dhilgt.benchmark.runner import Summary
 
 Line = dict[str, Any]
 
@@ -120,17 +122,33 @@ def measure(
         resume: Go on with the file.
         quiet: Say nothing of cells that ended.
     """
-    from dhilgt.benchmark import Results, run
+    from dhilgt.benchmark import run
 
     def tell(cell: Any, line: Line, done: int, of: int) -> None:
         if not quiet:
             recipe = "" if cell.recipe == "paper" else f" ({cell.recipe})"
             typer.echo(f"[{done}/{of}] {cell.name}{recipe}: {outcome(line)}", err=True)
 
+    resumable(lambda results: run(grid, results, limits, tell), output, resume=resume, quiet=quiet)
+
+
+def resumable(
+    work: "Callable[[benchmark.Results], Summary]", output: Path, *, resume: bool, quiet: bool
+) -> None:
+    """Does work that fills a file of results, saying how to go on when it was cut short.
+
+    Args:
+        work: Adds lines to the open file.
+        output: File of results.
+        resume: Go on with the file.
+        quiet: Do not say how many cells were run.
+    """
+    from dhilgt.benchmark import Results
+
     again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     with Results(output).open(resume=resume) as results:
         try:
-            found = run(grid, results, limits, tell)
+            found = work(results)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted; the cells that are done are in {output}; go on with: {again}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from dhilgt.benchmark import growth
 from dhilgt.report.markup import Markup
 from dhilgt.report_site import shown
 from dhilgt.report_site.source import Line, Source
@@ -94,6 +95,30 @@ SECTIONS: list[Section] = [
         "Token rows of other sizes, shares and exponents, compared split by split.",
         "*study*",
         fits=shown.is_cell,
+    ),
+    Section(
+        "Scaling",
+        "*scaling*.jsonl",
+        shown.of_tables(growth.tables),
+        "dhilgt bench scaling -o FILE",
+        "Time and memory against nodes and edges, with the powers they grow by.",
+        "*scaling*",
+        fits=shown.is_cell,
+    ),
+    Section(
+        "Raw graph and label graph",
+        "*hierarchy.jsonl",
+        shown.plain,
+        "python -m bench.hierarchy --measure",
+        "What the pictures of the label graph suggest, as numbers.",
+        "*hierarchy-*",
+    ),
+    Section(
+        "Known figures of the baselines",
+        "*known.jsonl",
+        shown.plain,
+        "python -m bench.known --results FOLDER",
+        "Each baseline under the protocol of its own paper.",
     ),
     Section(
         "Scores on public graphs",
