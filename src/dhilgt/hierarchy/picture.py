@@ -13,7 +13,7 @@ from dhilgt.hierarchy.scene import Panel, Scene
 
 _INK, _SOFT, _EDGE = "#1d232a", "#66707a", "#98a1aa"
 _SIZE = (13.0, 7.4)  # inches
-_DPI = 120
+_DPI = 110
 _RASTERIZED = 3_000  # marks of an SVG that are drawn as shapes; more of them become an image
 _LONGEST_NAME = 24
 

@@ -33,7 +33,7 @@ class Graphs {
     this.byRank = new Uint32Array(this.count);
     this.rank.forEach((rank, node) => { this.byRank[rank] = node; });
     this.turnAround();
-    this.names = null;
+    this.index = null; // nodes by id, made when first asked for
   }
 
   // Holders are the hubs turned around. Entries are taken by distance, so nearest come first.
@@ -65,11 +65,11 @@ class Graphs {
   id(node) { return this.ids ? this.ids[node] : String(node); }
 
   find(text) {
-    if (!this.names) {
-      this.names = new Map();
-      for (let node = 0; node < this.count; node += 1) this.names.set(this.id(node), node);
+    if (!this.index) {
+      this.index = new Map();
+      for (let node = 0; node < this.count; node += 1) this.index.set(this.id(node), node);
     }
-    return this.names.has(text) ? this.names.get(text) : this.names.get(text.trim());
+    return this.index.has(text) ? this.index.get(text) : this.index.get(text.trim());
   }
 
   hubsOf(node) { return this.row(node, "hub_offsets", "hubs", "hub_distances", "hub"); }
@@ -370,7 +370,7 @@ class Page {
     for (const [name, value] of facts) list.append(element("dt", name), element("dd", value));
     details.append(element("h2", `Node ${graphs.id(node)}`), list);
     details.append(...this.list("hubs", "Hubs", hubs), ...this.list("holders", "Holders", holders));
-    details.append(...this.list("token", "Token", token));
+    details.append(...this.list("token", "Token", [{ node, distance: 0, kind: "ego" }, ...token]));
     this.views.forEach((view) => { if (view.shown) view.reveal(node); });
     this.draw();
   }
@@ -398,7 +398,8 @@ class Page {
     const entries = this.color === "class"
       ? names.map((name, at) => [colors[at], `${name} (${counts[at]})`])
       : stops.map((color, at) => [color, { 0: "most important", [stops.length - 1]: "least important" }[at] || ""]);
-    $("legend").replaceChildren(...entries.map(([color, text]) => {
+    const lines = [["var(--hub)", "of the selected node: its hubs"], ["var(--holder)", "its holders"]];
+    $("legend").replaceChildren(...[...entries, ...lines].map(([color, text]) => {
       const dot = element("span", undefined, "dot"), entry = element("span");
       dot.style.background = color;
       entry.append(dot, text);
