@@ -19,6 +19,7 @@ from dhilgt.commands import (
     generate,
     inspect,
     label,
+    plot,
     predict,
     processes,
     query,
@@ -48,6 +49,7 @@ for command in (
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
+app.add_typer(plot.app, name="plot")
 
 
 def _print_version(wanted: bool) -> None:
