@@ -14,7 +14,7 @@ from dhilgt import baselines
 from dhilgt.benchmark import Limits, Results, cells, data, models, runner
 from dhilgt.benchmark.cell import run_cell
 from dhilgt.benchmark.child import Child, Stopped, run_apart
-from dhilgt.benchmark.grid import Cell
+from dhilgt.benchmark.grid import Cell, trials_of
 from dhilgt.benchmark.recipe import Changes, Recipe
 from dhilgt.benchmark.space import space_of
 from dhilgt.errors import ArtifactError, ConfigError, DatasetError
@@ -287,6 +287,12 @@ def test_other_settings_are_other_cells(tmp_path, monkeypatch):
     run(tmp_path / "r.jsonl", grid("mlp"))
     found, lines = run(tmp_path / "r.jsonl", grid("mlp", epochs=3), resume=True)
     assert (found.ran, len(lines)) == (1, 2)
+
+
+def test_a_limit_of_seconds_holds_in_trials_too():
+    (cell,) = grid("gcn", seconds=2.5, trials=3)
+    assert cell.changes.training["max_seconds"] == 2.5
+    assert all(t.changes.training["max_seconds"] == 2.5 for t in trials_of(cell, 0))
 
 
 def test_failed_cells_are_tried_again_and_full_ones_are_not(tmp_path, monkeypatch):

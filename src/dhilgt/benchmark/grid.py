@@ -109,6 +109,7 @@ def cells(
     recipe: Recipe | None = None,
     *,
     epochs: int | None = None,
+    seconds: float | None = None,
     trials: int = 0,
 ) -> list[Cell]:
     """Gives all cells, seed by seed: a grid that is cut short has few seeds of all systems.
@@ -119,13 +120,15 @@ def cells(
         seeds: Seeds.
         recipe: How systems are trained; None for each as its own paper has it.
         epochs: The most epochs of every system; None for those of the recipe.
+        seconds: Of training, after which a cell has the best epoch so far; None for any time.
         trials: Settings to try in a search before.
 
     Raises:
         ConfigError: If a setting of the recipe does not exist or has a wrong value.
     """
     recipe = Recipe() if recipe is None else recipe
-    limit = Changes(training={} if epochs is None else {"epochs": epochs})
+    asked = {"epochs": epochs, "max_seconds": seconds}
+    limit = Changes(training={name: value for name, value in asked.items() if value is not None})
     found = []
     for seed in seeds:
         for name in data:
@@ -171,6 +174,7 @@ def trials_of(cell: Cell, seed: int) -> list[Cell]:
 
 def _searched(recipe: Changes, drawn: Changes) -> Changes:
     found = drawn.over(recipe)
-    if "epochs" in recipe.training:  # a limit, whatever is searched
-        found.training["epochs"] = recipe.training["epochs"]
+    for name in ("epochs", "max_seconds"):  # a limit, whatever is searched
+        if name in recipe.training:
+            found.training[name] = recipe.training[name]
     return found

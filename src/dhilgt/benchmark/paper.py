@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
+from typing import Any
 
 from dhilgt import recipes
 from dhilgt.benchmark.data import about, is_here
@@ -60,6 +61,7 @@ def rounds(
     trials: int = 0,
     epochs: int = 3,
     score_epochs: int | None = None,
+    seconds: float | None = None,
     systems: Sequence[str] = (OURS, *SYSTEMS),
     root: str | PathLike[str] | None = None,
 ) -> list[Round]:
@@ -76,6 +78,7 @@ def rounds(
         trials: Settings tried for every system on every dataset.
         epochs: Of cells that are run for their times.
         score_epochs: The most epochs of cells that are scored; None for those of each system.
+        seconds: Of training of cells that are scored, after which the best epoch so far counts.
         systems: Which ones.
         root: Folder that holds datasets.
 
@@ -93,8 +96,9 @@ def rounds(
     seeds = sorted(set(seeds))
     here = _by_size([name for name in data if is_here(name, root)])
     wanted = part in ("scores", "all")
-    few = _scored(here, seeds[:_FEW], trials, score_epochs, systems, apart=True) if wanted else []
-    rest = _scored(here, seeds, trials, score_epochs, systems, apart=False) if wanted else []
+    limits = {"epochs": score_epochs, "seconds": seconds}
+    few = _scored(here, seeds[:_FEW], trials, limits, systems, apart=True) if wanted else []
+    rest = _scored(here, seeds, trials, limits, systems, apart=False) if wanted else []
     timed = here if part in ("times", "all") else []
     if part in ("stand-ins", "all"):
         found = (standin_of(name) for name in data if name not in here)
@@ -119,7 +123,7 @@ def _scored(
     here: Sequence[str],
     seeds: Sequence[int],
     trials: int,
-    epochs: int | None,
+    limits: dict[str, Any],
     systems: Sequence[str],
     *,
     apart: bool,
@@ -132,15 +136,16 @@ def _scored(
     plain: list[Cell] = []
     if OURS in systems:
         known = [name for name in here if recipes.recipe_file(BEST, name) is not None]
-        plain += cells([(OURS, PAPER)], known, seeds, best, epochs=epochs)
-        plain += cells([(OURS, PAPER)], here, seeds, paper, epochs=epochs)
+        plain += cells([(OURS, PAPER)], known, seeds, best, **limits)
+        if not trials:  # else it is the first trial
+            plain += cells([(OURS, PAPER)], here, seeds, paper, **limits)
     variants = [(name, PAPER_SPACE if name == OURS else PAPER) for name in systems]
     if not trials:
         others = [one for one in variants if one[0] != OURS]
-        plain += cells(others, here, seeds, paper, epochs=epochs)
+        plain += cells(others, here, seeds, paper, **limits)
         return [Round(plain)] if plain else []
     groups = [[name] for name in here] if apart else [list(here)]
-    tuned = [cells(variants, each, seeds, paper, epochs=epochs, trials=trials) for each in groups]
+    tuned = [cells(variants, each, seeds, paper, trials=trials, **limits) for each in groups]
     return [Round(each) for each in (*tuned, plain) if each]
 
 

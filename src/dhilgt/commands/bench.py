@@ -58,6 +58,10 @@ def run_table(
     epochs: Annotated[
         int | None, typer.Option(help="The most epochs of every system.", min=1)
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Seconds of training, after which the best epoch so far counts."),
+    ] = None,
     tune: Annotated[
         int,
         typer.Option(
@@ -120,6 +124,7 @@ def run_table(
         wanted,
         recipes.read(recipe, (OURS, *baselines.names())),
         epochs=epochs,
+        seconds=seconds,
         trials=tune,
     )
     limits = Limits(budget, total, jobs, device, not in_process, root, reuse)

@@ -45,6 +45,10 @@ def run_paper(
     score_epochs: Annotated[
         int | None, typer.Option(help="The most epochs of cells that are scored.", min=1)
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Seconds of training, after which the best epoch so far counts."),
+    ] = None,
     models: Annotated[str, typer.Option(help="all, or a list of systems like dhilgt,gcn.")] = "all",
     data: Annotated[
         str | None, typer.Option(help="Some datasets of the table only, like cora,citeseer.")
@@ -135,6 +139,7 @@ def run_paper(
             trials=tune,
             epochs=epochs,
             score_epochs=score_epochs,
+            seconds=seconds,
             systems=_systems(models, (OURS,) if table == "speed" else (OURS, *paper.SYSTEMS)),
             root=root,
         )
