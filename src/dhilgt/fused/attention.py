@@ -79,4 +79,5 @@ class _Attend(torch.autograd.Function):
         slots, virtual, stream, share, distances, dtype = ctx.rest
         codes, draw = Codes(values, farthest, slots, virtual), Draw(seed, stream, share)
         found = launch.attend_backward(slope.contiguous(), qkv, codes, flat, lse, draw, distances)
-        return found.qkv, found.table.to(dtype), None, None, None
+        table = launch.whole_table(found.parts, codes, flat.shape[1], distances)
+        return found.qkv, table.to(dtype), None, None, None
