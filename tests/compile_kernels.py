@@ -35,7 +35,9 @@ POINTERS = {
     **dict.fromkeys(("table", "lse", "sums", "parts", "weight", "bias", "virtual"), "*fp32"),
 }
 NUMBERS = {
-    **dict.fromkeys(("level", "stream", "rows", "count", "first_row", "slots", "batch", "tokens"), "i32"),
+    **dict.fromkeys(
+        ("level", "stream", "rows", "count", "first_row", "slots", "batch", "tokens"), "i32"
+    ),
     **dict.fromkeys(("kept", "scale", "plain_scale", "eps"), "fp32"),
 }
 NORMS = dict.fromkeys(("ffn_norm", "ffn_shift", "next_norm", "next_shift"), "*fp32")
@@ -95,9 +97,7 @@ def attention_reports(kind, slots, head_width, packed):
 
 
 def reports(everything):
-    yield compiled(
-        pairs.offsets_kernel, "bf16", Blocks(0, 4), {"T": 36, "LEAST": 5, "BLOCK": 256}
-    )
+    yield compiled(pairs.offsets_kernel, "bf16", Blocks(0, 4), {"T": 36, "LEAST": 5, "BLOCK": 256})
     for kind in ("bf16", "fp32") if everything else ("bf16",):
         for slots, width in [(32, 16), (12, 16), (64, 16), (32, 32)] if everything else [(32, 16)]:
             for packed in (False, True):

@@ -63,7 +63,8 @@ def on_host(
             spd = unpack_triangles(place(torch.from_numpy(packed)), at < 0, source.directed)
         x = features.take(members).build(place)
         classes = None if labels is None else place(torch.from_numpy(labels[nodes]))
-        return TokenBatch((x, at, spd), classes, place(torch.from_numpy(nodes)))
+        filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
+        return TokenBatch((x, at, spd), classes, place(torch.from_numpy(nodes)), filled)
 
     return make
 
@@ -91,7 +92,8 @@ def on_device(
         spd = unpack_triangles(packed, ids < 0, directed)
         members, index = distinct_on_device(ids)
         classes = None if labels is None else labels[egos]
-        return TokenBatch((features.take(members), index, spd), classes, egos)
+        filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
+        return TokenBatch((features.take(members), index, spd), classes, egos, filled)
 
     return make
 

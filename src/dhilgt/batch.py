@@ -17,6 +17,8 @@ class TokenBatch:
             holds the distances, row = source.
         labels: Classes of the egos, [B] int64; None where the loader has no labels.
         nodes: Node indices of the egos, [B] int64.
+        filled: Slots that hold a node, with all egos, where the loader knows it: packing rows (see
+            `DHILGT.packing`) then need not wait for the device.
 
     Example:
         >>> import torch
@@ -29,6 +31,7 @@ class TokenBatch:
     inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     labels: torch.Tensor | None
     nodes: torch.Tensor
+    filled: int | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -46,6 +49,7 @@ class TokenBatch:
             (x, index, spd),
             None if labels is None else labels.to(device, non_blocking=non_blocking),
             self.nodes.to(device, non_blocking=non_blocking),
+            self.filled,
         )
 
     def tensors(self) -> list[torch.Tensor]:

@@ -161,7 +161,7 @@ class EpochLoop:
         moved = batch.to(self._device, non_blocking=True)
         if moved.labels is None:
             return False
-        loss = self._graphs.step(moved.inputs, moved.labels)
+        loss = self._graphs.step(moved.inputs, moved.labels, getattr(moved, "filled", None))
         if loss is None:
             return False
         self.loss_sum += loss * len(batch)

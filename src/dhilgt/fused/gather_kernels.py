@@ -49,8 +49,8 @@ def gather_kernel(
         place = tl.cumsum(there.to(tl.int32), 0) - 1
         there = there & (place < length)
         if tl.program_id(1) == 0:
-            at = places + row * S + slot
-            tl.store(at, (first + place).to(tl.int32), mask=there & (slot < slots))
+            own = places + row * S + slot
+            tl.store(own, (first + place).to(tl.int32), mask=there & (slot < slots))
     inside = there[:, None] & (channel < F)[None, :]
     tl.store(out + (first + place)[:, None] * F + channel[None, :], value, mask=inside)
 

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from dhilgt.fused import pair_kernels
-
 if TYPE_CHECKING:
     from dhilgt.model import DHILGT
 
@@ -129,6 +127,8 @@ def pack(model: DHILGT, index: Tensor, real: Tensor) -> Packing | None:
         room = Room(packed_rows(model, index))
     if room.rows is None:
         return None
+    from dhilgt.fused import pair_kernels  # needs Triton, unlike the rest
+
     batch, slots = real.shape
     virtual = model.config.num_virtual
     tokens = batch + room.fillers
