@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dhilgt.commands import shell
+from dhilgt.commands.bench_speed import run_speed
 from dhilgt.commands.train import parse_seeds
 from dhilgt.errors import ArtifactError, DhilgtError
 
@@ -199,5 +200,5 @@ def _check_form(form: str) -> None:
         raise shell.usage_error(f"{form!r} is none of md, latex and html", "--format")
 
 
-for _name, _run in (("table", run_table), ("show", run_show)):
+for _name, _run in (("table", run_table), ("show", run_show), ("speed", run_speed)):
     app.command(name=_name)(shell.guarded(_run))
