@@ -91,9 +91,12 @@ def attention_reports(kind, slots, head_width, packed):
     yield compiled(attention.attend_forward_kernel, kind, there, fixed)
     fixed = shape | {"BLOCK_I": back.queries, "LEARNED": True}
     yield compiled(attention_back.attend_backward_kernel, kind, back, fixed)
-    fixed = {"S": slots, "M": 4, "H": 8, "WIDTH": 280, "BLOCK_H": 16, "PRECISION": "ieee"}
-    fixed |= {"BLOCK_K": launch.SUMMED, "BLOCK_P": launch.NEAR, "BLOCK_V": 32, "PACKED": packed}
-    yield compiled(pairs.bias_slopes_kernel, kind, Blocks(0, launch.SUMMING_WARPS), fixed)
+    for virtual in (4, 2, 0):  # the codes of few virtual nodes are a smaller block
+        kinds = launch.num_pairs(virtual)
+        fixed = {"S": slots, "M": virtual, "H": 8, "WIDTH": 256 + kinds, "BLOCK_H": 16}
+        fixed |= {"BLOCK_K": launch.SUMMED, "BLOCK_P": launch.NEAR, "PACKED": packed}
+        fixed |= {"BLOCK_V": launch.power_of_two(kinds), "PRECISION": "ieee"}
+        yield compiled(pairs.bias_slopes_kernel, kind, Blocks(0, launch.SUMMING_WARPS), fixed)
 
 
 def reports(everything):

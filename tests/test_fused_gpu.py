@@ -38,7 +38,8 @@ def test_values_and_gradients_at_real_sizes(slots, precision, tolerance, packing
     exact = model_of(dtype=torch.float64, attention="reference", **settings).to(CUDA)
     ours = model_of(attention="fused", **settings)
     ours.load_state_dict(exact.state_dict())
-    ours, ours.packing = ours.to(CUDA), packing
+    ours = ours.to(CUDA)
+    ours.packing = packing
     x, index, spd = on_gpu(batch_of(64, slots, 300, dtype=torch.float64, high=90))
     mix = torch.randn(64, 3, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     mix = mix.to(CUDA)

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from dhilgt.batch import known_fill
+
 if TYPE_CHECKING:
     from dhilgt.model import DHILGT
 
@@ -80,12 +82,14 @@ def packed_rows(model: DHILGT, index: Tensor, filled: int | None = None) -> int 
     Args:
         model: Whose setting `packing` counts.
         index: [B, s].
-        filled: Slots that hold a node, with all egos; found out if None, which waits for the
-            device.
+        filled: Slots that hold a node, with all egos; if None and not known otherwise (see
+            `batch.knowing_fill`) it is found out, which waits for the device.
     """
     if model.packing == "off" or not len(index):
         return None
     virtual = model.config.num_virtual
+    if filled is None:
+        filled = known_fill(index)
     if filled is None:
         filled = int((index[:, 1:] >= 0).sum()) + len(index)
     rows, whole = filled + len(index) * virtual, len(index) * (index.shape[1] + virtual)

@@ -204,6 +204,6 @@ def bias_slopes_kernel(
     tl.store(found + place[:, None] * H, total, mask=fits[:, None] & (head < H)[None, :])
     if M > 0:  # noqa: SIM102
         if first == 0:
-            fits = virtual < NEAR + V
+            fits_too = virtual < NEAR + V
             at_virtual = found + virtual[:, None] * H
-            tl.store(at_virtual, of_virtual, mask=fits[:, None] & (head < H)[None, :])
+            tl.store(at_virtual, of_virtual, mask=fits_too[:, None] & (head < H)[None, :])

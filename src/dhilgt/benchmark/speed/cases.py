@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from dhilgt.batch import TokenBatch, knowing_fill
 from dhilgt.model import DHILGT
 from dhilgt.schedule import build_optimizer
 from dhilgt.token_spec import NO_PATH, PADDING
@@ -111,7 +113,7 @@ class Step:
         """Takes a training step, kernel by kernel."""
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
-        with self.context():
+        with self.context(), self._knowing():
             logits = self.model(*self.batch[:3])
         cross_entropy(logits.float(), self.batch[3]).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -119,7 +121,7 @@ class Step:
     def infer(self) -> None:
         """Gives logits, kernel by kernel."""
         self.model.eval()
-        with torch.inference_mode(), self.context():
+        with torch.inference_mode(), self.context(), self._knowing():
             self.model(*self.batch[:3])
 
     def train_graph(self) -> None:
@@ -131,4 +133,9 @@ class Step:
     def infer_graph(self) -> None:
         """Gives logits as the trainer does: as a CUDA graph."""
         self.model.eval()
-        self._forward(*self.batch[:3])
+        with self._knowing():
+            self._forward(*self.batch[:3])
+
+    def _knowing(self) -> AbstractContextManager[None]:
+        x, index, spd, labels = self.batch
+        return knowing_fill(TokenBatch((x, index, spd), labels, labels, self.filled))
