@@ -295,7 +295,7 @@ def _chunks(codes: Codes, heads: int, size: int) -> _Chunks:
     batch, t, _ = codes.values.shape
     row = heads * t * t * size  # bytes of a row's score slopes
     each = -(-batch // max(1, -(-batch * row // _SCRATCH)))
-    return _Chunks(range(0, batch, each), each, max(1, min(_SUMMING, each // 2)))
+    return _Chunks(range(0, batch, each), each, max(1, min(_SUMMING, each)))
 
 
 def empty_sums(

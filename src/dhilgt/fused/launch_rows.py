@@ -12,7 +12,7 @@ from dhilgt.fused.launch import Draw, power_of_two
 
 _MOST_HELD = 1 << 15
 _PROGRAMS = 1056  # eight per multiprocessor of a large GPU
-_FEWEST = 264
+_FEWEST = 528
 _AT_ONCE = 2048  # numbers of a tensor that a program works on
 _AT_ONCE_BACK = 1024
 _EACH = 512  # of these for a warp
