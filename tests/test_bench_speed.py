@@ -141,3 +141,22 @@ def test_wrong_usage_leaves_nothing_behind(tmp_path, monkeypatch, arguments, sai
     assert done.exit_code == code, done.output
     assert said in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_measured_stays_when_the_rest_is_interrupted(tmp_path, monkeypatch):
+    def measure(*_):
+        yield line_of()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(speed, "measure", measure)
+    names = [str(tmp_path / name) for name in ("s.jsonl", "table.md")]
+    done = run("--device", "cpu", "-o", names[0], "--table", names[1])
+    assert done.exit_code == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
+    assert json.loads((tmp_path / "s.jsonl").read_text()) == line_of()
+
+
+def test_a_place_that_cannot_be_written_is_refused_first(tmp_path):
+    done = run("--device", "cpu", "-o", str(tmp_path / "none" / "s.jsonl"))
+    assert done.exit_code == 1
+    assert "cannot be written" in done.output

@@ -70,7 +70,8 @@ def test_a_recorded_step_is_the_step_itself(clip_norm):
     labels = torch.arange(40, device=CUDA) % 3
     weights = []
     for recorded in (False, True):
-        model = model_of(train=True).to(CUDA)
+        # Which features PyTorch's dropout drops depends on the size of their table.
+        model = model_of(train=True, input_dropout=0.0).to(CUDA)
         optimizer = build_optimizer(model, TrainConfig(lr=1e-2))
         graphs = StepGraphs(
             model, optimizer, clip_norm, lambda: torch.autocast("cuda", enabled=False)
@@ -86,8 +87,9 @@ def test_a_recorded_step_is_the_step_itself(clip_norm):
                 torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    # A larger table of features changes the order of some sums.
-    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+    # A larger table of features changes the order of some sums, and Adam makes steps of full size
+    # out of slopes that are noise: those of the keys' biases.
+    assert off(weights[1], weights[0].double()) < 2e-3
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -125,7 +127,7 @@ def test_a_recorded_step_of_sparse_features_is_the_step_itself():
             torch.nn.functional.cross_entropy(model(x, index, spd), labels).backward()
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+    assert off(weights[1], weights[0].double()) < 2e-3
 
 
 class OneBatch:

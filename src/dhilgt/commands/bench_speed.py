@@ -83,24 +83,29 @@ def run_speed(
         if not on_gpu:
             raise DhilgtError(f"{name} is measured on a GPU, not on {place.type}; leave it out")
     lines: list[dict[str, Any]] = []
-    with ExitStack() as drafts:
-        file = drafts.enter_context(shell.written_whole(output))
-        picture = None if plot is None else drafts.enter_context(shell.written_whole(plot))
-        page = None if table is None else drafts.enter_context(shell.written_whole(table))
-        with file.open("w", encoding="utf-8") as written:
+    with ExitStack() as files:
+        picture = None if plot is None else files.enter_context(shell.written_whole(plot))
+        page = None if table is None else files.enter_context(shell.written_whole(table))
+        # Not as a whole at the end: what was measured stays when the rest is interrupted.
+        try:
+            written = files.enter_context(output.open("w", encoding="utf-8"))
+        except OSError as error:
+            raise DhilgtError(
+                f"{output} cannot be written ({error.strerror}); choose another path"
+            ) from error
 
-            def keep(line: dict[str, Any]) -> None:
-                lines.append(line)
-                written.write(json.dumps(line) + "\n")
-                written.flush()
-                if not quiet:
-                    typer.echo(f"{len(lines)}: {_summary(line)}", err=True)
+        def keep(line: dict[str, Any]) -> None:
+            lines.append(line)
+            written.write(json.dumps(line) + "\n")
+            written.flush()
+            if not quiet:
+                typer.echo(f"{len(lines)}: {_summary(line)}", err=True)
 
-            for line in speed.measure(sizes, chosen, place, repeats):
-                keep(line)
-            for name in others:
-                for line in speed.OTHERS[name](place):
-                    keep({"measure": name, **line, "machine": machine(place)})
+        for line in speed.measure(sizes, chosen, place, repeats):
+            keep(line)
+        for name in others:
+            for line in speed.OTHERS[name](place):
+                keep({"measure": name, **line, "machine": machine(place)})
         if plot is not None and picture is not None:
             speed.draw(lines, picture, plot.suffix)
         text = speed.table(lines)
