@@ -94,7 +94,8 @@ def main() -> None:
                 print(f"{what}: {told}", "" if good else "BAD", flush=True)
         batch = draw_batch(CUDA, 534, 32, 0.6, 890)
         same, apart = repeats(precision, batch), recorded(precision, batch)
-        well &= same and apart < most
+        # Adam makes steps of full size out of slopes that are noise around zero.
+        well &= same and apart < max(most, 2e-3)
         print(f"{precision}: repeats {same}, recorded steps off by {apart:.1e}", flush=True)
     raise SystemExit(0 if well else "the fused path is off")
 
