@@ -9,7 +9,6 @@ import torch
 pytest.importorskip("triton", reason="the fused kernels need the package triton")
 
 from dhilgt import TokenLoader, TokenSampler, generate
-from dhilgt.fused import packing
 from dhilgt.fused.packing import Room, choose_room, pack, packed_rows, room_for
 from dhilgt.labels import HubLabels
 from tests.model_cases import batch_of, gradients, model_of
@@ -55,7 +54,7 @@ def assert_same(model, batch, room=None):
 @pytest.mark.parametrize(
     ("settings", "shape"),
     [
-        ({}, {"padding": 0.5}),
+        ({"heads": 2}, {"rows": 3, "padding": 0.5}),
         ({"num_virtual": 0, "readout": "ego", "num_layers": 1}, {"padding": 0.8}),
         ({"spd_bias": False, "num_layers": 1}, {"padding": 1.0}),
         ({"num_layers": 1}, {"padding": 0.0}),
@@ -68,7 +67,7 @@ def test_outputs_and_all_gradients_are_those_with_padding(settings, shape):
     assert_same(fused_model(**settings), case(**shape))
 
 
-@pytest.mark.parametrize("spare", [0, 1, 13])
+@pytest.mark.parametrize("spare", [0, 13])
 def test_fillers_take_the_rows_that_are_left_and_change_nothing(spare):
     model, batch = fused_model(num_layers=1), case(padding=0.5)
     model.packing = "on"
@@ -96,16 +95,17 @@ def test_offsets_count_nodes_egos_and_virtual_nodes():
     assert found.rows == 23
 
 
-def test_dropout_repeats_and_does_not_depend_on_the_room():
-    model = fused_model(train=True, attention_dropout=0.2, heads=2)
-    batch = case(rows=3, slots=5, padding=0.5)
+def test_a_recorded_step_learns_what_the_step_itself_learns():
+    # As a CUDA graph runs it: in a larger room, over a larger table of features.
+    model = fused_model(train=True, attention_dropout=0.2, heads=2, input_dropout=0.0)
+    x, index, spd = case(rows=3, slots=5, padding=0.5)
     model.packing = "on"
-    rows = packed_rows(model, batch[1])
+    rows, larger = packed_rows(model, index), torch.cat([x, torch.full_like(x, 7.0)])
     found = []
-    for room in (None, None, Room(rows + 4, 2)):
+    for room, features in ((None, x), (None, x), (Room(rows + 4, 2), larger)):
         torch.manual_seed(3)
         with room_for(room) if room else contextlib.nullcontext():
-            found.append(gradients(model, batch))
+            found.append(gradients(model, (features, index, spd)))
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
     # Other programs sum other rows: the same numbers, in another order.
     assert all(
@@ -114,7 +114,7 @@ def test_dropout_repeats_and_does_not_depend_on_the_room():
 
 
 def test_recomputing_gives_the_same_bits():
-    model = fused_model(train=True, num_layers=2)
+    model = fused_model(train=True, heads=2)
     batch = case(rows=2, slots=4, padding=0.5)
     model.packing = "on"
     found = []
@@ -177,4 +177,3 @@ def test_outside_a_room_a_batch_has_exactly_its_rows():
     rows = packed_rows(model, batch[1])
     found = pack(model, batch[1], batch[1] >= 0)
     assert found.rows == rows == int(found.offsets[-1])
-    assert packing.WORTH < 1
