@@ -59,19 +59,10 @@ class Bench:
         name: Of the module in `bench` and of the files it writes.
         parts: Functions that measure something and give plain values.
         about: For --help.
-        add_options: Adds options of its own to the command line; they are in `options`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        parts: list[Callable[..., dict[str, Any]]],
-        about: str,
-        add_options: Callable[[argparse.ArgumentParser], None] | None = None,
-    ) -> None:
+    def __init__(self, name: str, parts: list[Callable[..., dict[str, Any]]], about: str) -> None:
         parser = argparse.ArgumentParser(description=about)
-        if add_options is not None:
-            add_options(parser)
         parser.add_argument("--results", type=Path, default=Path("bench-results"))
         parser.add_argument("--threads", type=int, default=2)
         parser.add_argument("--part", nargs="*", help="measure this one here and print it as JSON")
@@ -81,7 +72,6 @@ class Bench:
             part = {function.__name__: function for function in parts}[wanted]
             print(json.dumps(part(*(int(a) if a.isdigit() else a for a in arguments))))
             raise SystemExit
-        self.options = options
         self.threads: int = options.threads
         self.folder: Path = options.results
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,28 +87,17 @@ class Bench:
             [*command, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True
         )
         figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        self.keep(figures)
+        self._lines.append(json.dumps({**figures, "machine": self._machine}))
         return figures
 
-    def keep(self, figures: dict[str, Any]) -> None:
-        """Adds a line to the file of figures."""
-        self._lines.append(json.dumps({**figures, "machine": self._machine}))
-
-    def finish(self, rows: list[Row], show: bool = True) -> None:
-        """Writes the figures and the table of what was measured beside what was aimed at.
-
-        Args:
-            rows: Of the table.
-            show: Whether to print it too.
-        """
+    def finish(self, rows: list[Row]) -> None:
+        """Writes the figures and the table of what was measured beside what was aimed at."""
         text = "\n".join(self._lines) + "\n"
         (self.folder / f"{self._name}.jsonl").write_text(text, encoding="utf-8")
         lines = ["| what | aim | measured |", "|---|---|---|"]
         lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
         table_path = self.folder / f"{self._name}-table.md"
         table_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        if not show:
-            return
         shown = Table("what", "aim", "measured")
         for row in rows:
             shown.add_row(*row)

@@ -119,6 +119,12 @@ def _one(name: str, options: argparse.Namespace, end: float) -> None:
     if not finished:
         print(f"{name}: the search was paused by the budget", file=sys.stderr)
     runs = _seeds(source, found.settings, folder, seeds, options.jobs, end)
+    of_search = {
+        "trials": len(found.trials), "seconds": round(found.seconds), "space": options.space,
+        "seeds": list(search.seeds), "score": found.best["score"], "processes": options.jobs,
+    }  # fmt: skip
+    runs = [run | {"search": of_search} for run in runs]
+    _write_lines(folder / RUNS, runs)
     searched = [
         ("search", f"{len(found.trials)} trials of the space {options.space!r} in "
          f"{found.seconds:.0f} s by {options.jobs} processes"),
@@ -173,9 +179,13 @@ def _seeds(
         start()
         for seed, line in workers.results(start):
             known[int(seed)] = line
-            text = "".join(json.dumps(known[one], sort_keys=True) + "\n" for one in sorted(known))
-            path.write_text(text, encoding="utf-8")
+            _write_lines(path, [known[one] for one in sorted(known)])
     return [known[seed] for seed in seeds if seed in known]
+
+
+def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines)
+    path.write_text(text, encoding="utf-8")
 
 
 def _same(config: Mapping[str, Any], settings: Settings) -> bool:
@@ -198,6 +208,7 @@ def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, An
     )
     device = next(clf.model_.parameters()).device
     where = environment(torch.device(device), 1)
+    where.pop("release", None)  # of the kernel: says nothing about a score
     gone = ("path", "files", "reused_from_cache", "classes_without_training_nodes")
     return {key: value for key, value in line.items() if key not in gone} | {"environment": where}
 

@@ -21,7 +21,10 @@ graph, model = load_graph(sys.argv[1]), Path(sys.argv[2])
 facts = json.loads(model.with_suffix(".serving.json").read_text())
 session = onnxruntime.InferenceSession(model)
 features = with_hops(graph, csr_array(graph.features), facts["hops"])
-labels = dhilgt.HubLabels.build(graph, progress=False)
+labels = dhilgt.HubLabels.build(
+    graph, order=facts["order"], seed=facts["tokens"]["seed"], progress=False
+)
+known = np.load(model.with_name(facts["known"])) if "known" in facts else None
 sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
 
 
@@ -30,7 +33,10 @@ def probabilities(nodes: np.ndarray, copy: int) -> np.ndarray:
     ids, spd = sampler.rows(nodes, copy)
     members, index = np.unique(np.append(ids, -1), return_inverse=True)  # -1 is padding
     x, index = features[members[1:]].toarray(), index[:-1].reshape(ids.shape) - 1
-    return softmax(session.run(None, {"x": x, "index": index, "spd": spd})[0], axis=1)
+    inputs = {"x": x, "index": index, "spd": spd}
+    if known is not None:
+        inputs["known"] = known[members[1:]]
+    return softmax(session.run(None, inputs)[0], axis=1)
 
 
 wanted = sys.argv[3:] if graph.ids.are_text else [int(node) for node in sys.argv[3:]]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser_cases import browser  # noqa: F401 - a fixture of those who look at pages
+
 # Several processes share the cores: threads that wait for each other would make all of them slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

@@ -83,6 +83,7 @@ def classifier(
             best_epoch=max(1, epochs - 3) if "val" in parts else epochs,
             epochs=epochs,
             stopped_early="val" in parts,
+            out_of_time=False,
             metric=metric,
             history=lines,
         ),

@@ -13,8 +13,8 @@ import torch
 from dhilgt import baselines
 from dhilgt.benchmark import Limits, Results, cells, data, models, runner
 from dhilgt.benchmark.cell import run_cell
-from dhilgt.benchmark.child import Stopped, run_apart
-from dhilgt.benchmark.grid import Cell
+from dhilgt.benchmark.child import Child, Stopped, run_apart
+from dhilgt.benchmark.grid import Cell, trials_of
 from dhilgt.benchmark.recipe import Changes, Recipe
 from dhilgt.benchmark.space import space_of
 from dhilgt.errors import ArtifactError, ConfigError, DatasetError
@@ -152,9 +152,10 @@ def test_over_budget_inside_the_trainer_keeps_the_times_of_its_epochs():
     cell = grid(
         "mlp", epochs=10**6, recipe=Recipe("long", {"mlp": {"training": {"patience": None}}})
     )
-    line = run_cell(cell[0], device="cpu", budget=0.5)
+    run_cell(CELL, device="cpu")  # what is imported late is so before the clock starts
+    line = run_cell(cell[0], device="cpu", budget=1.0)
     assert line["status"] == "over-budget"
-    assert 0 < line["epoch_seconds"] < 0.5
+    assert 0 < line["epoch_seconds"] < 1.0
     assert line["stages"]["epoch"]["times"] > 1
 
 
@@ -217,13 +218,44 @@ def test_a_stop_ends_the_process_and_leaves_no_line():
         run_apart(CELL, stop=lambda: True, command=python("import time; time.sleep(60)"))
 
 
+def test_a_process_that_does_many_cells_says_the_same(tmp_path):
+    limits = Limits(device="cpu", reuse=True, budget=60)
+    wanted = grid("mlp", seeds=(0, 1, 2), epochs=2)
+    _, lines = run(tmp_path / "reused.jsonl", wanted, limits)
+    assert [line["own_process"] for line in lines] == [True, False, False]
+    _, alone = run(tmp_path / "here.jsonl", wanted)
+    assert [line["scores"] for line in lines] == [line["scores"] for line in alone]
+
+
+def test_a_process_in_which_a_cell_failed_does_no_other(tmp_path):
+    unknown = Cell("mlp", "generated:40", 1, changes=Changes(training={"batch_size": -1}))
+    child = Child(device="cpu")
+    try:
+        found = [child.run(cell)["own_process"] for cell in (CELL, CELL, unknown, CELL)]
+    finally:
+        child.close()
+    assert found == [True, False, False, True]
+
+
+def test_processes_that_do_many_cells_are_apart():
+    with pytest.raises(ConfigError, match="apart=True"):
+        Limits(apart=False, reuse=True)
+
+
 def test_several_at_once_are_recorded_as_such(tmp_path, monkeypatch):
-    def slow(cell, **options):
-        time.sleep(0.3)
-        return {**run_cell(cell, device="cpu"), "threads_given": options["threads"]}
+    class Slow:
+        def __init__(self, **options):
+            self.threads = options["threads"]
+
+        def run(self, cell, **options):
+            time.sleep(0.3)
+            return {**run_cell(cell, device="cpu"), "threads_given": self.threads}
+
+        def close(self):
+            pass
 
     scripted(monkeypatch)
-    monkeypatch.setattr(runner, "run_apart", slow)
+    monkeypatch.setattr(runner, "Child", Slow)
     limits = Limits(jobs=3, device="cpu")
     _, lines = run(tmp_path / "r.jsonl", grid("mlp", seeds=(0, 1, 2, 3)), limits)
     assert sorted(line["seed"] for line in lines) == [0, 1, 2, 3]
@@ -255,6 +287,12 @@ def test_other_settings_are_other_cells(tmp_path, monkeypatch):
     run(tmp_path / "r.jsonl", grid("mlp"))
     found, lines = run(tmp_path / "r.jsonl", grid("mlp", epochs=3), resume=True)
     assert (found.ran, len(lines)) == (1, 2)
+
+
+def test_a_limit_of_seconds_holds_in_trials_too():
+    (cell,) = grid("gcn", seconds=2.5, trials=3)
+    assert cell.changes.training["max_seconds"] == 2.5
+    assert all(t.changes.training["max_seconds"] == 2.5 for t in trials_of(cell, 0))
 
 
 def test_failed_cells_are_tried_again_and_full_ones_are_not(tmp_path, monkeypatch):

@@ -1,8 +1,5 @@
 """The report in a real browser: nothing is reported, nothing sticks out."""
 
-import contextlib
-import shutil
-
 import pytest
 
 from dhilgt.report import render
@@ -16,31 +13,6 @@ CASES = {
     "many": lambda: facts_of(graph_of(600, 40, LONG), metric="macro_f1"),
     "one": lambda: facts_of(graph_of(60, 1, ["only"]), metric="roc_auc", parts=("train",)),
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("chromium or chromedriver is not installed")
-    options = selenium.ChromeOptions()
-    options.binary_location = program
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = selenium.ChromeService(driver)
-    with contextlib.closing(_Closing(selenium.Chrome(options=options, service=service))) as found:
-        yield found.driver
-
-
-class _Closing:
-    def __init__(self, driver):
-        self.driver = driver
-
-    def close(self):
-        self.driver.quit()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

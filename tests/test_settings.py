@@ -70,7 +70,7 @@ def test_the_parts_get_what_was_set() -> None:
         ({"copies": 0}, "copies = 0"),
         ({"hops": -1}, "hops = -1"),
         ({"fresh": 1}, "fresh = 1"),
-        ({"order": "random"}, "order = 'random'; choose 'degree'"),
+        ({"order": "size"}, "order = 'size'; choose 'degree' or"),
         ({"validation": 0}, "validation = 0"),
         ({"validation": 1.0}, "validation = 1.0"),
         ({"validation": float("nan")}, "validation = nan"),

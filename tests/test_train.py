@@ -227,6 +227,21 @@ def test_last_batch_of_one_and_batches_of_one():
     trainer(epochs=1).fit(Loader(range(5), batch_size=1))
 
 
+def test_no_epoch_begins_when_the_time_is_over():
+    worker = trainer(epochs=50, max_seconds=1e-9)
+    result = worker.fit(*loaders())
+    assert (result.epochs, result.best_epoch) == (1, 1)
+    assert (result.out_of_time, result.stopped_early) == (True, False)
+    whole = trainer(epochs=2, max_seconds=1e6).fit(*loaders())
+    assert (whole.epochs, whole.out_of_time) == (2, False)
+
+
+def test_the_time_before_a_resume_counts(tmp_path):
+    trainer(tmp_path, epochs=50, max_seconds=1e-9).fit(*loaders())
+    again = trainer(tmp_path, resume=True, epochs=50, max_seconds=1e-9)
+    assert again.fit(*loaders()).epochs == 1
+
+
 def test_max_batches():
     worker = trainer(epochs=2, max_batches=2, max_eval_batches=1)
     train, val = loaders()

@@ -48,6 +48,7 @@ def test_goes_through_json_and_back():
         ({"seed": -1}, ["seed", "-1"]),
         ({"checkpoint_every": 0}, ["checkpoint_every"]),
         ({"max_batches": 0}, ["max_batches"]),
+        ({"max_seconds": 0}, ["max_seconds"]),
     ],
 )
 def test_refuses(changes, words):

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from dhilgt.explanation import Explanation as Explanation
     from dhilgt.export import export_onnx as export_onnx
     from dhilgt.export import export_program as export_program
+    from dhilgt.hierarchy import hierarchy_numbers as hierarchy_numbers
+    from dhilgt.hierarchy import plot_hierarchy as plot_hierarchy
     from dhilgt.loader import TokenLoader as TokenLoader
     from dhilgt.loader import averaged_logits as averaged_logits
     from dhilgt.model import DHILGT as DHILGT
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from dhilgt.train_config import TrainConfig as TrainConfig
     from dhilgt.train_state import TrainResult as TrainResult
 
-# What needs torch is imported when it is first used: labels and tokens do without.
+# What needs torch is imported when it is first used: labels and tokens do without. Pictures, too.
 _LAZY = {
     "DHILGT": "dhilgt.model",
     "DHILGTConfig": "dhilgt.model_config",
@@ -62,6 +64,8 @@ _LAZY = {
     "export_onnx": "dhilgt.export",
     "export_program": "dhilgt.export",
     "find_batch_size": "dhilgt.batch_size",
+    "hierarchy_numbers": "dhilgt.hierarchy",
+    "plot_hierarchy": "dhilgt.hierarchy",
 }
 
 __all__ = [
@@ -108,7 +112,9 @@ __all__ = [
     "export_program",
     "find_batch_size",
     "generate",
+    "hierarchy_numbers",
     "label_block",
+    "plot_hierarchy",
     "quick_labels",
 ]
 

@@ -39,6 +39,7 @@ def on_host(
     num_nodes: int,
     place: Callable[[torch.Tensor], torch.Tensor],
     device: torch.device,
+    known: NDArray[np.int32] | None = None,
 ) -> Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]:
     """Gives a maker of batches that reads rows and features on the host.
 
@@ -49,6 +50,7 @@ def on_host(
         num_nodes: Nodes of the graph.
         place: Brings a host tensor to the device.
         device: Where batches are wanted.
+        known: Class + 1 of all nodes, 0 = not to be seen.
     """
     distinct = Distinct(num_nodes)
 
@@ -63,8 +65,9 @@ def on_host(
             spd = unpack_triangles(place(torch.from_numpy(packed)), at < 0, source.directed)
         x = features.take(members).build(place)
         classes = None if labels is None else place(torch.from_numpy(labels[nodes]))
+        seen = () if known is None else (place(torch.from_numpy(known[members])),)
         filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
-        return TokenBatch((x, at, spd), classes, place(torch.from_numpy(nodes)), filled)
+        return TokenBatch((x, at, spd, *seen), classes, place(torch.from_numpy(nodes)), filled)
 
     return make
 
@@ -75,6 +78,7 @@ def on_device(
     labels: torch.Tensor | None,
     directed: bool,
     place: Callable[[torch.Tensor], torch.Tensor],
+    known: torch.Tensor | None = None,
 ) -> Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]:
     """Gives a maker of batches that works where the features lie; the host only sends numbers.
 
@@ -84,6 +88,7 @@ def on_device(
         labels: Classes of all nodes, on the device.
         directed: Whether distances depend on the direction.
         place: Brings a host tensor to the device.
+        known: Class + 1 of all nodes, 0 = not to be seen; on the device.
     """
 
     def make(places: NDArray[np.int64], nodes: NDArray[np.int64], copy: int) -> TokenBatch:
@@ -92,8 +97,9 @@ def on_device(
         spd = unpack_triangles(packed, ids < 0, directed)
         members, index = distinct_on_device(ids)
         classes = None if labels is None else labels[egos]
+        seen = () if known is None else (known[members],)
         filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
-        return TokenBatch((features.take(members), index, spd), classes, egos, filled)
+        return TokenBatch((features.take(members), index, spd, *seen), classes, egos, filled)
 
     return make
 

@@ -16,10 +16,11 @@ class TokenBatch:
     """Some egos with everything a model needs to know about them.
 
     Attributes:
-        inputs: What the model is called with: (x, index, spd). `x` holds the features of the
-            distinct nodes of the batch, [n, channels], dense or sparse CSR; `index` [B, size]
-            int64 points into it, -1 = padding, column 0 = the ego; `spd` [B, size, size] uint8
-            holds the distances, row = source.
+        inputs: What the model is called with: (x, index, spd), or (x, index, spd, known). `x`
+            holds the features of the distinct nodes of the batch, [n, channels], dense or sparse
+            CSR; `index` [B, size] int64 points into it, -1 = padding, column 0 = the ego; `spd`
+            [B, size, size] uint8 holds the distances, row = source; `known` [n] int32 holds class
+            + 1 of those nodes whose class the model may see, 0 for all others.
         labels: Classes of the egos, [B] int64; None where the loader has no labels.
         nodes: Node indices of the egos, [B] int64.
         filled: Slots that hold a node, with all egos, where the loader knows it: packing rows (see
@@ -33,7 +34,7 @@ class TokenBatch:
         (1, [7])
     """
 
-    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+    inputs: tuple[torch.Tensor, ...]
     labels: torch.Tensor | None
     nodes: torch.Tensor
     filled: int | None = None
@@ -48,10 +49,10 @@ class TokenBatch:
             device: Where to.
             non_blocking: Do not wait for copies out of pinned memory.
         """
-        x, index, spd = (part.to(device, non_blocking=non_blocking) for part in self.inputs)
+        inputs = tuple(part.to(device, non_blocking=non_blocking) for part in self.inputs)
         labels = self.labels
         return TokenBatch(
-            (x, index, spd),
+            inputs,
             None if labels is None else labels.to(device, non_blocking=non_blocking),
             self.nodes.to(device, non_blocking=non_blocking),
             self.filled,

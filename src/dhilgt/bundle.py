@@ -184,5 +184,9 @@ def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
         raise TypeError("the graph is not the one it was trained on")
     if config.in_channels != width * hops or config.out_channels != classes:
         raise TypeError("the model does not fit the graph and its classes")
+    if config.label_inputs != found.settings["label_inputs"]:
+        raise TypeError("model and settings do not agree on label_inputs")
+    if config.label_inputs and "train" not in found.inputs.split:
+        raise TypeError("the graph lacks its training nodes, whose classes the model sees")
     if graph.labels.max(initial=-1) >= classes or found.batch_size < 1:
         raise TypeError("the graph has classes without a name")

@@ -1,4 +1,4 @@
-"""Labels and tokens kept between runs, found again by what they were made from."""
+"""Labels, tokens and graphs kept between runs, found again by what they were made from."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from dhilgt import labels_store, tokens_store
+from dhilgt import graph_store, labels_store, tokens_store
+from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError, warn
 from dhilgt.graph import Graph
 from dhilgt.labels import HubLabels
 from dhilgt.memory import format_bytes
+from dhilgt.orders import DRAWN, ORDERS
 from dhilgt.progress import progress_note
 from dhilgt.store_files import canonical_json
 from dhilgt.store_manifest import MANIFEST
@@ -25,7 +27,7 @@ from dhilgt.store_target import BuildLock
 from dhilgt.token_spec import TokenSpec
 from dhilgt.tokens import Tokens
 
-KINDS = ("labels", "tokens")
+KINDS = ("labels", "tokens", "graphs")
 VARIABLE = "DHILGT_CACHE"
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -37,7 +39,7 @@ class Entry:
     """One thing in the cache.
 
     Attributes:
-        kind: "labels" or "tokens".
+        kind: "labels", "tokens" or "graphs".
         key: Its name: a hash of what it was made from.
         num_bytes: Its size on disk.
         made: When it was made, in seconds since 1970.
@@ -56,7 +58,7 @@ class Entry:
 
 
 class Cache:
-    """A folder of labels and tokens, keyed by content and never by path.
+    """A folder of labels, tokens and generated graphs, keyed by content and never by path.
 
     The key is a hash of the graph's fingerprint, the parameters and the version of the format:
     the same graph under another name is found again, and a graph that changed by one edge is not.
@@ -88,6 +90,7 @@ class Cache:
         graph: Graph,
         order: str = "degree",
         *,
+        seed: int = 0,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> HubLabels:
@@ -95,16 +98,21 @@ class Cache:
 
         Args:
             graph: The graph.
-            order: Ranking of the nodes; "degree".
+            order: Ranking of the nodes by name, one of `dhilgt.orders.ORDERS`.
+            seed: Of the orders that are drawn.
             threads: Threads to use; None for every core.
             progress: False for no display.
         """
-        if order != "degree":
-            raise ValueError(f'order = {order!r}; the cache keeps labels by "degree"')
+        if order not in ORDERS:
+            raise ValueError(f"order = {order!r}; choose {' or '.join(map(repr, ORDERS))}")
         facts = {"graph": graph.fingerprint, "order": order, "format": labels_store.FORMAT}
+        if order in DRAWN:
+            facts["seed"] = seed
 
         def build(path: Path) -> HubLabels:
-            made = HubLabels.build(graph, threads=threads, progress=bool(progress))
+            made = HubLabels.build(
+                graph, threads=threads, order=order, seed=seed, progress=bool(progress)
+            )
             made.save(path, threads=threads)
             return made
 
@@ -151,6 +159,34 @@ class Cache:
 
         return self._get("tokens", facts, Tokens.load, build, progress)
 
+    def graph(
+        self,
+        name: str,
+        make: Callable[[], Graph],
+        *,
+        progress: bool | Literal["auto"] = "auto",
+    ) -> Graph:
+        """Gives a graph that follows from its name alone, made now or found; features are mapped.
+
+        Args:
+            name: All that determines the graph, such as the arguments of a generator.
+            make: Gives the graph.
+            progress: False for no display.
+
+        Example:
+            >>> import tempfile
+            >>> cache = Cache(tempfile.mkdtemp())
+            >>> cache.graph("a line", lambda: Graph.from_edges([0, 1], [1, 2]))
+            Graph(nodes=3, edges=4, undirected)
+        """
+        facts = {"name": name, "version": __version__, "format": graph_store.FORMAT}
+
+        def build(path: Path) -> Graph:
+            graph_store.save_graph(make(), path)
+            return graph_store.load_graph(path)
+
+        return self._get("graphs", facts, graph_store.load_graph, build, progress)
+
     def _get(
         self,
         kind: str,
@@ -173,7 +209,7 @@ class Cache:
         """Gives the folder of what has these facts, whether it is there or not.
 
         Args:
-            kind: "labels" or "tokens".
+            kind: "labels", "tokens" or "graphs".
             facts: Everything that determines its bytes, as plain values.
         """
         digest = hashlib.sha256(canonical_json({"kind": kind, **facts})).hexdigest()

@@ -19,9 +19,11 @@ from dhilgt.commands import (
     generate,
     inspect,
     label,
+    plot,
     predict,
     processes,
     query,
+    report,
     shell,
     tokens,
     train,
@@ -42,11 +44,12 @@ app = typer.Typer(
 )
 for command in (
     cache, demo, doctor, evaluate, explain, export, generate, inspect, label,
-    predict, query, tokens, train, tune,
+    predict, query, report, tokens, train, tune,
 ):  # fmt: skip
     app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
+app.add_typer(plot.app, name="plot")
 
 
 def _print_version(wanted: bool) -> None:

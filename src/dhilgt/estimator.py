@@ -17,6 +17,7 @@ from dhilgt.estimator_params import Parameters
 from dhilgt.estimator_parts import new_model, training_loaders
 from dhilgt.fit_inputs import FitInputs, array_graph, as_graph, check_width, is_array, prepare
 from dhilgt.graph import Graph
+from dhilgt.known_classes import carried_over
 from dhilgt.labels import HubLabels
 from dhilgt.model import DHILGT
 from dhilgt.pipeline import Pipeline
@@ -319,6 +320,7 @@ class NodeClassifier(Parameters):
             progress=self.progress,
             clock=self._pipeline.clock,
             labels=labels,
+            known=carried_over(self.graph_, graph) if self.settings_.label_inputs else None,
         )
         if graph.num_edges:
             self._others["last"] = graph, quick, pipeline

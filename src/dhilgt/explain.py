@@ -63,6 +63,7 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         features=clf.features_,
         copies=clf.settings_.copies,
         classes=clf.classes_.tolist(),
+        known=clf._pipeline.known,
     )
 
 
@@ -75,6 +76,7 @@ def explain_token(
     features: Any = None,
     copies: int = 1,
     classes: Sequence[Any] | None = None,
+    known: Any = None,
 ) -> Explanation:
     """Does what `explain` does, for a model that was trained without a classifier.
 
@@ -86,6 +88,7 @@ def explain_token(
         features: What the model was trained on, one row per node; the graph's when None.
         copies: Rows per node to average over.
         classes: Names of the classes in the order of the logits; the graph's, or numbers.
+        known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
 
     Raises:
         GraphError: If there is no such node; the message names the nearest ids.
@@ -111,6 +114,7 @@ def explain_token(
         prefetch=0,
         rank=0,
         world_size=1,
+        known=known,
     )
     seen = [
         _Seen(model, batch.inputs, *_slots(tokens, at, copy))
@@ -135,11 +139,11 @@ class _Seen:
     def __init__(
         self,
         model: DHILGT,
-        inputs: tuple[Tensor, Tensor, Tensor],
+        inputs: tuple[Tensor, ...],
         ids: NDArray[np.int64],
         kinds: list[str],
     ) -> None:
-        _, index, spd = inputs
+        index, spd = inputs[1:3]
         self.nodes = list(dict.fromkeys(ids[ids != PADDING].tolist()))  # the ego first
         self.slots = [np.flatnonzero(ids == node) for node in self.nodes]
         self.kinds = [kinds[slots[0]] for slots in self.slots]
@@ -158,18 +162,18 @@ class _Seen:
         self.shares = [float(shares[slots].sum()) for slots in self.slots]
 
 
-def _probabilities(
-    model: DHILGT, inputs: tuple[Tensor, Tensor, Tensor], empty: Tensor
-) -> NDArray[np.float64]:
+def _probabilities(model: DHILGT, inputs: tuple[Tensor, ...], empty: Tensor) -> NDArray[np.float64]:
     """Gives the probabilities with some slots left empty, a row for each row of `empty`."""
-    x, index, spd = inputs
+    x, index, spd, *known = inputs
     rows = index.masked_fill(empty, PADDING)  # [rows, s]
     step = max(1, _PAIRS_AT_ONCE // (index.shape[1] + model.config.num_virtual) ** 2)
-    parts = [model(x, part, spd.expand(len(part), -1, -1)) for part in torch.split(rows, step)]
+    parts = [
+        model(x, part, spd.expand(len(part), -1, -1), *known) for part in torch.split(rows, step)
+    ]
     return np.asarray(torch.softmax(torch.cat(parts).double(), -1).cpu().numpy())
 
 
-def _shares(model: DHILGT, inputs: tuple[Tensor, Tensor, Tensor]) -> NDArray[np.float64]:
+def _shares(model: DHILGT, inputs: tuple[Tensor, ...]) -> NDArray[np.float64]:
     """Gives the share of each slot in the readout; the ego's is 1 where nothing else is read."""
     if model.readout is None:
         return np.eye(1, inputs[1].shape[1]).reshape(-1)

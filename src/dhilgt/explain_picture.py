@@ -24,11 +24,11 @@ _LABELS = 14
 _LONGEST_NAME = 16
 _CLASSES_SHOWN = 6
 # Told apart also by most people who see fewer colours, on light and on dark ground.
-_PALETTE = (
+PALETTE = (
     "#3b82c4", "#e08a1e", "#2f9e6e", "#c94f7c", "#8a6fd1", "#b0a11f", "#4fb3bf", "#a9674a",
 )  # fmt: skip
-_OTHER = "#8b929a"
-_FOR, _AGAINST = _PALETTE[0], _PALETTE[1]
+OTHER = "#8b929a"
+_FOR, _AGAINST = PALETTE[0], PALETTE[1]
 
 _STYLE = """
 .dhilgt-token { --paper: #ffffff; --ink: #1d232a; --soft: #66707a; --ring: #d9dee3;
@@ -239,9 +239,9 @@ def _marks(explanation: Explanation, dots: list[_Dot], color: str) -> list[str]:
     for member, dot in reversed(list(zip(explanation.members, dots, strict=True))):
         ego = member.kind == "ego"
         if fill is not None:
-            paint = f'fill="{fill.get(member.label, _OTHER)}"'
+            paint = f'fill="{fill.get(member.label, OTHER)}"'
         elif member.effect is None:
-            paint = f'fill="{_OTHER}"'
+            paint = f'fill="{OTHER}"'
         else:
             hue = _FOR if member.effect >= 0 else _AGAINST
             paint = (
@@ -316,7 +316,7 @@ def _class_colors(explanation: Explanation) -> dict[object, str]:
         if member.label is not None:
             counts[member.label] = counts.get(member.label, 0) + 1
     order = sorted(counts, key=lambda name: (-counts[name], str(name)))
-    return dict(zip(order, _PALETTE, strict=False))
+    return dict(zip(order, PALETTE, strict=False))
 
 
 def _legend(explanation: Explanation, color: str) -> list[str]:
@@ -335,7 +335,7 @@ def _legend(explanation: Explanation, color: str) -> list[str]:
             _words(y, f"{_short(name, 18)}"),
             f'<text x="{_WIDTH - 20}" y="{y}" text-anchor="end">{value:.3f}</text>',
             f'<rect class="track" x="{_LEGEND}" y="{y + 5}" width="{_BAR}" height="4" rx="2"/>',
-            f'<rect fill="{colors.get(name, _OTHER)}" x="{_LEGEND}" y="{y + 5}" '
+            f'<rect fill="{colors.get(name, OTHER)}" x="{_LEGEND}" y="{y + 5}" '
             f'width="{_BAR * value:.1f}" height="4" rx="2"/>',
         ]
         y += 6
@@ -365,7 +365,7 @@ def _keys(explanation: Explanation, color: str) -> list[tuple[str, str]]:
     colors = _class_colors(explanation)
     keys = [(hue, _short(name, 24)) for name, hue in colors.items()]
     rest = any(member.label not in colors for member in explanation.members)
-    return [*keys, *([(_OTHER, "other or not known")] if rest else [])]
+    return [*keys, *([(OTHER, "other or not known")] if rest else [])]
 
 
 def _words(y: float, text: str, kind: str = "", x: float = _LEGEND) -> str:

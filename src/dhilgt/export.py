@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
 INPUTS = ("x", "index", "spd")
 """Names of the inputs of an ONNX file, in the order of `DHILGT.forward`."""
 
+KNOWN = "known"
+"""Name of the fourth input, of models that see known classes."""
+
 OUTPUT = "logits"
 """Name of the output of an ONNX file."""
+
+_KNOWN_ENDING = ".known.npy"
 
 
 def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
@@ -67,7 +73,8 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
     """Writes a file that ONNX Runtime runs without PyTorch.
 
     Inputs: x [nodes, in_channels] float32, index [batch, slots] int64 (-1 = padding) and
-    spd [batch, slots, slots] uint8; output: logits [batch, out_channels] float32.
+    spd [batch, slots, slots] uint8; of models with `label_inputs` also known [nodes] int64 (class
+    + 1, 0 = not known); output: logits [batch, out_channels] float32.
 
     Args:
         model: Any model; it is not changed.
@@ -85,8 +92,8 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
                 program,
                 (),
                 dynamo=True,
-                dynamic_shapes=_shapes(),  # here only for the names of the axes
-                input_names=INPUTS,
+                dynamic_shapes=_shapes(model),  # here only for the names of the axes
+                input_names=input_names(model),
                 output_names=[OUTPUT],
                 verbose=False,
             )
@@ -97,13 +104,22 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
 
 def _program(model: DHILGT) -> torch.export.ExportedProgram:
     """Traces the model; no axis keeps the length that the example has."""
-    example = _example(model.config.in_channels)
-    return torch.export.export(plain(model), example, dynamic_shapes=_shapes())
+    return torch.export.export(plain(model), _example(model), dynamic_shapes=_shapes(model))
 
 
-def _shapes() -> tuple[dict[int, Any], dict[int, Any], dict[int, Any]]:
+def input_names(model: DHILGT) -> tuple[str, ...]:
+    """Gives the names of the inputs of a model's ONNX file.
+
+    Args:
+        model: Any model.
+    """
+    return (*INPUTS, KNOWN) if model.config.label_inputs else INPUTS
+
+
+def _shapes(model: DHILGT) -> tuple[dict[int, Any], ...]:
     nodes, rows, slots = (torch.export.Dim(name, min=1) for name in ("nodes", "batch", "slots"))
-    return {0: nodes}, {0: rows, 1: slots}, {0: rows, 1: slots, 2: slots}
+    shapes = {0: nodes}, {0: rows, 1: slots}, {0: rows, 1: slots, 2: slots}
+    return (*shapes, {0: nodes}) if model.config.label_inputs else shapes
 
 
 def plain(model: DHILGT) -> DHILGT:
@@ -117,10 +133,12 @@ def plain(model: DHILGT) -> DHILGT:
     return copy.float().eval()
 
 
-def _example(in_channels: int) -> tuple[Tensor, Tensor, Tensor]:
+def _example(model: DHILGT) -> tuple[Tensor, ...]:
     # Three different lengths, none of them 0 or 1, which the tracer would take for constants.
     index = torch.tensor([[0, 1, 2], [3, 1, -1]])
-    return torch.zeros(5, in_channels), index, torch.zeros(2, 3, 3, dtype=torch.uint8)
+    x, spd = torch.zeros(5, model.config.in_channels), torch.zeros(2, 3, 3, dtype=torch.uint8)
+    known = (torch.zeros(5, dtype=torch.int64),) if model.config.label_inputs else ()
+    return x, index, spd, *known
 
 
 # ---- files and messages ------------------------------------------------------------------------
@@ -174,7 +192,8 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     """Writes the model of a classifier, and beside it what serves it: model.serving.json.
 
     The second file names the classes, the settings of the tokens and the width of the features,
-    so that a server needs neither PyTorch nor the classifier.
+    so that a server needs neither PyTorch nor the classifier. Of a model with `label_inputs` there
+    is a third one, model.known.npy: class + 1 of each node of the graph, 0 = not known.
 
     Args:
         clf: A fitted classifier.
@@ -191,13 +210,18 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     file = Path(path)
     WRITERS[check_ending(file)](clf.model_, file)
     beside = file.with_suffix(".serving.json")
+    if clf._pipeline.known is not None:
+        stream = io.BytesIO()
+        np.save(stream, clf._pipeline.known + 1)
+        _write(file.with_suffix(_KNOWN_ENDING), stream.getvalue())
     _write(beside, canonical_json(_serving_facts(clf, file), indent=2) + b"\n")
     return beside
 
 
 def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
     settings = clf.settings_
-    return {
+    known = {KNOWN: file.with_suffix(_KNOWN_ENDING).name} if settings.label_inputs else {}
+    return known | {
         "kind": "dhilgt-serving",
         "format": 1,
         "library": __version__,

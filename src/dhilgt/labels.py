@@ -15,6 +15,7 @@ from dhilgt.estimate import estimate, native_arrays
 from dhilgt.graph import Graph
 from dhilgt.memory import UNLIMITED, format_bytes, memory_limit
 from dhilgt.node_ids import NodeIds
+from dhilgt.orders import node_order
 from dhilgt.progress import progress_bar
 from dhilgt.validate import IdArray, num_threads
 
@@ -122,6 +123,7 @@ class HubLabels:
         *,
         threads: int | None = None,
         order: Any = None,
+        seed: int = 0,
         progress: bool = True,
         algorithm: str = "auto",
         max_memory: int | str | None = None,
@@ -132,9 +134,10 @@ class HubLabels:
         Args:
             graph: The graph.
             threads: Threads to use; None for every core.
-            order: Ids of all nodes from most to least important. None ranks by degree (both
-            directions
-                counted), largest first, ties by ascending index.
+            order: Ids of all nodes from most to least important, or the name of an order
+                (`dhilgt.orders.ORDERS`). None is "degree": both directions counted, largest first,
+                ties by ascending index.
+            seed: Of the orders "closeness" and "random".
             progress: Show a progress bar when standard error is a terminal.
             algorithm: "auto" takes the fastest way; "pll" is sequential pruned landmark labeling,
             the
@@ -155,7 +158,7 @@ class HubLabels:
             raise GraphError("the graph has no nodes; labels need at least one")
         workers = num_threads(threads)
         limit = memory_limit(max_memory)
-        node_at = None if order is None else checked_order(graph, order)
+        node_at = ranking(graph, order, seed)
         predicted = None
         if preflight and 4 * graph.num_nodes**2 > limit // 8:  # smaller ones fit whatever they hold
             prediction = estimate(graph, order=node_at)
@@ -506,6 +509,15 @@ def side_number(side: str) -> int:
     if side not in ("in", "out"):
         raise ValueError(f'side = {side!r}; choose "in" or "out"')
     return IN if side == "in" else OUT
+
+
+def ranking(graph: Graph, order: Any, seed: int = 0) -> NDArray[np.uint32] | None:
+    """Gives what `HubLabels.build` takes for an order as a ranking by index; None is by degree."""
+    if order is None:
+        return None
+    if isinstance(order, str):
+        return node_order(graph, order, seed)
+    return checked_order(graph, order)
 
 
 def checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:

@@ -14,6 +14,7 @@ from dhilgt.features import DeviceFeatures, open_features
 from dhilgt.loader_checks import (
     checked_copies,
     checked_egos,
+    checked_known,
     checked_resident,
     refuse_unlabelled,
     resolve_device,
@@ -61,6 +62,8 @@ class TokenLoader:
         prefetch: Batches made ahead in a thread; 0 makes them when asked.
         rank: Number of this process; None asks torch.distributed, then the environment.
         world_size: Number of processes; likewise.
+        known: One class per node that a model with `label_inputs` may see, -1 = it may not:
+            those of training nodes alone. None for other models.
 
     Example:
         >>> import dhilgt
@@ -93,6 +96,7 @@ class TokenLoader:
         prefetch: int = 2,
         rank: int | None = None,
         world_size: int | None = None,
+        known: Any = None,
     ) -> None:
         if not isinstance(tokens, (Tokens, TokenSampler)):
             raise TypeError(f"tokens is a {type(tokens).__name__}; pass Tokens or a TokenSampler")
@@ -114,6 +118,7 @@ class TokenLoader:
         if labels is not None:
             self._labels, self.class_names = validate_nodes.labels(labels, tokens.num_nodes)
             refuse_unlabelled(self._nodes, self._labels)
+        self._known = None if known is None else checked_known(known, tokens.num_nodes)
         self._refuse_no_batches()
         self._features = open_features(features, tokens.num_nodes)
         self.resident = checked_resident(
@@ -121,6 +126,7 @@ class TokenLoader:
         )
         self._device_features: DeviceFeatures | None = None
         self._device_labels: torch.Tensor | None = None
+        self._device_known: torch.Tensor | None = None
         self._device_rows: assemble.DeviceRows | None = None
         self._kept: dict[int, TokenBatch] = {}
         if self.resident:
@@ -294,9 +300,9 @@ class TokenLoader:
             self._kept[copy] = whole
         if self.shuffle:
             at = self._place(torch.from_numpy(places))
-            x, index, spd = whole.inputs
+            x, index, spd, *known = whole.inputs
             labels = None if whole.labels is None else whole.labels.index_select(0, at)
-            rows = (x, index.index_select(0, at), spd.index_select(0, at))
+            rows = (x, index.index_select(0, at), spd.index_select(0, at), *known)
             whole = TokenBatch(rows, labels, whole.nodes.index_select(0, at), whole.filled)
         yield whole
 
@@ -324,10 +330,21 @@ class TokenLoader:
         place = self._place
         if self._device_features is None:
             return assemble.on_host(
-                self.tokens, self._features, self._labels, self.tokens.num_nodes, place, self.device
+                self.tokens,
+                self._features,
+                self._labels,
+                self.tokens.num_nodes,
+                place,
+                self.device,
+                self._known,
             )
         return assemble.on_device(
-            self._rows, self._device_features, self._device_labels, self.tokens.directed, place
+            self._rows,
+            self._device_features,
+            self._device_labels,
+            self.tokens.directed,
+            place,
+            self._device_known,
         )
 
     def _rows(
@@ -351,12 +368,15 @@ class TokenLoader:
         spec = self.tokens.spec
         row = 4 * spec.size + spec.num_pairs(self.tokens.directed)
         held = len(self._nodes) * self.copies * row if rows and not self.fresh else 0
-        return self._features.nbytes + held + 8 * self.tokens.num_nodes
+        seen = 0 if self._known is None else self._known.nbytes
+        return self._features.nbytes + held + seen + 8 * self.tokens.num_nodes
 
     def _move(self) -> None:
         self._device_features = self._features.to(self.device)
         if self._labels is not None:
             self._device_labels = torch.tensor(self._labels, device=self.device)
+        if self._known is not None:
+            self._device_known = torch.tensor(self._known, device=self.device)
         if not self.fresh and self.resident is True:
             self._device_rows = assemble.DeviceRows(self.tokens, self._nodes, self.device)
         if self.device.type == "cuda":  # batches are made on other streams

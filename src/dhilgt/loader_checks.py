@@ -115,6 +115,19 @@ def checked_egos(tokens: Tokens | TokenSampler, nodes: Any) -> NDArray[np.int64]
     return chosen
 
 
+def checked_known(known: Any, count: int) -> NDArray[np.int32]:
+    """Gives class + 1 of each node, 0 where the class is not to be seen, from classes and -1.
+
+    Example:
+        >>> checked_known([2, -1, 0], 3)
+        array([3, 0, 1], dtype=int32)
+    """
+    codes, names = validate_nodes.labels(as_array(known), count)
+    if names is not None:
+        raise GraphError("known holds names; pass the number of each class, -1 for none")
+    return (codes + 1).astype(np.int32)
+
+
 def refuse_unlabelled(nodes: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
     """Refuses egos without a label."""
     bare = np.flatnonzero(labels[nodes] < 0)

@@ -17,6 +17,7 @@ from dhilgt.model_layers import (
     AttentionReadout,
     EncoderLayer,
     InputMLP,
+    LabelInput,
     draw_virtual,
     reset_linear,
 )
@@ -59,6 +60,10 @@ class DHILGT(nn.Module):
             (this package's kernels for all layers; needs CUDA and Triton) or "auto": "reference"
             on the CPU, "fused" on CUDA where it can run, "sdpa" elsewhere.
         attention_dropout: Dropout on the attention weights.
+        label_inputs: Whether `forward` takes the known classes of nodes as a fourth input. A row
+            sees those of all its nodes but its ego.
+        label_dropout: Share of the known classes that are hidden in training, drawn once per
+            distinct node and forward.
 
     Example:
         >>> import torch
@@ -88,6 +93,8 @@ class DHILGT(nn.Module):
         spd_bias: bool = True,
         attention: str = "auto",
         attention_dropout: float = 0.0,
+        label_inputs: bool = False,
+        label_dropout: float = 0.5,
     ) -> None:
         super().__init__()
         config = DHILGTConfig(
@@ -107,6 +114,8 @@ class DHILGT(nn.Module):
             spd_bias=spd_bias,
             attention=attention,
             attention_dropout=attention_dropout,
+            label_inputs=label_inputs,
+            label_dropout=label_dropout,
         )
         self._config = config
         self.attention_used: str | None = None
@@ -127,6 +136,11 @@ class DHILGT(nn.Module):
         self.output = MLP([width] * config.output_layers + [config.out_channels], config.dropout)
         if self.virtual is not None:
             draw_virtual(self.virtual)
+        self.label_input = (
+            LabelInput(config.out_channels, width, config.label_dropout)
+            if config.label_inputs
+            else None
+        )
 
     @property
     def config(self) -> DHILGTConfig:
@@ -138,17 +152,20 @@ class DHILGT(nn.Module):
         reset_linear(self)
         if self.virtual is not None:
             draw_virtual(self.virtual)
+        if self.label_input is not None:
+            draw_virtual(self.label_input.weight)
 
     def no_weight_decay(self) -> set[str]:
         """Gives the names of parameters that are looked up, not multiplied with: they do not decay.
 
-        The learned bias of each distance and of pairs with virtual nodes, and the virtual nodes'
-        features.
+        The learned bias of each distance and of pairs with virtual nodes, the virtual nodes'
+        features, and the vectors of known classes.
         """
+        looked_up = ("virtual", "label_input.weight")
         names = {name for name, _ in self.named_parameters()}
-        return {name for name in names if name == "virtual" or name.endswith("_bias")}
+        return {name for name in names if name in looked_up or name.endswith("_bias")}
 
-    def forward(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+    def forward(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
         """Gives the logits of the egos, [B, out_channels].
 
         Args:
@@ -158,52 +175,58 @@ class DHILGT(nn.Module):
                 -1 = padding.
             spd: Distances of all pairs of slots, [B, s, s] uint8: 0 to 253 exact, 254 far, 255 no
                 path. Pairs with padding may hold anything.
+            known: With `label_inputs`, class + 1 of the distinct nodes, 0 = not known, [n] int32 or
+                int64; None without.
 
         Raises:
             ValueError: If a shape or a type is wrong.
         """
-        logits: Tensor = self.output(self.embed(x, index, spd))
+        logits: Tensor = self.output(self.embed(x, index, spd, known))
         return logits
 
-    def embed(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+    def embed(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
         """Gives the representations of the egos that the output MLP sees, [B, hidden_channels].
 
         Args:
             x: As for `forward`.
             index: As for `forward`.
             spd: As for `forward`.
+            known: As for `forward`.
         """
-        if self._take_path(x, index, spd) == "fused":
+        if self._take_path(x, index, spd, known) == "fused":
             from dhilgt.fused import model as fused
 
-            return fused.embed(self, x, index, spd)
-        h = self._encode(x, index, spd)  # [B, s, F]
+            return fused.embed(self, x, index, spd, known)
+        h = self._encode(x, index, spd, known)  # [B, s, F]
         if self.readout is None:
             z: Tensor = self.norm(h[:, 0])  # [B, F]
         else:
             z = self.readout(self.norm(h), index != PADDING)  # [B, F]
         return z
 
-    def readout_weights(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+    def readout_weights(
+        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+    ) -> Tensor:
         """Gives the share of each slot in the readout, [B, s]; a row sums to 1, padding has 0.
 
         Args:
             x: As for `forward`.
             index: As for `forward`.
             spd: As for `forward`.
+            known: As for `forward`.
 
         Raises:
             ValueError: If the model has readout = "ego", which weighs nothing.
         """
         if self.readout is None:
             raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
-        if self._take_path(x, index, spd) == "fused":
+        if self._take_path(x, index, spd, known) == "fused":
             from dhilgt.fused import model as fused
 
             with fused.launching_on(index.device):
-                normed = fused.encode(self, x, index, spd)[:, : index.shape[1]]
+                normed = fused.encode(self, x, index, spd, known)[:, : index.shape[1]]
         else:
-            normed = self.norm(self._encode(x, index, spd))
+            normed = self.norm(self._encode(x, index, spd, known))
         return self.readout.weights(normed, index != PADDING)
 
     def attention_path(self, slots: int) -> str:
@@ -216,8 +239,9 @@ class DHILGT(nn.Module):
         """
         return choose_path(self._config, slots, self.norm.weight.device, self.norm.weight.dtype)
 
-    def _take_path(self, x: Tensor, index: Tensor, spd: Tensor) -> str:
+    def _take_path(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> str:
         self._check(x, index, spd)
+        self._check_known(x, known)
         path = self.attention_path(index.shape[1])
         if path == "fused" and len(index) == 0:  # there is nothing to launch
             path = default_path(index.device)
@@ -257,15 +281,31 @@ class DHILGT(nn.Module):
         """Says the settings in `repr`."""
         return ", ".join(f"{name}={value!r}" for name, value in self._config.to_dict().items())
 
-    def _encode(self, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+    def place_nodes(self, h: Tensor, index: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Gives rows to fill the slots from, and each slot's row, -1 = padding.
+
+        These are `h` and `index` unless the model sees classes.
+
+        Args:
+            h: What the input MLP makes of the distinct nodes, [n, F].
+            index: As for `forward`.
+            known: As for `forward`.
+        """
+        if self.label_input is None:
+            return h, index
+        rows, at = self.label_input(h, index, known)
+        return rows, at
+
+    def _encode(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
         config = self._config
         dtype = self.norm.weight.dtype
         # Projected once per distinct node, then gathered. A row of zeros in front stands for -1,
         # so that no node's features reach a padding slot. Under autocast the sums along the layers
         # stay in the parameters' precision.
         h: Tensor = self.input(x).to(dtype)  # [n, F]
+        h, at = self.place_nodes(h, index, known)
         h = torch.cat([h.new_zeros(1, h.shape[1]), h])
-        h = F.embedding(index + 1, h, padding_idx=0)  # [B, s, F]
+        h = F.embedding(at + 1, h, padding_idx=0)  # [B, s, F]
         if self.virtual is not None:
             h = torch.cat([h, self.virtual.expand(h.shape[0], -1, -1)], 1)  # [B, t, F]
         dropped = config.bias_dropout if self.training else 0.0
@@ -293,6 +333,26 @@ class DHILGT(nn.Module):
             )
         if spd.dtype != torch.uint8:
             raise ValueError(f"spd holds {spd.dtype}; pass uint8")
+
+    def _check_known(self, x: Tensor, known: Tensor | None) -> None:
+        if self.label_input is None:
+            if known is not None:
+                raise ValueError(
+                    "known is given, but the model has label_inputs=False; leave it out"
+                )
+            return
+        if known is None:
+            raise ValueError(
+                "the model has label_inputs=True; pass known, class + 1 of each row of x and 0 "
+                "where it is not known"
+            )
+        if known.shape != x.shape[:1]:
+            raise ValueError(
+                f"known has shape {tuple(known.shape)}; x of shape {tuple(x.shape)} needs "
+                f"{tuple(x.shape[:1])}"
+            )
+        if known.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"known holds {known.dtype}; pass int32 or int64")
 
 
 def _shell(cls: type[DHILGT], config: DHILGTConfig) -> DHILGT:

@@ -20,7 +20,9 @@ _COUNTS = {
     "input_layers": (1, 100),
     "output_layers": (1, 100),
 }
-_RATES = ("dropout", "input_dropout", "bias_dropout", "attention_dropout")
+_RATES = ("dropout", "input_dropout", "bias_dropout", "attention_dropout", "label_dropout")
+# Not in files where they are as here: models without them are written as they always were.
+_UNUSED = {"label_inputs": False, "label_dropout": 0.5}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class DHILGTConfig:
     readout: str = "attention"
     spd_bias: bool = True
     attention: str = "auto"
+    label_inputs: bool = False
+    label_dropout: float = 0.5
 
     def __post_init__(self) -> None:
         for name, (low, high) in _COUNTS.items():
@@ -63,14 +67,18 @@ class DHILGTConfig:
             )
         for name in _RATES:
             object.__setattr__(self, name, _rate(name, getattr(self, name)))
-        if not isinstance(self.spd_bias, bool):
-            raise ValueError(f"spd_bias = {self.spd_bias!r}; pass True or False")
+        for name in ("spd_bias", "label_inputs"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} = {getattr(self, name)!r}; pass True or False")
         _check_choice("readout", self.readout, READOUTS)
         _check_choice("attention", self.attention, ATTENTIONS)
 
     def to_dict(self) -> dict[str, Any]:
         """Gives plain values, for a file."""
-        return asdict(self)
+        values = asdict(self)
+        if all(values[name] == value for name, value in _UNUSED.items()):
+            values = {name: value for name, value in values.items() if name not in _UNUSED}
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "DHILGTConfig":

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from dhilgt.attention import NUM_DISTANCES, Pairs, attend, bias_table
-from dhilgt.dropout import dropout
+from dhilgt.dropout import drop_mask, dropout
 from dhilgt.model_config import DHILGTConfig
 
 # Small next to one: layer norm and attention decide how much of them is used.
@@ -51,6 +51,35 @@ class InputMLP(MLP):
             values = dropout(x.values().to(dtype), self.input_dropout, self.training)
             return self.rest(sparse_linear(x, values, first.weight, first.bias))
         return super().forward(dropout(x.to(dtype), self.input_dropout, self.training))
+
+
+class LabelInput(nn.Module):
+    """Lets a row see the classes of known nodes in its slots, never that of its own ego.
+
+    A learned vector per class is added to what the input MLP makes of a node. Nodes of unknown
+    class, and the ego wherever it stands in its row, stay as they are.
+    """
+
+    def __init__(self, classes: int, width: int, hidden: float) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.weight = nn.Parameter(torch.empty(classes, width))
+        draw_virtual(self.weight)
+
+    def forward(self, h: Tensor, index: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        """Gives each node without and with its class, [2 n, F], and the slots' places there.
+
+        Args:
+            h: Representations of the distinct nodes, [n, F].
+            index: [B, s], -1 = padding.
+            known: Class + 1 of each of them, 0 = not known, [n].
+        """
+        if self.training and self.hidden > 0:  # drawn per node: hidden in all rows of the batch
+            known = known.masked_fill(drop_mask(known.shape, self.hidden, h.device), 0)
+        table = torch.cat([self.weight.new_zeros(1, self.weight.shape[1]), self.weight])
+        labelled = h + F.embedding(known, table, padding_idx=0).to(h.dtype)
+        plain = (index == index[:, :1]) | (index < 0)  # directed rows can hold the ego twice
+        return torch.cat([h, labelled]), torch.where(plain, index, index + h.shape[0])
 
 
 def sparse_linear(x: Tensor, values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

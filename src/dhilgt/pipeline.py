@@ -13,6 +13,7 @@ from dhilgt.distributed import Group
 from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, warn
 from dhilgt.graph import Graph
 from dhilgt.inference import collect, probabilities, run_model
+from dhilgt.known_classes import training_classes
 from dhilgt.labels import HubLabels
 from dhilgt.loader import TokenLoader
 from dhilgt.propagate import with_hops
@@ -34,6 +35,8 @@ class Pipeline:
         labels: Labels of the graph, where they are there already.
         tokens: The same for its token rows, made with these settings.
         features: The same for its features with their hops.
+        known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
+            None: those of the graph's training nodes.
 
     Example:
         >>> import dhilgt
@@ -55,6 +58,7 @@ class Pipeline:
         labels: HubLabels | None = None,
         tokens: Tokens | TokenSampler | None = None,
         features: Any = None,
+        known: NDArray[np.int64] | None = None,
     ) -> None:
         if graph.features is None:
             raise GraphError("the graph has no features; pass features= when you make it")
@@ -68,6 +72,7 @@ class Pipeline:
         self._given_labels = labels is not None
         self._tokens = tokens
         self._features = features
+        self._known = known
 
     # ---- the stages ----------------------------------------------------------------------------
 
@@ -77,7 +82,11 @@ class Pipeline:
         if self._labels is None:
             with self.clock.measure("labels"):
                 self._labels = self._cached("labels") or HubLabels.build(
-                    self.graph, threads=self.settings.threads, progress=bool(self._progress)
+                    self.graph,
+                    threads=self.settings.threads,
+                    order=self.settings.order,
+                    seed=self.settings.seed,
+                    progress=bool(self._progress),
                 )
         return self._labels
 
@@ -100,6 +109,13 @@ class Pipeline:
                 with self.clock.measure("features"):
                     self._features = with_hops(self.graph, self.graph.features, self.settings.hops)
         return self._features
+
+    @property
+    def known(self) -> NDArray[np.int64] | None:
+        """The classes that the model may see, -1 = it may not; None without `label_inputs`."""
+        if self._known is None and self.settings.label_inputs:
+            self._known = training_classes(self.graph)
+        return self._known
 
     @property
     def num_channels(self) -> int:
@@ -153,7 +169,11 @@ class Pipeline:
         try:
             if kind == "labels":
                 found: Any = self._cache.labels(
-                    self.graph, settings.order, threads=settings.threads, progress=self._progress
+                    self.graph,
+                    settings.order,
+                    seed=settings.seed,
+                    threads=settings.threads,
+                    progress=self._progress,
                 )
             else:
                 found = self._cache.tokens(
@@ -202,6 +222,7 @@ class Pipeline:
             device=device,
             fresh=training and settings.fresh,
             copies=settings.copies,
+            known=self.known,
         )
 
     def probabilities(

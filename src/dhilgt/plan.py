@@ -11,6 +11,7 @@ from dhilgt.errors import ConfigError
 from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.graph import Graph
 from dhilgt.memory import format_bytes
+from dhilgt.orders import node_order
 from dhilgt.settings import Settings
 from dhilgt.tokens_store import Plan as TokenPlan
 
@@ -141,7 +142,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     config = settings.model_config(channels, max(2, graph.num_classes))
     model = plan_measure.measure_model(config, settings.size, device)
     cost = plan_measure.measure_graph(settings, graph.num_edges / n, graph.directed)
-    labels = estimate(graph)
+    labels = estimate(graph, order=node_order(graph, settings.order, settings.seed))
     rows = _token_plan(graph, settings)
     num_train, num_val = _part_sizes(graph, settings)
 

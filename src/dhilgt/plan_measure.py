@@ -74,6 +74,9 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
         x = torch.randn(_TRIAL_EGOS * size, width, device=device)
         index = torch.arange(_TRIAL_EGOS * size, device=device).reshape(_TRIAL_EGOS, size)
         spd = torch.randint(0, 6, (_TRIAL_EGOS, size, size), device=device).to(torch.uint8)
+        inputs = [x, index, spd]
+        if config.label_inputs:
+            inputs.append(torch.ones(len(x), dtype=torch.int32, device=device))
         labels = torch.zeros(_TRIAL_EGOS, dtype=torch.int64, device=device)
         kept: dict[int, int] = {}
 
@@ -83,14 +86,14 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
             return tensor
 
         def step() -> None:
-            F.cross_entropy(model(x, index, spd), labels).backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy(model(*inputs), labels).backward()  # type: ignore[no-untyped-call]
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             step()
         seconds = _seconds(step, device)
         model.eval()
         with torch.inference_mode():
-            scoring = _seconds(lambda: model(x, index, spd), device)
+            scoring = _seconds(lambda: model(*inputs), device)
     weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
     saved = sum(size for place, size in kept.items() if place not in weights)
     return ModelCost(

@@ -10,12 +10,12 @@ from typing import Any
 
 from dhilgt.errors import ConfigError
 from dhilgt.model_config import DHILGTConfig
+from dhilgt.orders import ORDERS
 from dhilgt.token_spec import TokenSpec, whole_number
 from dhilgt.train_config import TrainConfig
 from dhilgt.validate import num_threads
 
 GROUPS = ("tokens", "model", "features", "training", "run")
-ORDERS = ("degree",)
 _MOST_COPIES = 1 << 20
 _LARGEST_BATCH = 1 << 24
 _MOST_HOPS = 32
@@ -76,7 +76,10 @@ class Settings:
     fill: str | None = _tokens(None, 'What takes slots still free: nothing, or "neighbors".')
     copies: int = _tokens(1, "Rows per node: one each epoch in training, averaged in prediction.")
     fresh: bool = _tokens(False, "Draw new rows each epoch in place of stored ones.")
-    order: str = _tokens("degree", 'Order of the nodes in the hub labels: "degree".')
+    order: str = _tokens(
+        "degree",
+        'What makes a node a hub: "degree", "neighbor-degree", "core", "closeness" or "random".',
+    )
 
     hidden_channels: int = _model(128, "Width of the representations, a multiple of heads.")
     num_layers: int = _model(4, "Transformer layers.")
@@ -97,6 +100,12 @@ class Settings:
 
     hops: int = _features(
         0, "Append this many copies of the features, each averaged over neighbours once more."
+    )
+    label_inputs: bool = _features(
+        False, "Show a token the classes of the training nodes in it, its own node's excepted."
+    )
+    label_dropout: float = _features(
+        0.5, "Share of those classes that are hidden in each training step."
     )
 
     batch_size: int | str = _training(
@@ -136,6 +145,9 @@ class Settings:
     )
     decay_steps: int | None = _training(
         None, "Optimizer steps until the rate is end_lr; all of the run when not given."
+    )
+    max_seconds: float | None = _training(
+        None, "Seconds of training after which no other epoch begins; any time when not given."
     )
     cuda_graph: str = _training("auto", 'Record steps as CUDA graphs: "auto" or "off".')
 
@@ -239,7 +251,7 @@ class Settings:
 
         Example:
             >>> [setting.name for setting in Settings.group("features")]
-            ['hops']
+            ['hops', 'label_inputs', 'label_dropout']
         """
         return [one for one in fields(cls) if one.metadata["group"] == name]
 

@@ -121,6 +121,34 @@ def token_stats(tokens: Tokens) -> TokenStats:
     return counter.stats()
 
 
+def mean_slots(tokens: Tokens) -> dict[str, float]:
+    """Counts what slots hold on average, which takes a small part of the time of `token_stats`.
+
+    Args:
+        tokens: In memory or on disk.
+
+    Example:
+        >>> from dhilgt import Graph, HubLabels
+        >>> labels = HubLabels.build(Graph.from_edges([0, 1, 2], [1, 2, 3]), progress=False)
+        >>> mean_slots(Tokens.build(labels, size=4, progress=False))
+        {'slots': 4.0, 'filled': 2.5, 'hubs': 1.0, 'holders': 0.5}
+    """
+    step = max(1, _BYTES_AT_ONCE // tokens.plan.row_bytes)
+    filled, parts = 0, np.zeros(2, np.int64)
+    for shard in tokens.each_shard():
+        for start in range(0, len(shard.ids), step):
+            rows = slice(start, start + step)
+            filled += int(np.count_nonzero(np.asarray(shard.ids[rows]) != PADDING))
+            parts += np.asarray(shard.parts[rows]).sum(axis=0, dtype=np.int64)
+    count = max(1, len(tokens))
+    return {
+        "slots": float(tokens.spec.size),
+        "filled": filled / count,
+        "hubs": float(parts[0] / count),
+        "holders": float(parts[1] / count),
+    }
+
+
 class _Counter:
     """Sums over rows; its memory depends on the number of nodes, not of rows."""
 

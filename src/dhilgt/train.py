@@ -190,7 +190,10 @@ class Trainer:
                 save()
 
         try:
-            while state.epoch < config.epochs and not self._stops_early(state, val_loader):
+            late = self._out_of_time()
+            while state.epoch < config.epochs and not (
+                late or self._stops_early(state, val_loader)
+            ):
                 display.epoch(state.epoch + 1)
                 with self.stages.measure("epoch", self.device):
                     whole = loop.run(loader, state, lambda: stop.requested, after_step)
@@ -199,7 +202,8 @@ class Trainer:
                     save()
                     raise self._interrupted(state, stop)
                 display.scored(state.history[-1], self._best_text(state))
-                last = state.epoch == config.epochs or self._stops_early(state, val_loader)
+                late = self._out_of_time()
+                last = late or state.epoch == config.epochs or self._stops_early(state, val_loader)
                 asked = self.group.add_up([int(stop.requested)])[0] > 0
                 if last or asked or state.epoch % config.checkpoint_every == 0:
                     save()
@@ -272,19 +276,30 @@ class Trainer:
             return False
         return state.epoch - state.best_epoch >= self.config.patience
 
+    def _out_of_time(self) -> bool:
+        """Says whether the time is over, to all processes the same."""
+        limit = self.config.max_seconds
+        if limit is None:
+            return False
+        spent = self.stages.seconds()
+        late = spent.get("epoch", 0.0) + spent.get("evaluation", 0.0) >= limit
+        return self.group.add_up([int(late)])[0] > 0
+
     def _finish(self, state: TrainState, val_loader: Loader | None) -> TrainResult:
         if self._best:
             load_weights(self.model, self._best, "the best epoch")
+        unfinished = state.epoch < self.config.epochs
         result = TrainResult(
             best_epoch=state.best_epoch,
             best_score=state.best_loss if state.by_loss else state.best_score,
             epochs=state.epoch,
-            stopped_early=state.epoch < self.config.epochs,
+            stopped_early=unfinished and self._stops_early(state, val_loader),
             history=list(state.history),
             seconds=self.stages.seconds(),
             stages=self.stages.to_dict(),
             metric="loss" if state.by_loss else self.config.metric,
             attention=getattr(self.model, "attention_used", None),
+            out_of_time=unfinished and self._out_of_time(),
         )
         if self._folder is not None and self.group.is_main:
             write_tensors(self._folder.path / run_folder.BEST, host_copy(self.model))

@@ -36,6 +36,7 @@ _NUMBERS = {
     "warmup_epochs": (0.0, 1e9, True, False),
     "end_lr": (0.0, 1e3, True, False),
     "clip_norm": (0.0, 1e12, False, True),
+    "max_seconds": (0.0, 1e9, False, True),
 }
 
 
@@ -65,6 +66,8 @@ class TrainConfig:
         warmup_steps: Optimizer steps of the warm-up, in place of ``warmup_epochs``. None: these.
         decay_steps: Optimizer steps, warm-up included, after which the rate is ``end_lr``.
             None: all steps of the run.
+        max_seconds: Seconds of training and validation after which no other epoch begins; those
+            before a resume count too. None: any time.
         cuda_graph: "auto" records steps and evaluations as CUDA graphs where the fused kernels
             run on one GPU, after the first epoch; "off" never does.
 
@@ -94,6 +97,7 @@ class TrainConfig:
     end_lr: float = 0.0
     warmup_steps: int | None = None
     decay_steps: int | None = None
+    max_seconds: float | None = None
     cuda_graph: str = "auto"
 
     def __post_init__(self) -> None:

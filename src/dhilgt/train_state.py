@@ -27,6 +27,7 @@ class TrainResult:
         stages: The same with counts and peak memory.
         metric: What the score is; "loss" where the metric was not defined.
         attention: The path of attention that ran last; None for a model that does not say.
+        out_of_time: Whether ``max_seconds`` ended it.
 
     Example:
         >>> TrainResult(3, 0.9, 5, False, [], {"epoch": 1.5}, {}, "accuracy").best_epoch
@@ -42,6 +43,7 @@ class TrainResult:
     stages: dict[str, dict[str, Any]]
     metric: str
     attention: str | None = None
+    out_of_time: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Gives plain values, for JSON; the history has a file of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,7 +57,8 @@ def fit(
         model: From `create`.
         train: Training nodes: a mask or indices.
         val: Nodes to choose the best epoch by, and the best phase.
-        config: Training settings; None for those of the paper. Its seed is also that of batches.
+        config: Training settings; None for those of the paper. Its seed is also that of batches;
+            its ``max_seconds`` are shared out equally to the phases.
         run_dir: Folder for checkpoints and result; with several phases, of a folder for each.
         device: Where to train.
         resume: Go on where the run in `run_dir` ended.
@@ -77,6 +78,9 @@ def fit(
     """
     config = model.train_config() if config is None else config
     phases = model.phases(config)
+    if config.max_seconds is not None:
+        each = config.max_seconds / len(phases)
+        phases = [one._replace(config=replace(one.config, max_seconds=each)) for one in phases]
     val_loader = None if val is None else model.inference_batches(val)
     stages = StageClock() if stages is None else stages
     stages.extend(PRECOMPUTE, model.stages.to_dict()[PRECOMPUTE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import signal
 import statistics
@@ -63,7 +64,9 @@ def run_cell(
         settings = contenders.resolved(cell, about.metrics[0])
         line["settings"] = settings.model
         line["training"] = settings.training.to_dict()
+        loading = time.perf_counter()
         graph = data.load(cell.data, cell.seed, root)
+        line["load_seconds"] = time.perf_counter() - loading
         line |= record.graph_facts(graph)
         line["split_hash"] = split_hash(graph.masks)
         begun()
@@ -77,6 +80,7 @@ def run_cell(
             # A trial is chosen by its validation score: the test nodes are not looked at.
             if cell.trial is None:
                 line |= _scored(runner, graph, about.metrics)
+        line["rows"] = runner.rows()
         line["status"] = record.OK
     except OverBudget:
         line |= {"status": record.OVER, "message": f"not done after {budget:g} seconds"}
@@ -128,6 +132,15 @@ def _measured(runner: Contender) -> dict[str, Any]:
         "num_parameters": runner.num_parameters,
         "stages": stages,
     }
+
+
+def free_gpu() -> None:
+    """Gives back what the last cell of this process would hold while the next one runs."""
+    import torch
+
+    if torch.cuda.is_available():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def _plain(value: float | None) -> float | None:

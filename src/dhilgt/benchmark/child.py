@@ -1,7 +1,7 @@
-"""A cell in a process of its own: its memory peak is its own, and its death is only a line.
+"""Cells in processes apart: a memory peak is theirs alone, and a death is only a line.
 
-The parent writes the work as one line of JSON to the child's standard input and keeps that open: a
-child whose parent died reads the end of it and goes too. The child answers with lines of JSON.
+The parent writes work as a line of JSON to a child's standard input and keeps that open: a child
+whose parent died reads the end of it and goes too. The child answers with lines of JSON.
 """
 
 from __future__ import annotations
@@ -33,6 +33,74 @@ class Stopped(Exception):  # noqa: N818  not an error: the caller asked for it
     """The cell was given up on request."""
 
 
+class Child:
+    """A process that does cells, one after another, and is replaced when one goes wrong in it.
+
+    Args:
+        device: As for `run_cell`.
+        root: As for `run_cell`.
+        threads: As for `run_cell`.
+        command: What to start; for tests.
+        grace: Seconds over the budget after which the process is killed.
+    """
+
+    def __init__(
+        self,
+        *,
+        device: str = "auto",
+        root: str | PathLike[str] | None = None,
+        threads: int | None = None,
+        command: Sequence[str] = COMMAND,
+        grace: float = _GRACE_SECONDS,
+    ) -> None:
+        self._work = {
+            "device": device,
+            "root": None if root is None else os.fspath(root),
+            "threads": threads,
+        }
+        self._command, self._grace = list(command), grace
+        self._process: _Process | None = None
+
+    def run(
+        self, cell: Cell, *, budget: float | None = None, stop: Callable[[], bool] = lambda: False
+    ) -> dict[str, Any]:
+        """Gives the line of a cell, as `run_cell` does.
+
+        Args:
+            cell: What to do.
+            budget: As for `run_cell`.
+            stop: Asked now and then; if it says so, the process is ended.
+
+        Raises:
+            Stopped: If ``stop()`` said so.
+        """
+        if self._process is None:
+            self._process = _Process(self._command)
+        process = self._process
+        try:
+            work = {**self._work, "cell": cell.to_dict(), "budget": budget}
+            found = process.talk(work, budget, stop, self._grace)
+        except BaseException:
+            self.close()
+            raise
+        process.served += 1
+        own = {"own_process": process.served == 1}
+        if isinstance(found, dict):
+            if found["status"] != record.OK:
+                self.close()  # what went wrong may have left a mark on the process
+            return {**found, **own}
+        self._process = None
+        tail = process.end()
+        line = record.line_of(cell, data.about(cell.data), budget)
+        return {**line, **_death(process.child, found, budget, tail), **own}
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+
 def run_apart(
     cell: Cell,
     *,
@@ -59,66 +127,64 @@ def run_apart(
     Raises:
         Stopped: If ``stop()`` said so.
     """
-    work = {
-        "cell": cell.to_dict(),
-        "device": device,
-        "budget": budget,
-        "root": None if root is None else os.fspath(root),
-        "threads": threads,
-    }
-    with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(
-            list(command),
+    child = Child(device=device, root=root, threads=threads, command=command, grace=grace)
+    try:
+        return child.run(cell, budget=budget, stop=stop)
+    finally:
+        child.close()
+
+
+class _Process:
+    """A started process, what it says and what it complains of."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.served = 0
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
+        self.child = subprocess.Popen(
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=errors,
+            stderr=self._errors,
             start_new_session=True,  # Ctrl-C is for the parent, who ends its children
         )
-        try:
-            found = _talk(child, work, budget, stop, grace)
-            child.wait(timeout=grace)
-        except subprocess.TimeoutExpired:
-            pass  # it has said all it had to say
-        finally:
-            _end(child)
-        if isinstance(found, dict):
-            return {**found, "own_process": True}
-        line = record.line_of(cell, data.about(cell.data), budget)
-        return {**line, **_death(child, found, budget, _tail(errors)), "own_process": True}
+        assert self.child.stdout is not None
+        self._heard: queue.Queue[bytes | None] = queue.Queue()
+        threading.Thread(target=_listen, args=(self.child.stdout, self._heard), daemon=True).start()
 
+    def talk(
+        self, work: dict[str, Any], budget: float | None, stop: Callable[[], bool], grace: float
+    ) -> dict[str, Any] | str:
+        """Gives the line of the work, or why there is none: "ended" or "over"."""
+        assert self.child.stdin is not None
+        with contextlib.suppress(OSError):  # a child that is dead already
+            self.child.stdin.write(json.dumps(work).encode() + b"\n")
+            self.child.stdin.flush()
+        deadline = float("inf")
+        while True:
+            if stop():
+                raise Stopped
+            try:
+                text = self._heard.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                if time.monotonic() > deadline:
+                    return "over"
+                continue
+            if text is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.child.wait(timeout=grace)  # for its exit code
+                return "ended"
+            said = json.loads(text)
+            if "line" in said:
+                line: dict[str, Any] = said["line"]
+                return line
+            if budget is not None:  # it has begun
+                deadline = time.monotonic() + budget + grace
 
-def _talk(
-    child: subprocess.Popen[bytes],
-    work: dict[str, Any],
-    budget: float | None,
-    stop: Callable[[], bool],
-    grace: float,
-) -> dict[str, Any] | str:
-    """Gives the child's line, or why there is none: "ended" or "over"."""
-    assert child.stdin is not None and child.stdout is not None  # noqa: PT018
-    heard: queue.Queue[bytes | None] = queue.Queue()
-    threading.Thread(target=_listen, args=(child.stdout, heard), daemon=True).start()
-    with contextlib.suppress(OSError):  # a child that is dead already
-        child.stdin.write(json.dumps(work).encode() + b"\n")
-        child.stdin.flush()
-    deadline = float("inf")
-    while True:
-        if stop():
-            raise Stopped
-        try:
-            text = heard.get(timeout=_POLL_SECONDS)
-        except queue.Empty:
-            if time.monotonic() > deadline:
-                return "over"
-            continue
-        if text is None:
-            return "ended"
-        said = json.loads(text)
-        if "line" in said:
-            line: dict[str, Any] = said["line"]
-            return line
-        if budget is not None:  # it has begun
-            deadline = time.monotonic() + budget + grace
+    def end(self) -> str:
+        """Ends the process; gives the end of what it complained of."""
+        _end(self.child)
+        with self._errors as errors:
+            return _tail(errors)
 
 
 def _listen(stream: IO[bytes], heard: queue.Queue[bytes | None]) -> None:
@@ -170,33 +236,35 @@ def _tail(errors: IO[bytes]) -> str:
 
 
 def main() -> None:
-    """Does the work that standard input names and answers on standard output."""
+    """Does the work that lines of standard input name and answers on standard output."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints is no answer
-    work = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    from dhilgt.benchmark.cell import run_cell
+    waiting: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=_leave_with_parent, args=(waiting,), daemon=True).start()
+    from dhilgt.benchmark.cell import free_gpu, run_cell
 
     def say(values: dict[str, Any]) -> None:
         answers.write(json.dumps(values, allow_nan=False) + "\n")
         answers.flush()
 
-    line = run_cell(
-        Cell.from_dict(work["cell"]),
-        device=work["device"],
-        budget=work["budget"],
-        root=work["root"],
-        threads=work["threads"],
-        begun=lambda: say({"begun": True}),
-    )
-    say({"line": line})
-    # Nothing is left to do, and tearing a GPU context down takes a while.
-    answers.close()
-    os._exit(0)
+    while True:
+        work = json.loads(waiting.get())
+        line = run_cell(
+            Cell.from_dict(work["cell"]),
+            device=work["device"],
+            budget=work["budget"],
+            root=work["root"],
+            threads=work["threads"],
+            begun=lambda: say({"begun": True}),
+        )
+        say({"line": line})
+        free_gpu()
 
 
-def _leave_with_parent() -> None:
-    sys.stdin.buffer.read()
+def _leave_with_parent(waiting: queue.Queue[bytes]) -> None:
+    for text in sys.stdin.buffer:
+        waiting.put(text)
+    # Not in good order: nothing is left to do, and tearing a GPU context down takes a while.
     os._exit(1)
 
 

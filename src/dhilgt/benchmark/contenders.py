@@ -106,6 +106,10 @@ class Contender(ABC):
     def inference_device(self) -> str:
         """Where the last predictions were made."""
 
+    def rows(self) -> dict[str, float] | None:
+        """Gives what token rows hold on average; None for systems without them."""
+        return None
+
     def part(self, name: str) -> NDArray[np.int64]:
         """Gives the nodes of a part of the split, ascending."""
         return self._split[name]
@@ -167,6 +171,14 @@ class Ours(Contender):
         if part not in self._loaders:
             self._loaders[part] = self._loader(part)
         return self._trainer.predict(self._loaders[part])[1]
+
+    def rows(self) -> dict[str, float] | None:
+        """Gives what token rows hold on average; None where they are drawn anew each time."""
+        from dhilgt.token_stats import mean_slots
+        from dhilgt.tokens import Tokens
+
+        tokens = self._pipeline.tokens
+        return mean_slots(tokens) if isinstance(tokens, Tokens) else None
 
     @property
     def inference_device(self) -> str:

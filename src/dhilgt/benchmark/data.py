@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from os import PathLike
 
-from dhilgt import generate
+from dhilgt.benchmark.generated import PREFIX, Generated
 from dhilgt.datasets import load as load_public
 from dhilgt.datasets import random_split
 from dhilgt.datasets.fetch import fetch
 from dhilgt.datasets.files import Files
 from dhilgt.datasets.registry import info, names
-from dhilgt.errors import DatasetError
 from dhilgt.graph import Graph
 
 SMALL = ("chameleon", "squirrel", "tolokers", "cora", "citeseer", "pubmed")
-_GENERATED = re.compile(r"generated:([1-9]\d{0,8})")
-_LEAST_NODES = 20
 
 
 @dataclass(frozen=True)
@@ -46,9 +42,8 @@ def about(name: str) -> DataInfo:
         >>> about("tolokers").metrics, about("generated:50").name
         (('roc_auc',), 'generated:50')
     """
-    if str(name).startswith("generated:"):
-        _size(name)
-        return DataInfo(name, ("accuracy", "macro_f1"))
+    if str(name).startswith(PREFIX):
+        return DataInfo(Generated.from_name(name).name, ("accuracy", "macro_f1"))
     found = info(name)
     return DataInfo(found.name, found.metrics, found.standin_for)
 
@@ -71,24 +66,39 @@ def chosen(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def is_here(name: str, root: str | PathLike[str] | None = None) -> bool:
+    """Says whether all files of a dataset are on this machine; nothing is fetched.
+
+    Example:
+        >>> is_here("generated:50"), is_here("genius-like")
+        (True, True)
+    """
+    if about(name).name.startswith(PREFIX):
+        return True
+    files = Files(info(name), root)
+    return all(files.find(file.path) is not None for file in files.info.files)
+
+
 def make_ready(name: str, root: str | PathLike[str] | None = None) -> None:
     """Fetches the files of a dataset that are not here, before anything is run.
+
+    A large generated graph is made here, once, and not in each process that wants it.
 
     Raises:
         DatasetError: If they cannot be had; the message says which, and where to put them.
     """
-    if about(name).name.startswith("generated:"):
-        return
-    files = Files(info(name), root)
-    if any(files.find(file.path) is None for file in files.info.files):
-        fetch(files)
+    if name.startswith(PREFIX):
+        Generated.from_name(name).make_ready()
+    elif not is_here(name, root):
+        fetch(Files(info(name), root))
 
 
 def load(name: str, seed: int, root: str | PathLike[str] | None = None) -> Graph:
     """Gives a graph with features, classes and the paper's split of a seed.
 
     Args:
-        name: A dataset, or "generated:NODES" for a random graph of that many nodes.
+        name: A dataset, or "generated:NODES" for a random graph of that many nodes; more can be
+            asked for, see `Generated`.
         seed: Of the split; the graph does not depend on it.
         root: Folder that holds datasets, as for `dhilgt.datasets.load`.
 
@@ -96,18 +106,8 @@ def load(name: str, seed: int, root: str | PathLike[str] | None = None) -> Graph
         >>> load("generated:50", seed=3).masks["train"].sum().item()
         30
     """
-    if not name.startswith("generated:"):
+    if not name.startswith(PREFIX):
         return load_public(name, root, split="paper", seed=seed)
-    graph = generate(_size(name), 4, num_classes=3, num_features=8, seed=0)
+    graph = Generated.from_name(name).graph()
     assert graph.labels is not None, "generated graphs have classes"
     return graph.with_data(masks=random_split(graph.labels, seed))
-
-
-def _size(name: str) -> int:
-    match = _GENERATED.fullmatch(name)
-    if match is None or int(match[1]) < _LEAST_NODES:
-        raise DatasetError(
-            f"{name!r} is not a generated graph; write generated:NODES with at least "
-            f"{_LEAST_NODES} nodes"
-        )
-    return int(match[1])

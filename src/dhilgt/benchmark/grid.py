@@ -14,6 +14,10 @@ from dhilgt.store_files import canonical_json
 REFERENCES = ("gcn", "sage", "linkx", "mlp")
 """Systems that every table has: without them a reader cannot tell what a figure is worth."""
 
+PAPER_SPACE = "paper-space"
+OUR_VARIANTS = [PAPER, PAPER_SPACE]
+"""Of DHIL-GT: the same settings; "paper-space" searches only what the paper says it searched."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -88,7 +92,7 @@ def models(text: str, *, references: bool = True) -> list[tuple[str, str]]:
             continue
         system, _, variant = part.partition(":")
         variant = variant or PAPER
-        known = [PAPER] if system == OURS else list(baselines.describe(system)["variants"])
+        known = OUR_VARIANTS if system == OURS else list(baselines.describe(system)["variants"])
         if variant not in known:
             raise ConfigError(f"{system} has no variant {variant!r}; choose {', '.join(known)}")
         found.append((system, variant))
@@ -105,6 +109,7 @@ def cells(
     recipe: Recipe | None = None,
     *,
     epochs: int | None = None,
+    seconds: float | None = None,
     trials: int = 0,
 ) -> list[Cell]:
     """Gives all cells, seed by seed: a grid that is cut short has few seeds of all systems.
@@ -115,13 +120,15 @@ def cells(
         seeds: Seeds.
         recipe: How systems are trained; None for each as its own paper has it.
         epochs: The most epochs of every system; None for those of the recipe.
+        seconds: Of training, after which a cell has the best epoch so far; None for any time.
         trials: Settings to try in a search before.
 
     Raises:
         ConfigError: If a setting of the recipe does not exist or has a wrong value.
     """
     recipe = Recipe() if recipe is None else recipe
-    limit = Changes(training={} if epochs is None else {"epochs": epochs})
+    asked = {"epochs": epochs, "max_seconds": seconds}
+    limit = Changes(training={name: value for name, value in asked.items() if value is not None})
     found = []
     for seed in seeds:
         for name in data:
@@ -157,7 +164,8 @@ def trials_of(cell: Cell, seed: int) -> list[Cell]:
     """
     from dhilgt.benchmark.space import space_of
 
-    drawn = space_of(cell.system).draws(f"{cell.system}:{cell.variant} {cell.data}", cell.trials)
+    space = space_of(cell.system, variant=cell.variant)
+    drawn = space.draws(f"{cell.system}:{cell.variant} {cell.data}", cell.trials)
     return [
         replace(cell, seed=seed, trials=0, trial=at, changes=_searched(cell.changes, one))
         for at, one in enumerate(drawn)
@@ -166,6 +174,7 @@ def trials_of(cell: Cell, seed: int) -> list[Cell]:
 
 def _searched(recipe: Changes, drawn: Changes) -> Changes:
     found = drawn.over(recipe)
-    if "epochs" in recipe.training:  # a limit, whatever is searched
-        found.training["epochs"] = recipe.training["epochs"]
+    for name in ("epochs", "max_seconds"):  # a limit, whatever is searched
+        if name in recipe.training:
+            found.training[name] = recipe.training[name]
     return found

@@ -22,6 +22,8 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "±": r"$\pm$",
     "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "×": r"$\times$",
     "*": r"$^\ast$",
     "–": "--",
 }
@@ -30,6 +32,7 @@ body { font: 15px/1.4 system-ui, sans-serif; margin: 2em; color: #222; backgroun
 table { border-collapse: collapse; margin: 1em 0; white-space: nowrap; }
 th, td { padding: .2em .6em; text-align: right; border-bottom: 1px solid #ddd; }
 th:first-child, td:first-child { text-align: left; }
+tbody th { font-weight: normal; }
 th[colspan] { text-align: center; border-left: 1px solid #ddd; }
 tr.published { color: #666; font-style: italic; }
 div { overflow-x: auto; }
@@ -140,7 +143,7 @@ def _latex_text(text: str) -> str:
 
 
 def _html(tables: Sequence[Table]) -> str:
-    body = "\n".join(_html_table(table) for table in tables)
+    body = "\n".join(html_table(table) for table in tables)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         "<title>Comparison</title>\n"
@@ -148,22 +151,25 @@ def _html(tables: Sequence[Table]) -> str:
     )
 
 
-def _html_table(table: Table) -> str:
+def html_table(table: Table) -> str:
+    """Gives one table and its notes as a part of a page."""
     heads = "".join(
-        f'<th colspan="{len(columns)}">{html.escape(data)}</th>'
+        f'<th colspan="{len(columns)}" scope="colgroup">{html.escape(data)}</th>'
         for data, columns in zip(table.data, table.columns, strict=True)
     )
-    names = "".join(f"<th>{html.escape(n)}</th>" for columns in table.columns for n in columns)
+    names = "".join(
+        f'<th scope="col">{html.escape(n)}</th>' for columns in table.columns for n in columns
+    )
     lines = [
         "<div><table>",
-        f"<thead><tr><th></th>{heads}</tr>",
-        f"<tr><th></th>{names}</tr></thead>",
+        f"<thead><tr><td></td>{heads}</tr>",
+        f"<tr><td></td>{names}</tr></thead>",
         "<tbody>",
     ]
     for row in table.rows:
         entries = "".join(_html_entry(e) for entries in row.entries for e in entries)
         kind = ' class="published"' if row.published else ""
-        lines.append(f"<tr{kind}><td>{html.escape(row.label)}</td>{entries}</tr>")
+        lines.append(f'<tr{kind}><th scope="row">{html.escape(row.label)}</th>{entries}</tr>')
     lines.append("</tbody></table></div>")
     if table.notes:
         notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in table.notes)

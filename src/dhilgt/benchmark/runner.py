@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from typing import Any
 
 from dhilgt import metrics
 from dhilgt.benchmark import record
-from dhilgt.benchmark.child import Stopped, run_apart
+from dhilgt.benchmark.child import Child, Stopped
 from dhilgt.benchmark.data import about, make_ready
 from dhilgt.benchmark.grid import Cell, check, trials_of
 from dhilgt.benchmark.recipe import Changes
@@ -34,7 +34,9 @@ class Limits:
         total: Seconds of the whole run: cells that are not done then are left for `--resume`.
         jobs: Cells at once. More than one blurs all times, which is recorded.
         device: Where to train.
-        apart: Whether each cell has a process of its own.
+        apart: Whether cells run in processes apart from this one.
+        reuse: Let a process do many cells, which saves its start; the peak of host memory is then
+            that of all cells it has done.
         root: Folder that holds datasets.
     """
 
@@ -44,6 +46,7 @@ class Limits:
     device: str = "auto"
     apart: bool = True
     root: str | PathLike[str] | None = None
+    reuse: bool = False
 
     def __post_init__(self) -> None:
         for name in ("budget", "total"):
@@ -52,6 +55,8 @@ class Limits:
                 raise ConfigError(f"{name} = {value!r}; pass a number of seconds above 0")
         if self.jobs < 1:
             raise ConfigError(f"jobs = {self.jobs}; pass at least 1")
+        if self.reuse and not self.apart:
+            raise ConfigError("processes that do many cells need apart=True")
         if self.jobs > 1 and not self.apart:
             raise ConfigError("several cells at once need processes of their own; pass jobs=1")
 
@@ -178,6 +183,10 @@ class _Work:
         self._stop = threading.Event()
         self._beside = _Beside()
         self._pool = ThreadPoolExecutor(limits.jobs) if limits.apart else None
+        threads = None if limits.jobs == 1 else max(1, (os.cpu_count() or 1) // limits.jobs)
+        self._children: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        for _ in range(limits.jobs):
+            self._children.put(Child(device=limits.device, root=limits.root, threads=threads))
 
     def do(self, cells: list[tuple[Cell, Line]]) -> None:
         """Runs cells; with each come values for its line."""
@@ -214,7 +223,7 @@ class _Work:
         return self._stop.is_set() or time.monotonic() > self._ends
 
     def _here(self, cell: Cell) -> Line | None:
-        from dhilgt.benchmark.cell import run_cell
+        from dhilgt.benchmark.cell import free_gpu, run_cell
 
         limits = self._limits
         rest = self._ends - time.monotonic()
@@ -226,29 +235,24 @@ class _Work:
             budget=None if budget == float("inf") else budget,
             root=limits.root,
         )
-        _free_gpu()
+        free_gpu()
         line["budget_seconds"] = limits.budget
         return None if cut and line["status"] == record.OVER else line
 
     def _apart(self, cell: Cell) -> Line | None:
         if self._late():
             return None
-        limits = self._limits
-        threads = None if limits.jobs == 1 else max(1, (os.cpu_count() or 1) // limits.jobs)
         ticket = self._beside.enter()
+        child = self._children.get_nowait()  # there are as many as jobs
         try:
-            line = run_apart(
-                cell,
-                device=limits.device,
-                budget=limits.budget,
-                root=limits.root,
-                threads=threads,
-                stop=self._late,
-            )
+            line = child.run(cell, budget=self._limits.budget, stop=self._late)
         except Stopped:
             return None
         finally:
             others = self._beside.leave(ticket)
+            if not self._limits.reuse:
+                child.close()
+            self._children.put(child)
         return {**line, "beside": others}
 
     def _keep(self, cell: Cell, line: Line | None, more: Line, done: int, of: int) -> None:
@@ -266,15 +270,8 @@ class _Work:
         self._stop.set()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _free_gpu() -> None:
-    """Gives back what the last cell of this process would hold while the next one runs."""
-    import torch
-
-    if torch.cuda.is_available():
-        gc.collect()
-        torch.cuda.empty_cache()
+        while not self._children.empty():
+            self._children.get().close()
 
 
 class _Beside:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dhilgt.benchmark import plain_yaml
-from dhilgt.benchmark.recipe import Changes
+from dhilgt.benchmark.recipe import PAPER, Changes
 from dhilgt.errors import ConfigError
 
 _MOST_DRAWS = 1000  # for settings not tried yet; a space as small as that is used up before
@@ -73,19 +73,21 @@ class Space:
         return found
 
 
-def space_of(system: str, folder: Path | None = None) -> Space:
+def space_of(system: str, folder: Path | None = None, *, variant: str = PAPER) -> Space:
     """Gives the space of a system.
 
     Args:
         system: Its name.
         folder: Where the files lie; None for those of the package.
+        variant: A variant may have a space of its own, `SYSTEM.VARIANT.yaml`.
 
     Raises:
         ConfigError: If there is none, or it is not one.
     """
-    path = (Path(str(files("dhilgt.benchmark"))) / "spaces" if folder is None else folder) / (
-        f"{system}.yaml"
-    )
+    folder = Path(str(files("dhilgt.benchmark"))) / "spaces" if folder is None else folder
+    path = folder / f"{system}.{variant}.yaml"
+    if not path.is_file():
+        path = folder / f"{system}.yaml"
     if not path.is_file():
         raise ConfigError(f"{system} has no search space; write one as {path}")
     found: dict[str, dict[str, list[Any]]] = {}

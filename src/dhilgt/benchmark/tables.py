@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from dhilgt import metrics
 from dhilgt.benchmark import record
+from dhilgt.benchmark.data import about
 from dhilgt.benchmark.grid import REFERENCES
+from dhilgt.benchmark.published import published_figures
 from dhilgt.benchmark.recipe import OURS, PAPER
+from dhilgt.benchmark.table_notes import HOST, OWN, SHARED, notes_of
 from dhilgt.datasets.registry import names as dataset_names
 
 Line = dict[str, Any]
@@ -33,17 +33,13 @@ TITLES = {
     "mlp": "MLP",
     OURS: "DHIL-GT",
 }
-_SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
-_WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
+SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
+WORDS = {record.OOM: "OOM", record.OVER: "over budget", record.FAILED: "failed"}
 _FIGURES = ("precompute", "epoch", "inference")
 _GB = 1e9
 NOT_RUN, NOTHING = "not run", "–"
-SHARED, HOST = "†", "*"
-_MARKS = {
-    SHARED: "measured while other cells ran on the same machine: not to be compared as a time",
-    HOST: "inference on the host: ours where the graph did not fit the GPU, the published as the "
-    "paper states",
-}
+APART = "timed_apart"
+"""In a line: it is of a short training that was run for its time and memory, never for a score."""
 
 
 @dataclass(frozen=True)
@@ -80,50 +76,75 @@ class Table:
     notes: tuple[str, ...] = field(default=())
 
 
-def tables(lines: Iterable[Line], *, across: int = 3, published: bool = True) -> list[Table]:
+def tables(
+    lines: Iterable[Line],
+    *,
+    across: int = 3,
+    published: bool = True,
+    data: Sequence[str] | None = None,
+    keys: Sequence[RowKey] | None = None,
+    label: Callable[[RowKey], str] | None = None,
+) -> list[Table]:
     """Gives the tables of results.
 
     Args:
         lines: Of a results file; trials of searches are passed over.
         across: Datasets side by side.
         published: Put a row of the paper's figures under each system that it has.
+        data: Datasets in their order; None for those that have lines, as the paper orders them.
+        keys: Rows in their order; None for those that have lines, and the references.
+        label: Gives the name of a row; None for one that says how it was made.
     """
     cells = [line for line in lines if line["trial"] is None]
-    found = list(dict.fromkeys(line["data"] for line in cells))
-    known = {name: at for at, name in enumerate(dataset_names())}
-    found.sort(key=lambda name: known.get(name, len(known)))
+    if data is None:
+        known = {name: at for at, name in enumerate(dataset_names())}
+        data = list(dict.fromkeys(line["data"] for line in cells))
+        data.sort(key=lambda name: known.get(name, len(known)))
+    keys = _row_keys(cells) if keys is None else keys
     step = max(1, across)
-    keys = _row_keys(cells)
     return [
-        _table(found[at : at + step], cells, keys, published) for at in range(0, len(found), step)
+        _table(data[at : at + step], cells, keys, label or label_of, published)
+        for at in range(0, len(data), step)
     ]
 
 
-def _row_keys(cells: Sequence[Line]) -> list[RowKey]:
-    keys = list(
-        dict.fromkeys((c["system"], c["variant"], c["recipe"], int(c["trials"])) for c in cells)
-    )
-    present = {key[0] for key in keys}
-    keys += [(name, PAPER, PAPER, 0) for name in REFERENCES if name not in present]
+def row_key(line: Line) -> RowKey:
+    """Gives the row that a line belongs to."""
+    return line["system"], line["variant"], line["recipe"], int(line["trials"])
+
+
+def sorted_keys(keys: Iterable[RowKey]) -> list[RowKey]:
+    """Gives rows in the order of the paper, ours last; those of one system stay as they were."""
     order = {name: at for at, name in enumerate(TITLES)}
     new = order["gcn"] - 0.5  # a system that is not listed stands before the references
     return sorted(keys, key=lambda key: (order.get(key[0], new), key[0]))
 
 
+def _row_keys(cells: Sequence[Line]) -> list[RowKey]:
+    keys = list(dict.fromkeys(map(row_key, cells)))
+    present = {key[0] for key in keys}
+    keys += [(name, PAPER, PAPER, 0) for name in REFERENCES if name not in present]
+    return sorted_keys(keys)
+
+
 def _table(
-    data: Sequence[str], cells: Sequence[Line], keys: Sequence[RowKey], published: bool
+    data: Sequence[str],
+    cells: Sequence[Line],
+    keys: Sequence[RowKey],
+    label: Callable[[RowKey], str],
+    published: bool,
 ) -> Table:
-    blocks = [_Block(name, [c for c in cells if c["data"] == name], keys) for name in data]
+    blocks = [Block(name, [c for c in cells if c["data"] == name], keys) for name in data]
     rows = []
     for key in keys:
-        rows.append(Row(_label(key, keys), tuple(block.ours(key) for block in blocks)))
+        rows.append(Row(label(key), tuple(block.ours(key) for block in blocks)))
         first = next(k for k in keys if k[0] == key[0]) == key
         known = [block.published(key[0]) for block in blocks]
         if published and first and any(known):
             empty = [tuple(Entry("") for _ in block.columns) for block in blocks]
             entries = tuple(k or e for k, e in zip(known, empty, strict=True))
             rows.append(Row(f"{TITLES.get(key[0], key[0])}, as published", entries, True))
-    notes = _notes(blocks, rows, [c for c in cells if c["data"] in data], published)
+    notes = notes_of(blocks, rows, [c for c in cells if c["data"] in data], published)
     return Table(
         tuple(block.title for block in blocks),
         tuple(block.columns for block in blocks),
@@ -132,7 +153,8 @@ def _table(
     )
 
 
-def _label(key: RowKey, keys: Sequence[RowKey]) -> str:
+def label_of(key: RowKey) -> str:
+    """Gives the name of a row: the system, and what is not as its paper has it."""
     system, variant, recipe, trials = key
     more = [variant] if variant != PAPER else []
     if recipe != PAPER:
@@ -143,27 +165,32 @@ def _label(key: RowKey, keys: Sequence[RowKey]) -> str:
     return f"{title} ({', '.join(more)})" if more else title
 
 
-class _Block:
+class Block:
     """The columns of one dataset."""
 
     def __init__(self, data: str, cells: Sequence[Line], keys: Sequence[RowKey]) -> None:
         self.data = data
-        self.standin_for: str | None = cells[0]["standin_for"]
-        self.metrics: list[str] = cells[0]["metrics"]
+        self.standin_for: str | None
+        self.metrics: list[str]
+        if cells:
+            self.standin_for, self.metrics = cells[0]["standin_for"], cells[0]["metrics"]
+        else:
+            known = about(data)
+            self.standin_for, self.metrics = known.standin_for, list(known.metrics)
         self.title = data if self.standin_for is None else f"{data} (stand-in)"
         self.columns = (
             "Pre.",
             "Epoch",
             "Infer",
             "Mem.",
-            *(_SCORES.get(m, m) for m in self.metrics),
+            *(SCORES.get(m, m) for m in self.metrics),
         )
-        self._cells = {
-            key: [c for c in cells if (c["system"], c["variant"], c["recipe"], c["trials"]) == key]
-            for key in keys
-        }
+        self._cells = {key: [c for c in cells if row_key(c) == key] for key in keys}
         # As many as the fullest row has been tried with.
-        self.seeds = max(len({c["seed"] for c in lines}) for lines in self._cells.values())
+        self.seeds = max(
+            (len({c["seed"] for c in lines if not c.get(APART)}) for lines in self._cells.values()),
+            default=0,
+        )
         self._marks = {metric: self._ranked(metric) for metric in self.metrics}
 
     # ---- our figures ---------------------------------------------------------------------------
@@ -175,28 +202,31 @@ class _Block:
         if not good:
             word = self._trouble(lines) if lines else NOT_RUN
             return (*(Entry(NOTHING),) * 4, *(Entry(word) for _ in self.metrics))
-        times = (self._time(good, name) for name in _FIGURES)
-        scores = (self._score(key, good, lines, metric) for metric in self.metrics)
-        return (*times, _memory(good), *scores)
+        timed = timed_lines(good)
+        times = (self._time(timed, name) for name in _FIGURES)
+        scores = (self._score(key, lines, metric) for metric in self.metrics)
+        return (*times, _memory(timed), *scores)
 
     def _trouble(self, lines: Sequence[Line]) -> str:
-        found = dict.fromkeys(_WORDS[line["status"]] for line in lines if line["status"] in _WORDS)
+        found = dict.fromkeys(WORDS[line["status"]] for line in lines if line["status"] in WORDS)
         return ", ".join(found)
 
-    def _time(self, good: Sequence[Line], name: str) -> Entry:
-        values = [c[f"{name}_seconds"] for c in good if c[f"{name}_seconds"] is not None]
+    def _time(self, timed: Sequence[Line], name: str) -> Entry:
+        values = [c[f"{name}_seconds"] for c in timed if c[f"{name}_seconds"] is not None]
         if not values:
             return Entry(NOTHING)
         text = seconds_text(statistics.fmean(values))
-        if name == "inference" and any(map(_inferred_on_host, good)):
+        if name == "inference" and any(map(_inferred_on_host, timed)):
             text += HOST
-        return Entry(text + (SHARED if any(c["beside"] for c in good) else ""))
+        return Entry(text + marks_of(timed))
 
-    def _score(
-        self, key: RowKey, good: Sequence[Line], lines: Sequence[Line], metric: str
-    ) -> Entry:
-        if self.standin_for is not None:
+    def _score(self, key: RowKey, lines: Sequence[Line], metric: str) -> Entry:
+        own = [line for line in lines if not line.get(APART)]
+        if self.standin_for is not None or not own:
             return Entry(NOTHING)
+        good = [line for line in own if line["status"] == record.OK]
+        if not good:
+            return Entry(self._trouble(own))
         values = _values(good, metric)
         if not values:
             return Entry("undefined")
@@ -211,8 +241,9 @@ class _Block:
             return {}
         means: dict[RowKey, float] = {}
         for key, lines in self._cells.items():
-            values = _values([c for c in lines if c["status"] == record.OK], metric)
-            if len(values) == self.seeds:
+            good = [c for c in lines if c["status"] == record.OK and not c.get(APART)]
+            values = _values(good, metric)
+            if values and len(values) == self.seeds:
                 means[key] = round(100 * statistics.fmean(values), 2)  # as it is shown
         up = metrics.metric(metric).higher_is_better
         places = sorted(set(means.values()), reverse=up)[:2]
@@ -229,12 +260,32 @@ class _Block:
             return None
         rest = (Entry(""),) * (len(self.metrics) - 1)
         if "status" in row:
-            return (*(Entry(NOTHING),) * 4, Entry(_WORDS[row["status"]]), *rest)
+            return (*(Entry(NOTHING),) * 4, Entry(WORDS[row["status"]]), *rest)
         host = HOST if system in published_figures()["on_the_host"] else ""
         times = [NOTHING if row[name] is None else f"{row[name]:g}" for name in _FIGURES]
         times[2] += host if times[2] != NOTHING else ""
         score = f"{row['score']:.2f} ± {row['sd']:.2f}"
         return (*map(Entry, times), Entry(f"{row['memory']:g}"), Entry(score), *rest)
+
+
+def timed_lines(good: Sequence[Line]) -> list[Line]:
+    """Gives the lines whose times count: of cells that ran alone, else of those timed apart."""
+    own = [line for line in good if not line.get(APART)]
+    alone = [line for line in own if ran_alone(line)]
+    apart = [line for line in good if line.get(APART)]
+    # Times that others blurred are the last choice, and one time is not averaged with another kind.
+    return alone or [c for c in apart if ran_alone(c)] or own or apart
+
+
+def ran_alone(line: Line) -> bool:
+    """Says whether a cell had the machine for itself: no other beside it, all of its cores."""
+    return not line["beside"] and line["jobs"] == 1
+
+
+def marks_of(timed: Sequence[Line]) -> str:
+    """Gives the marks of a time: not with the settings of the search, not alone."""
+    apart = any(c.get(APART) and c["trials"] for c in timed)
+    return (OWN if apart else "") + ("" if all(map(ran_alone, timed)) else SHARED)
 
 
 def _values(good: Sequence[Line], metric: str) -> list[float]:
@@ -253,19 +304,6 @@ def _memory(good: Sequence[Line]) -> Entry:
         return Entry(f"{gpu / _GB:.2f}")
     host = max(line["host_peak_bytes"] or 0 for line in good)
     return Entry(f"{host / _GB:.2f} host" if host else NOTHING)
-
-
-@cache
-def published_figures() -> dict[str, Any]:
-    """Gives the figures of the paper, by dataset and system.
-
-    Example:
-        >>> published_figures()["figures"]["cora"]["dhilgt"]["score"]
-        85.58
-    """
-    text = (files("dhilgt.benchmark") / "published.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 # ---- numbers as text ---------------------------------------------------------------------------
@@ -298,56 +336,3 @@ def score_text(values: Sequence[float]) -> str:
     """
     mean = f"{100 * statistics.fmean(values):.2f}"
     return mean if len(values) < 2 else f"{mean} ± {100 * statistics.stdev(values):.2f}"
-
-
-# ---- notes -------------------------------------------------------------------------------------
-
-
-def _notes(
-    blocks: Sequence[_Block], rows: Sequence[Row], cells: Sequence[Line], published: bool
-) -> list[str]:
-    counts = sorted({block.seeds for block in blocks})
-    seeds = " or ".join(map(str, counts)) + (" seed" if counts == [1] else " seeds")
-    found = [
-        f"Test scores in per cent: mean ± standard deviation over {seeds}, best and second best "
-        "marked among rows with all seeds. Seconds for precomputation, an epoch (median) and the "
-        "inference of the test nodes; GB of GPU memory at the most."
-    ]
-    where = _distinct(cells, _machine)
-    if where:
-        found.append(f"Ours on {'; '.join(where)}.")
-    if published and any(row.published for row in rows):
-        found.append("As published: one A30 GPU of 24 GB, 32 Xeon cores.")
-    text = "".join(e.text for row in rows for entries in row.entries for e in entries)
-    found += [f"{mark} {meaning}." for mark, meaning in _MARKS.items() if mark in text]
-    if any("host" in e.text for row in rows for entries in row.entries for e in entries):
-        found.append("host: trained without a GPU; memory is that of the whole process.")
-    for block in blocks:
-        if block.standin_for is not None:
-            found.append(
-                f"{block.data} is a generated stand-in for {block.standin_for}: its scores say "
-                "nothing and are left out."
-            )
-    if published:
-        notes = published_figures()["notes"]
-        found += dict.fromkeys(
-            notes[name] for name in (b.standin_for or b.data for b in blocks) if name in notes
-        )
-    for line in cells:
-        if line["status"] != record.OK:
-            what = f"{line['system']}, {line['data']}, seed {line['seed']}: {line['status']}"
-            reason = " ".join(line["message"].split())
-            found.append(f"{what} ({reason[:160]})." if reason else f"{what}.")
-    return found
-
-
-def _machine(line: Line) -> str:
-    where = line["environment"]
-    if not where:
-        return ""
-    gpu = where["gpus"][0] if where["gpus"] and where["device"] != "cpu" else "no GPU"
-    return f"{gpu}, {where['cpus']} cores of {where['cpu']}, torch {where['torch']}"
-
-
-def _distinct(cells: Sequence[Line], text: Callable[[Line], str]) -> list[str]:
-    return [found for found in dict.fromkeys(map(text, cells)) if found]

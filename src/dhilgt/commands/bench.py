@@ -1,14 +1,17 @@
 """`dhilgt bench`: every system on the same splits, and tables of what came out."""
 
-import shlex
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dhilgt.commands import shell
+from dhilgt.commands.bench_ablation import run_ablation
+from dhilgt.commands.bench_measure import check_form, lines_of, measure
+from dhilgt.commands.bench_paper import run_paper
+from dhilgt.commands.bench_scaling import run_scaling
 from dhilgt.commands.bench_speed import run_speed
+from dhilgt.commands.bench_study import run_study
 from dhilgt.commands.train import parse_seeds
 from dhilgt.errors import ArtifactError, DhilgtError
 
@@ -56,6 +59,10 @@ def run_table(
     epochs: Annotated[
         int | None, typer.Option(help="The most epochs of every system.", min=1)
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Seconds of training, after which the best epoch so far counts."),
+    ] = None,
     tune: Annotated[
         int,
         typer.Option(
@@ -80,6 +87,12 @@ def run_table(
         bool,
         typer.Option("--in-process", help="Run cells in this process; memory is then shared."),
     ] = False,
+    reuse: Annotated[
+        bool,
+        typer.Option(
+            "--reuse", help="Let each process do many cells: faster, but host memory adds up."
+        ),
+    ] = False,
     across: _Across = 3,
     published: _Published = True,
     form: _Format = "md",
@@ -95,12 +108,12 @@ def run_table(
       dhilgt bench table --models dhilgt,gcn:tuned --data small --tune 20 -o tuned.jsonl
     """  # noqa: D301 - \b keeps the example's lines apart
     wanted = parse_seeds(seeds)
-    _check_form(form)
+    check_form(form)
     try:
         from dhilgt import baselines
     except ImportError as error:
         raise DhilgtError(str(error)) from error
-    from dhilgt.benchmark import Limits, Results, cells, run
+    from dhilgt.benchmark import Limits, cells
     from dhilgt.benchmark import data as graphs
     from dhilgt.benchmark import models as systems_of
     from dhilgt.benchmark import recipe as recipes
@@ -112,40 +125,13 @@ def run_table(
         wanted,
         recipes.read(recipe, (OURS, *baselines.names())),
         epochs=epochs,
+        seconds=seconds,
         trials=tune,
     )
-    limits = Limits(budget, total, jobs, device, not in_process, root)
+    limits = Limits(budget, total, jobs, device, not in_process, root, reuse)
 
-    def tell(cell: Any, line: dict[str, Any], done: int, of: int) -> None:
-        if not quiet:
-            typer.echo(f"[{done}/{of}] {cell.name}: {_outcome(line)}", err=True)
-
-    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
-    with Results(output).open(resume=resume) as results:
-        try:
-            found = run(grid, results, limits, tell)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"interrupted; the cells that are done are in {output}; go on with: {again}"
-            ) from None
-    if not quiet:
-        ran = f"{found.ran} run" + (f", {found.skipped} were done" if found.skipped else "")
-        shell.note(f"{ran}; results in {output}")
-    if found.left:
-        shell.note(f"the time was over before {found.left} cells; go on with: {again}")
+    measure(grid, output, limits, resume=resume, quiet=quiet)
     _print(output, form, across, published)
-
-
-def _outcome(line: dict[str, Any]) -> str:
-    if line["status"] != "ok":
-        message = " ".join(line["message"].split())
-        return f"{line['status']}, {message[:200]}"
-    seconds = f"{line['total_seconds']:.1f} s"
-    metric = line["metrics"][0]
-    test = line["scores"].get("test", {}).get(metric)
-    name, score = (f"validation {metric}", line["val_score"]) if test is None else (metric, test)
-    shown = "undefined" if score is None else f"{score:.4f}"
-    return f"{name} {shown}, {line['epochs']} epochs, {seconds}"
 
 
 # ---- show --------------------------------------------------------------------------------------
@@ -167,7 +153,7 @@ def run_show(
       dhilgt bench show bench.jsonl
       dhilgt bench show bench.jsonl --format latex -o table.tex
     """  # noqa: D301
-    _check_form(form)
+    check_form(form)
     text = _text(results, form, across, published)
     if output is None:
         typer.echo(text, nl=False)
@@ -181,24 +167,22 @@ def _print(path: Path, form: str, across: int, published: bool) -> None:
 
 
 def _text(paths: list[Path], form: str, across: int, published: bool) -> str:
-    from dhilgt.benchmark import Results, tables
+    from dhilgt.benchmark import tables
     from dhilgt.benchmark.render import render
 
-    lines: dict[str, dict[str, Any]] = {}
-    for path in paths:
-        if not path.exists():
-            raise ArtifactError(f"{path} is not there; name a file that dhilgt bench table wrote")
-        lines |= {line["key"]: line for line in Results(path).lines()}
-    found = tables(lines.values(), across=across, published=published)
+    found = tables(lines_of(paths), across=across, published=published)
     if not found:
         raise ArtifactError(f"{paths[0]} holds no cells; run dhilgt bench table")
     return render(found, form)
 
 
-def _check_form(form: str) -> None:
-    if form not in ("md", "latex", "html"):
-        raise shell.usage_error(f"{form!r} is none of md, latex and html", "--format")
-
-
-for _name, _run in (("table", run_table), ("show", run_show), ("speed", run_speed)):
+for _name, _run in (
+    ("table", run_table),
+    ("show", run_show),
+    ("ablation", run_ablation),
+    ("study", run_study),
+    ("paper", run_paper),
+    ("scaling", run_scaling),
+    ("speed", run_speed),
+):
     app.command(name=_name)(shell.guarded(_run))

@@ -1,4 +1,4 @@
-"""`dhilgt cache`: labels and tokens kept between runs."""
+"""`dhilgt cache`: labels, tokens and generated graphs kept between runs."""
 
 import re
 import time
@@ -37,7 +37,7 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show or remove labels and tokens that training keeps for the next time.
+    """Show or remove labels, tokens and generated graphs kept for the next time.
 
     Nothing in the cache is needed: what is removed is made again when it is asked for.
 

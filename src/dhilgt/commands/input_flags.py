@@ -71,12 +71,14 @@ _FLAGS: dict[str, Any] = {
 }
 
 
-def with_inputs(run: Callable[..., None]) -> Callable[..., None]:
+def with_inputs(run: Callable[..., None], *, without: tuple[str, ...] = ()) -> Callable[..., None]:
     """Gives a command with the flags of the graph and of files of settings.
 
     Args:
         run: Takes ``given``, a dict of the flags by the names of `Inputs`, ``config`` and
             ``recipe``; its first parameter stays the first.
+        without: Flags that mean nothing to this command, by the names of `Inputs`; a command
+            without ``config`` or ``recipe`` does not take them.
     """
     signature = inspect.signature(run)
     ours = ("given", "config", "recipe")
@@ -84,14 +86,15 @@ def with_inputs(run: Callable[..., None]) -> Callable[..., None]:
     flags = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
         for name, kind in _FLAGS.items()
+        if name not in without
     ]
 
     @functools.wraps(run)
     def command(**values: Any) -> None:
-        found = {name: values.pop(name, None) for name in _FLAGS}
-        config, recipe = found.pop("config"), found.pop("recipe")
+        found = {name: values.pop(name, None) for name in _FLAGS if name not in without}
+        files = {name: found.pop(name) for name in ("config", "recipe") if name not in without}
         given = {name: str(v) if isinstance(v, Path) else v for name, v in found.items()}
-        run(**values, given=given, config=config, recipe=recipe)
+        run(**values, given=given, **files)
 
     own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
     parameters = own[:1] + flags + own[1:]

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import difflib
 import re
 import time
 import warnings
@@ -16,8 +17,9 @@ from dhilgt.commands import shell
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.graph import Graph
-from dhilgt.labels import ALGORITHMS, HubLabels
+from dhilgt.labels import ALGORITHMS, HubLabels, ranking
 from dhilgt.memory import format_bytes, parse_size
+from dhilgt.orders import ORDERS
 from dhilgt.store import Artifact
 from dhilgt.store_target import Target
 
@@ -73,9 +75,13 @@ def run(
         typer.Option(help="Most memory for the build, like 4GB; by default what is free."),
     ] = None,
     order: Annotated[
-        Path | None,
-        typer.Option(help="File of all ids, most important first; by degree by default."),
-    ] = None,
+        str,
+        typer.Option(
+            help="What makes a node a hub: degree, neighbor-degree, core, closeness, random, or a "
+            "file of all ids, most important first.",
+        ),
+    ] = "degree",
+    seed: Annotated[int, typer.Option(min=0, help="Of the orders closeness and random.")] = 0,
     preflight: Annotated[
         bool, typer.Option(help="Refuse at once a build that clearly will not fit.")
     ] = True,
@@ -104,7 +110,10 @@ def run(
     # All that can be refused is refused before the file of edges, which may be large, is read.
     validate.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
-    ranking = None if order is None else node_tables.read_nodes(order)
+    if order not in ORDERS and not Path(order).exists():
+        raise GraphError(f"{order} does not exist, and no order has this name; {_hint(order)}")
+    # A file of such a name is meant by ./degree.
+    chosen = order if order in ORDERS else node_tables.read_nodes(Path(order))
     if output is not None and not only_estimate:
         Target(output, overwrite=overwrite, keep=False).abandon()
 
@@ -131,7 +140,7 @@ def run(
     if not (quiet or as_json):
         typer.echo(f"read {edges}: {_size_of(graph)}; {graph.cleaning}", err=True)
     if only_estimate:
-        _print_estimate(graph, _predicted(graph, ranking), as_json)
+        _print_estimate(graph, estimate(graph, order=ranking(graph, chosen, seed)), as_json)
         return
     assert output is not None
 
@@ -139,7 +148,8 @@ def run(
     labels = HubLabels.build(
         graph,
         threads=threads,
-        order=ranking,
+        order=chosen,
+        seed=seed,
         progress=not quiet,
         algorithm=algorithm,
         max_memory=limit,
@@ -237,16 +247,9 @@ def two_columns(text: str | None) -> list[str | int] | None:
     return [int(part) if part.isascii() and part.isdigit() else part for part in parts]
 
 
-def _predicted(graph: Graph, ranking: Any) -> LabelEstimate:
-    if ranking is None:
-        return estimate(graph)
-    indices = graph.index_of(ranking)
-    if len(set(indices.tolist())) != graph.num_nodes or len(indices) != graph.num_nodes:
-        raise GraphError(
-            f"the order lists {len(indices)} ids, the graph has {graph.num_nodes} nodes; "
-            "list each node once"
-        )
-    return estimate(graph, order=indices.astype("uint32"))
+def _hint(order: str) -> str:
+    near = difflib.get_close_matches(order, ORDERS, n=1)
+    return f"did you mean {near[0]}?" if near else f"give a file or one of {', '.join(ORDERS)}"
 
 
 def _print_estimate(graph: Graph, predicted: LabelEstimate, as_json: bool) -> None:

@@ -24,7 +24,7 @@ _SHOWN = 8
 def run(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to keep the search in.")],
     space: Annotated[
-        str, typer.Option(help="What to choose from: paper, extended, or a YAML file.")
+        str, typer.Option(help="What to choose from: paper, extended, large, or a YAML file.")
     ] = "paper",
     trials: Annotated[
         int | None,

@@ -23,18 +23,18 @@ MOST_SHAPES = 6
 """Shapes of batches that are recorded; others run step by step."""
 
 _ROOM = 256  # rows of features are provided for in steps of this many
-Inputs = tuple[Tensor, Tensor, Tensor]
+Inputs = tuple[Tensor, ...]  # x, index, spd and, with label inputs, known
 
 
 class HeldInputs:
     """A batch's inputs at fixed addresses, with room for more rows of features.
 
     Args:
-        inputs: x (dense or CSR), index and spd of a batch, on the device.
+        inputs: x (dense or CSR), index, spd and maybe known of a batch, on the device.
     """
 
     def __init__(self, inputs: Inputs) -> None:
-        x, index, spd = inputs
+        x, index, spd, *known = inputs
         self.index, self.spd = torch.empty_like(index), torch.empty_like(spd)
         rows = _room(len(x), index.numel())
         if x.layout == torch.strided:
@@ -49,11 +49,12 @@ class HeldInputs:
             self.x = torch.sparse_csr_tensor(
                 offsets, columns, values, size=shape, check_invariants=False
             )
+        self.known = [one.new_zeros(len(self.x)) for one in known]
         self.put(inputs)
 
     def __call__(self) -> Inputs:
         """Gives the inputs."""
-        return self.x, self.index, self.spd
+        return self.x, self.index, self.spd, *self.known
 
     def holds(self, x: Tensor) -> bool:
         """Says whether there is room for the rows of `x`."""
@@ -64,7 +65,7 @@ class HeldInputs:
 
     def put(self, inputs: Inputs) -> None:
         """Takes a batch."""
-        x, index, spd = inputs
+        x, index, spd, *known = inputs
         if x.layout == torch.strided:
             # Rows behind these are those of an earlier batch; no slot points at them.
             self.x[: len(x)].copy_(x)
@@ -81,6 +82,8 @@ class HeldInputs:
             self.x.values()[:stored].copy_(x.values())
         self.index.copy_(index)
         self.spd.copy_(spd)
+        for own, given in zip(self.known, known, strict=True):
+            own[: len(given)].copy_(given)
 
 
 def _room(count: int, most: int) -> int:
@@ -198,7 +201,7 @@ class StepGraphs(_Recorder):
         """Takes a step and gives its loss, which the next step overwrites; None: not recorded.
 
         Args:
-            inputs: x, index and spd of a batch, on the device.
+            inputs: x, index, spd and maybe known of a batch, on the device.
             labels: Classes of the egos.
             filled: Slots that hold a node, with all egos; found out if None, which waits for the
                 device.
@@ -270,15 +273,15 @@ class ForwardGraphs(_Recorder):
         """Gives logits, which the next call may overwrite.
 
         Args:
-            inputs: x, index and spd of a batch, on the device.
+            inputs: x, index, spd and maybe known of a batch, on the device.
         """
         with torch.inference_mode():
-            held = self._find(inputs)  # type: ignore[arg-type]
+            held = self._find(inputs)
             if held is None:
                 with self._context():
                     logits: Tensor = self._model(*inputs)
                 return logits
-            held.inputs.put(inputs)  # type: ignore[arg-type]
+            held.inputs.put(inputs)
             held.graph.replay()
             return held.out
 

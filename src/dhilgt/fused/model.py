@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from dhilgt.model_layers import EncoderLayer
 
 
-def embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+def embed(
+    model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+) -> Tensor:
     """Does what `DHILGT.embed` does.
 
     Args:
@@ -33,18 +35,19 @@ def embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
         x: As for `DHILGT.forward`.
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
+        known: As for `DHILGT.forward`.
     """
     with launching_on(index.device):
-        return _embed(model, x, index, spd)
+        return _embed(model, x, index, spd, known)
 
 
-def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> Tensor:
     dtype, virtual = model.norm.weight.dtype, model.config.num_virtual
     real = index != PADDING
     slots, readout = index.shape[1], model.readout
     fits = readout is None or reads_out(slots + virtual, model.config.hidden_channels)
     packing = pack(model, index, real) if fits else None
-    normed = _encode(model, x, index, spd, real, packing)
+    normed = _encode(model, x, index, spd, known, real, packing)
     if readout is None:
         egos = normed[:, 0] if packing is None else normed[packing.offsets[: len(index)]]
         return egos.to(dtype)
@@ -55,7 +58,9 @@ def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
     return read_out(normed, real, readout.score.weight, virtual, offsets).to(dtype)
 
 
-def encode(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
+def encode(
+    model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+) -> Tensor:
     """Gives the normed representations of all slots and virtual nodes, [B, t, F].
 
     The sums along the layers have the precision of the products: bfloat16 under autocast.
@@ -65,18 +70,25 @@ def encode(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor) -> Tensor:
         x: As for `DHILGT.forward`.
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
+        known: As for `DHILGT.forward`.
     """
-    return _encode(model, x, index, spd, index != PADDING, None)
+    return _encode(model, x, index, spd, known, index != PADDING, None)
 
 
 def _encode(
-    model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, real: Tensor, packing: Packing | None
+    model: DHILGT,
+    x: Tensor,
+    index: Tensor,
+    spd: Tensor,
+    known: Tensor | None,
+    real: Tensor,
+    packing: Packing | None,
 ) -> Tensor:
     """Gives what `encode` gives, or the packed rows of it, [rows, F]."""
     config, training = model.config, model.training
     dtype = compute_dtype(index.device, model.norm.weight.dtype)
     h: Tensor = model.input(x).to(dtype)  # [n, F]
-    h = gather(h, index, model.virtual, packing)
+    h = gather(*model.place_nodes(h, index, known), model.virtual, packing)
     seed = draw_seed(index.device)
     dropped = config.bias_dropout if training else 0.0
     offsets = None if packing is None else packing.offsets

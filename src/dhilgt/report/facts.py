@@ -85,6 +85,7 @@ def run_facts(
             "best_epoch": clf.result_.best_epoch,
             "epochs": clf.result_.epochs,
             "stopped_early": clf.result_.stopped_early,
+            "out_of_time": clf.result_.out_of_time,
             "metric": clf.result_.metric,
             "history": [dict(line) for line in clf.result_.history],
         },

@@ -4,7 +4,7 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
-_VOID = {"meta", "br", "hr", "col", "wbr"}
+_VOID = {"meta", "br", "hr", "col", "wbr", "img"}
 
 
 class Markup(str):

@@ -150,6 +150,8 @@ def training(facts: Facts) -> Markup:
         said += f"; the weights are those of epoch {best:,}, the best on the validation nodes."
         if run["stopped_early"]:
             said += " It stopped early because the validation score no longer got better."
+        if run["out_of_time"]:
+            said += " It stopped because the time it was given was over."
     else:
         said += " without validation nodes; the weights are those of the last one."
     if run["metric"] == "loss" and facts["metric"] != "loss":

@@ -19,6 +19,7 @@ from dhilgt.estimator_parts import new_model, training_loaders
 from dhilgt.fit_inputs import FitInputs, prepare
 from dhilgt.graph import Graph
 from dhilgt.labels import HubLabels
+from dhilgt.orders import DRAWN
 from dhilgt.pipeline import Pipeline
 from dhilgt.settings import Settings
 from dhilgt.stages import host_peak_bytes
@@ -129,7 +130,7 @@ class Objective:
         self._cache = cache
         self.seeds = tuple(seeds)
         self._inputs: dict[tuple[int, float], FitInputs] = {}
-        self._labels: HubLabels | None = None
+        self._labels: dict[tuple[str, int], HubLabels] = {}
         self._tokens: dict[int, tuple[dict[str, Any], Tokens | TokenSampler]] = {}
         self._features: tuple[int, Any] | None = None
 
@@ -199,10 +200,15 @@ class Objective:
         return self._inputs[key]
 
     def _pipeline(self, graph: Graph, settings: Settings) -> Pipeline:
-        if self._labels is None:
+        ranked = (settings.order, settings.seed if settings.order in DRAWN else 0)
+        if ranked not in self._labels:
             first = Pipeline(graph, settings, cache=self._cache, progress=False)
-            self._labels = first.labels
-        options = settings.token_options() | {"copies": settings.copies, "fresh": settings.fresh}
+            self._labels[ranked] = first.labels
+        options = settings.token_options() | {
+            "copies": settings.copies,
+            "fresh": settings.fresh,
+            "order": settings.order,
+        }
         known = self._tokens.get(settings.seed)
         tokens = known[1] if known is not None and known[0] == options else None
         has_features = self._features is not None and self._features[0] == settings.hops
@@ -211,7 +217,7 @@ class Objective:
             settings,
             cache=None,
             progress=False,
-            labels=self._labels,
+            labels=self._labels[ranked],
             tokens=tokens,
             features=self._features[1] if has_features and self._features else None,
         )

@@ -16,7 +16,7 @@ from dhilgt.settings import Settings
 from dhilgt.token_spec import TokenSpec
 
 KINDS = ("categorical", "int", "float", "log")
-BUILT_IN = ("paper", "extended")
+BUILT_IN = ("paper", "extended", "large")
 _BOUND = re.compile(r"([a-z_]+)\s*(?:-\s*(\d+))?")
 # What says how a result is measured, or where, is not for a search to change.
 _NOT_SEARCHED = {one.name for one in Settings.group("run")} | {"metric", "eval_every"}
@@ -186,7 +186,7 @@ def read_space(text: str) -> Space:
     """Gives a built-in space by name, or the one a file describes.
 
     Args:
-        text: "paper", "extended", or a YAML file.
+        text: "paper", "extended", "large", or a YAML file.
 
     Raises:
         ConfigError: If there is none, or the file says something unknown.

@@ -115,7 +115,8 @@ def streamed(device: torch.device, nodes: int = 200_000) -> list[dict[str, Any]]
             for batch in loader:
                 assert batch.labels is not None
                 assert batch.filled is not None
-                step.batch, step.filled = (*batch.inputs, batch.labels), batch.filled
+                x, index, spd = batch.inputs
+                step.batch, step.filled = (x, index, spd, batch.labels), batch.filled
                 step.train_graph()
 
         found[f"ms_{name}"] = milliseconds(epoch, device, 3) * 1e5 / nodes

@@ -1,0 +1,50 @@
+"""`dhilgt bench ablation`: what each part of the model does to the score."""
+
+from pathlib import Path
+
+from dhilgt.commands import bench_measure as shared
+
+
+def run_ablation(
+    results: shared.Results = None,
+    data: shared.Data = "citeseer,chameleon,cora,squirrel",
+    seeds: shared.Seeds = "0-9",
+    output: shared.Output = Path("ablation.jsonl"),
+    recipe: shared.RecipeName = "paper",
+    epochs: shared.Epochs = None,
+    budget: shared.Budget = None,
+    total: shared.Total = None,
+    jobs: shared.Jobs = 1,
+    device: shared.Device = "auto",
+    root: shared.Root = None,
+    resume: shared.Resume = False,
+    in_process: shared.InProcess = False,
+    render_only: shared.RenderOnly = False,
+    into: shared.Into = None,
+    form: shared.Form = "md",
+    quiet: shared.Quiet = False,
+) -> None:
+    """Train DHIL-GT without readout, virtual nodes, SPD bias and all three, on the same splits.
+
+    Prints scores and paired differences to the whole model, with their intervals.
+
+    \b
+    Example:
+      dhilgt bench ablation --seeds 0-9 -o ablation.jsonl
+      dhilgt bench ablation --render-only ablation.jsonl --into figures
+    """  # noqa: D301 - \b keeps the example's lines apart
+    shared.check_form(form)
+    files = shared.files_to_show(results, render_only, output)
+    if not render_only:
+        cells = shared.whole_cells(data, seeds, recipe, epochs)
+        from dhilgt.benchmark.ablation import ablation_cells
+
+        limits = shared.limits_of(budget, total, jobs, device, root, in_process)
+        shared.measure(ablation_cells(cells), output, limits, resume=resume, quiet=quiet)
+    from dhilgt.benchmark.ablation import ablation_tables, draw_ablation
+
+    lines = shared.lines_of(files)
+    shared.show(
+        ablation_tables(lines), form, "ablation", into,
+        lambda folder: draw_ablation(lines, folder / "ablation"),
+    )  # fmt: skip
