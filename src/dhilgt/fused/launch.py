@@ -265,24 +265,6 @@ def table_places(codes: Codes, distances: bool) -> int:
     return (NUM_DISTANCES if distances else NEAR) + num_pairs(codes.virtual)
 
 
-def whole_table(parts: Tensor, codes: Codes, size: int, distances: bool) -> Tensor:
-    """Gives the slopes of a table in the reference's order, [size, H].
-
-    Args:
-        parts: See `AttendSlopes`.
-        codes: Of the pairs.
-        size: Places of the table.
-        distances: Whether distances have a bias that is learned.
-    """
-    whole = parts.new_zeros((size, parts.shape[-1]))
-    if distances or codes.virtual:
-        found = parts.sum(0)  # [places, H]
-        whole[code_order(codes.virtual, parts.device)[: len(found)]] = found
-        if not distances:
-            whole[:NO_BIAS] = 0.0
-    return whole
-
-
 class _Chunks(NamedTuple):
     """How the rows of a batch are cut so that the slopes of scores between two kernels are few."""
 
