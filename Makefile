@@ -95,7 +95,10 @@ bench-grow: $(VENV)/.bench $(VENV)/.test  ## new nodes: quick labels against lab
 	$(BIN)/python -m bench.grow --results $(RESULTS)
 
 bench-gpu: $(VENV)/.bench $(VENV)/.test  ## training and inference on a GPU: reference, SDPA, fused
-	$(BIN)/python -m bench.gpu --results $(RESULTS)
+	@mkdir -p $(RESULTS)
+	$(BIN)/dhilgt bench speed --device cuda --batch 8192,1024,32768 --slots 32,12,60 --width 128,64,256 \
+	  --also small,sparse,streamed -o $(RESULTS)/gpu.jsonl --table $(RESULTS)/gpu-table.md \
+	  --plot $(RESULTS)/gpu-speed.png
 
 docs: $(VENV)/.docs  ## the documentation as HTML, in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

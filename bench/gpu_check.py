@@ -6,12 +6,13 @@ The test suite does the same and more where pytest is; this needs PyTorch and Tr
 import torch
 from torch.nn.functional import cross_entropy
 
-from bench.gpu import CUDA, Batch, Step, batch_of
+from dhilgt.benchmark.speed.cases import Batch, Step, draw_batch
 from dhilgt.fused.graphs import StepGraphs
 from dhilgt.model import DHILGT
 
 # Relative distance of logits and of all gradients together.
-TOLERANCE = {"fused fp32": 5e-5, "fused bf16": 6e-2}
+TOLERANCE = {"fp32": 5e-5, "bf16": 6e-2}
+CUDA = torch.device("cuda")
 SIZES = [(1, 128, 8), (12, 128, 90), (31, 64, 250), (32, 128, 8), (60, 128, 8), (64, 256, 40)]
 
 
@@ -25,13 +26,15 @@ def gradient(model: DHILGT) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
-def agreement(way: str, slots: int, width: int, high: int) -> tuple[float, float]:
+def agreement(
+    precision: str, packing: str, slots: int, width: int, high: int
+) -> tuple[float, float]:
     """Gives how far logits and gradients are off, dropout off and biases drawn."""
-    x, index, spd, classes = batch_of(96, slots, 500)
+    x, index, spd, classes = draw_batch(CUDA, 96, slots, 0.7, 500)
     far = torch.randint(1, high, spd.shape, device=CUDA, dtype=torch.uint8)
     far[torch.rand(far.shape, device=CUDA) < 0.1] = 255
     far[torch.rand(far.shape, device=CUDA) < 0.1] = 254
-    step = Step(way, (x, index, far, classes), width)
+    step = Step("fused", precision, (x, index, far, classes), width, packing=packing)
     ours = step.model.eval()
     for name, parameter in ours.named_parameters():
         if name.endswith("_bias"):
@@ -48,11 +51,11 @@ def agreement(way: str, slots: int, width: int, high: int) -> tuple[float, float
     return off(found.detach(), wanted.detach()), off(gradient(ours), gradient(exact))
 
 
-def repeats(way: str, batch: Batch) -> bool:
+def repeats(precision: str, batch: Batch) -> bool:
     """Says whether two training passes with one seed give the same bits, recomputing or not."""
     found = []
     for recompute in (False, False, True):
-        step = Step(way, batch, recompute=recompute)
+        step = Step("fused", precision, batch, 128, recompute=recompute)
         torch.manual_seed(3)
         with step.context():
             logits = step.model(*batch[:3])
@@ -61,11 +64,11 @@ def repeats(way: str, batch: Batch) -> bool:
     return all(torch.equal(found[0], other) for other in found[1:])
 
 
-def recorded(way: str, batch: Batch) -> float:
+def recorded(precision: str, batch: Batch) -> float:
     """Gives how far the weights after recorded steps are from those after plain ones."""
     weights = []
     for record in (False, True):
-        step = Step(way, batch)
+        step = Step("fused", precision, batch, 128)
         graphs = StepGraphs(step.model, step.optimizer, None, step.context)
         torch.manual_seed(4)
         for number in range(6):
@@ -80,18 +83,20 @@ def recorded(way: str, batch: Batch) -> float:
 def main() -> None:
     """Checks everything; the status says whether all is well."""
     well = True
-    for way, most in TOLERANCE.items():
-        for size in SIZES:
-            logits, slopes = agreement(way, *size)
-            good = logits < most and slopes < most
-            well &= good
-            print(
-                f"{way} {size}: logits {logits:.1e}, gradients {slopes:.1e}", "" if good else "BAD"
-            )
-        batch = batch_of(534, 32, 890)
-        same, apart = repeats(way, batch), recorded(way, batch)
-        well &= same and apart < most
-        print(f"{way}: repeats {same}, recorded steps off by {apart:.1e}", flush=True)
+    for precision, most in TOLERANCE.items():
+        for packing in ("off", "on"):
+            for size in SIZES:
+                logits, slopes = agreement(precision, packing, *size)
+                good = logits < most and slopes < most
+                well &= good
+                what = f"{precision}, packing {packing}, {size}"
+                told = f"logits {logits:.1e}, gradients {slopes:.1e}"
+                print(f"{what}: {told}", "" if good else "BAD", flush=True)
+        batch = draw_batch(CUDA, 534, 32, 0.6, 890)
+        same, apart = repeats(precision, batch), recorded(precision, batch)
+        # Adam makes steps of full size out of slopes that are noise around zero.
+        well &= same and apart < max(most, 2e-3)
+        print(f"{precision}: repeats {same}, recorded steps off by {apart:.1e}", flush=True)
     raise SystemExit(0 if well else "the fused path is off")
 
 

@@ -14,12 +14,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from dhilgt.fused import attention_back_kernels as attention_back
 from dhilgt.fused import attention_kernels as attention
 from dhilgt.fused import block_kernels as blocks_
 from dhilgt.fused import gather_kernels as gathering
 from dhilgt.fused import launch, launch_block
+from dhilgt.fused import pair_kernels as pairs
 from dhilgt.fused import row_kernels as rows
-from dhilgt.fused.launch import Blocks, choose_blocks, key_blocks
+from dhilgt.fused.launch import Blocks, choose_blocks, key_blocks, short_keys
 
 POINTERS = {
     "spd": "*u8",
@@ -29,10 +31,13 @@ POINTERS = {
     "seed": "*i64",
     "nodes": "*i32",
     "order": "*i64",
+    **dict.fromkeys(("offsets", "places", "filled"), "*i32"),
     **dict.fromkeys(("table", "lse", "sums", "parts", "weight", "bias", "virtual"), "*fp32"),
 }
 NUMBERS = {
-    **dict.fromkeys(("level", "stream", "rows", "count", "first_row", "slots"), "i32"),
+    **dict.fromkeys(
+        ("level", "stream", "rows", "count", "first_row", "slots", "batch", "tokens"), "i32"
+    ),
     **dict.fromkeys(("kept", "scale", "plain_scale", "eps"), "fp32"),
 }
 NORMS = dict.fromkeys(("ffn_norm", "ffn_shift", "next_norm", "next_shift"), "*fp32")
@@ -65,7 +70,7 @@ def compiled(kernel, kind, blocks, fixed, others=()):
     return f"{kernel.__name__} {kind} {blocks.warps} warps: {registers} registers, spilled {stack}"
 
 
-def attention_reports(kind, slots, head_width):
+def attention_reports(kind, slots, head_width, packed):
     t, size = slots + 4, 2 if kind == "bf16" else 4
     keys, rest = key_blocks(t)
     shape = {
@@ -75,6 +80,8 @@ def attention_reports(kind, slots, head_width):
         "CODES": 282,
         "KEYS": keys,
         "REST": rest,
+        "SHORT": short_keys(t),
+        "PACKED": packed,
         "BLOCK_D": head_width,
         "DROP": False,
         "PRECISION": "ieee",
@@ -83,39 +90,56 @@ def attention_reports(kind, slots, head_width):
     fixed = shape | {"BLOCK_I": there.queries, "HEADS": min(8, there.heads)}
     yield compiled(attention.attend_forward_kernel, kind, there, fixed)
     fixed = shape | {"BLOCK_I": back.queries, "LEARNED": True}
-    yield compiled(attention.attend_backward_kernel, kind, back, fixed)
-    fixed = {"S": slots, "M": 4, "H": 8, "WIDTH": 280, "BLOCK_H": 16, "PRECISION": "ieee"}
-    fixed |= {"BLOCK_K": launch.SUMMED, "BLOCK_P": launch.NEAR, "BLOCK_V": 32}
-    yield compiled(attention.bias_slopes_kernel, kind, Blocks(0, launch.SUMMING_WARPS), fixed)
+    yield compiled(attention_back.attend_backward_kernel, kind, back, fixed)
+    for virtual in (4, 2, 0):  # the codes of few virtual nodes are a smaller block
+        kinds = launch.num_pairs(virtual)
+        fixed = {"S": slots, "M": virtual, "H": 8, "WIDTH": 256 + kinds, "BLOCK_H": 16}
+        fixed |= {"BLOCK_K": launch.SUMMED, "BLOCK_P": launch.NEAR, "PACKED": packed}
+        fixed |= {"BLOCK_V": launch.power_of_two(kinds), "PRECISION": "ieee"}
+        yield compiled(pairs.bias_slopes_kernel, kind, Blocks(0, launch.SUMMING_WARPS), fixed)
 
 
 def reports(everything):
-    four = Blocks(0, 4)
-    codes = {"S": 32, "M": 4, "BLOCK_I": 16, "BLOCK": 64, "DROP": True}
-    yield compiled(attention.pair_codes_kernel, "bf16", Blocks(0, 2), codes)
+    yield compiled(pairs.offsets_kernel, "bf16", Blocks(0, 4), {"T": 36, "LEAST": 5, "BLOCK": 256})
     for kind in ("bf16", "fp32") if everything else ("bf16",):
         for slots, width in [(32, 16), (12, 16), (64, 16), (32, 32)] if everything else [(32, 16)]:
-            yield from attention_reports(kind, slots, width)
-        blocks = {"F": 128, "BLOCK_R": 8, "BLOCK_F": 128}
-        on = {"ADD": True, "DROP": True}
-        yield compiled(rows.add_norm_forward_kernel, kind, four, blocks | on)
-        on |= {"CARRY": True, "AGAIN": True}
-        yield compiled(rows.add_norm_backward_kernel, kind, four, blocks | on)
-        yield compiled(rows.gelu_forward_kernel, kind, four, {"BLOCK": 1024})
-        yield compiled(rows.gelu_backward_kernel, kind, four, blocks)
-        token = {"S": 32, "T": 36, "F": 128, "BLOCK": 64, "BLOCK_F": 128}
-        yield compiled(rows.readout_forward_kernel, kind, four, token, {"out": "*fp32"})
-        yield compiled(rows.readout_backward_kernel, kind, four, token, {"above": "*fp32"})
-        if kind == "bf16":
-            on = {"DROP": True, "KEEP": True, "PRECISION": "ieee"}
-            wide = {"F": 128, "INNER": 128, "BLOCK_F": 128, "BLOCK_INNER": 128}
-            shape = on | wide | {"BLOCK_R": launch_block.ROWS}
-            yield compiled(blocks_.block_kernel, kind, Blocks(0, launch_block.WARPS), shape, NORMS)
-        at = {"S": 32, "M": 4, "F": 128, "BLOCK_T": 64, "BLOCK_F": 128}
-        yield compiled(gathering.gather_kernel, kind, four, at, {"index": "*i64"})
-        at = {"F": 128, "BLOCK": 32, "BLOCK_F": 128}
-        fixed = at | {"S": 32, "T": 36, "PRECISION": "ieee"}
-        yield compiled(gathering.sum_blocks_kernel, kind, four, fixed)
+            for packed in (False, True):
+                yield from attention_reports(kind, slots, width, packed)
+        yield from row_reports(kind)
+        for packed in (False, True):
+            yield from token_reports(kind, packed)
+
+
+def row_reports(kind):
+    four = Blocks(0, 4)
+    blocks = {"F": 128, "BLOCK_R": 8, "BLOCK_F": 128}
+    on = {"ADD": True, "DROP": True}
+    yield compiled(rows.add_norm_forward_kernel, kind, four, blocks | on)
+    on |= {"CARRY": True, "AGAIN": True}
+    yield compiled(rows.add_norm_backward_kernel, kind, four, blocks | on)
+    yield compiled(rows.gelu_forward_kernel, kind, four, {"BLOCK": 1024})
+    yield compiled(rows.gelu_backward_kernel, kind, four, blocks)
+    if kind == "bf16":
+        on = {"DROP": True, "KEEP": True, "PRECISION": "ieee"}
+        wide = {"F": 128, "INNER": 128, "BLOCK_F": 128, "BLOCK_INNER": 128}
+        shape = on | wide | {"BLOCK_R": launch_block.ROWS}
+        yield compiled(blocks_.block_kernel, kind, Blocks(0, launch_block.WARPS), shape, NORMS)
+
+
+def token_reports(kind, packed):
+    four = Blocks(0, 4)
+    way = {"PACKED": packed}
+    codes = {"S": 32, "M": 4, "BLOCK_I": 16, "BLOCK": 64, "DROP": True}
+    yield compiled(pairs.pair_codes_kernel, kind, Blocks(0, 2), codes | way)
+    token = {"S": 32, "T": 36, "F": 128, "BLOCK": 64, "BLOCK_F": 128} | way
+    yield compiled(rows.readout_forward_kernel, kind, four, token, {"out": "*fp32"})
+    yield compiled(rows.readout_backward_kernel, kind, four, token, {"above": "*fp32"})
+    at = {"S": 32, "M": 4, "F": 128, "BLOCK_T": 64, "BLOCK_F": 128} | way
+    yield compiled(gathering.gather_kernel, kind, four, at, {"index": "*i64"})
+    at = {"F": 128, "BLOCK": 32, "BLOCK_F": 128}
+    fixed = at | way | {"S": 32, "T": 36, "PRECISION": "ieee"}
+    yield compiled(gathering.sum_blocks_kernel, kind, four, fixed)
+    if not packed:
         yield compiled(gathering.join_blocks_kernel, kind, four, at | {"STEP": 16})
 
 

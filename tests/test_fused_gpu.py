@@ -2,6 +2,7 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,9 +10,10 @@ pytest.importorskip("triton", reason="the fused kernels need the package triton"
 if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
-from dhilgt import attention_choice
+from dhilgt import TokenLoader, TokenSampler, attention_choice, generate
 from dhilgt.batch import TokenBatch
 from dhilgt.fused.graphs import ForwardGraphs, StepGraphs
+from dhilgt.labels import HubLabels
 from dhilgt.schedule import build_optimizer
 from dhilgt.train import Trainer
 from dhilgt.train_config import TrainConfig
@@ -30,12 +32,14 @@ def on_gpu(batch):
 
 @pytest.mark.parametrize("slots", [1, 5, 12, 16, 31, 32, 33, 60, 64])
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 5e-5), ("bf16", 6e-2)])
-def test_values_and_gradients_at_real_sizes(slots, precision, tolerance):
+@pytest.mark.parametrize("packing", ["off", "on"])
+def test_values_and_gradients_at_real_sizes(slots, precision, tolerance, packing):
     settings = {"hidden_channels": 128, "heads": 8, "num_virtual": 4, "num_layers": 2}
     exact = model_of(dtype=torch.float64, attention="reference", **settings).to(CUDA)
     ours = model_of(attention="fused", **settings)
     ours.load_state_dict(exact.state_dict())
     ours = ours.to(CUDA)
+    ours.packing = packing
     x, index, spd = on_gpu(batch_of(64, slots, 300, dtype=torch.float64, high=90))
     mix = torch.randn(64, 3, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     mix = mix.to(CUDA)
@@ -66,7 +70,8 @@ def test_a_recorded_step_is_the_step_itself(clip_norm):
     labels = torch.arange(40, device=CUDA) % 3
     weights = []
     for recorded in (False, True):
-        model = model_of(train=True).to(CUDA)
+        # Which features PyTorch's dropout drops depends on the size of their table.
+        model = model_of(train=True, input_dropout=0.0).to(CUDA)
         optimizer = build_optimizer(model, TrainConfig(lr=1e-2))
         graphs = StepGraphs(
             model, optimizer, clip_norm, lambda: torch.autocast("cuda", enabled=False)
@@ -82,8 +87,9 @@ def test_a_recorded_step_is_the_step_itself(clip_norm):
                 torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    # A larger table of features changes the order of some sums.
-    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+    # A larger table of features changes the order of some sums, and Adam makes steps of full size
+    # out of slopes that are noise: those of the keys' biases.
+    assert off(weights[1], weights[0].double()) < 2e-3
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -121,7 +127,7 @@ def test_a_recorded_step_of_sparse_features_is_the_step_itself():
             torch.nn.functional.cross_entropy(model(x, index, spd), labels).backward()
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+    assert off(weights[1], weights[0].double()) < 2e-3
 
 
 class OneBatch:
@@ -154,6 +160,48 @@ def test_training_reaches_the_score_of_the_reference(cuda_graph):
         scores[path] = result.best_score
     assert scores["auto"] > 0.9
     assert abs(scores["auto"] - scores["reference"]) < 0.05
+
+
+def trained_score(path, seed, graph, sampler):
+    """The test accuracy of a small model after some epochs."""
+    order = np.random.default_rng(seed).permutation(graph.num_nodes)
+    model = model_of(seed, attention=path, in_channels=16, out_channels=4, dropout=0.3)
+    model.reset_parameters()
+    loaders = [
+        TokenLoader(
+            sampler,
+            graph.features,
+            graph.labels,
+            nodes=np.sort(part),
+            batch_size=400,
+            shuffle=number == 0,
+            seed=seed,
+            device="cuda",
+        )
+        for number, part in enumerate(np.split(order, [1200, 1600]))
+    ]
+    config = TrainConfig(epochs=40, lr=3e-3, warmup_epochs=2, seed=seed)
+    trainer = Trainer(model, config, device="cuda", progress=False)
+    assert trainer.fit(*loaders[:2]).attention == ("fused" if path == "fused" else path)
+    nodes, found = trainer.predict(loaders[2])
+    return float((found.argmax(1) == graph.labels[nodes]).mean())
+
+
+def test_models_trained_either_way_are_as_good():
+    # Means over five seeds. A score of 2,400 nodes is known to 0.01 at best, and other dropout is
+    # as another seed: twice the error of the difference of two means of five, or 0.02.
+    graph = generate(4000, 8, seed=3, num_features=16, num_classes=4)
+    labels = HubLabels.build(graph, progress=False)
+    sampler = TokenSampler(labels, size=24, progress=False)
+    scores = {
+        path: np.array([trained_score(path, seed, graph, sampler) for seed in range(5)])
+        for path in ("reference", "fused")
+    }
+    apart = abs(scores["fused"].mean() - scores["reference"].mean())
+    error = np.sqrt(sum(one.var(ddof=1) / 5 for one in scores.values()))
+    print({path: (one.mean(), one.std(ddof=1)) for path, one in scores.items()})
+    assert scores["reference"].mean() > 0.4  # a quarter by chance
+    assert apart < max(0.02, 2 * error), scores
 
 
 def test_a_row_that_does_not_fit_takes_sdpa():

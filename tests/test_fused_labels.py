@@ -88,7 +88,9 @@ def test_held_classes_are_those_of_the_last_batch_at_one_address(sparse):
 def test_a_recorded_step_that_sees_classes_is_the_step_itself():
     weights = []
     for recorded in (False, True):
-        model = model_of(label_inputs=True, label_dropout=0.0).to(DEVICE).train()
+        # What PyTorch's dropout drops of features depends on the size of their table.
+        model = model_of(label_inputs=True, label_dropout=0.0, input_dropout=0.0)
+        model = model.to(DEVICE).train()
         optimizer = build_optimizer(model, TrainConfig(lr=1e-2))
         graphs = StepGraphs(model, optimizer, None, contextlib.nullcontext)
         torch.manual_seed(4)
@@ -103,4 +105,5 @@ def test_a_recorded_step_that_sees_classes_is_the_step_itself():
             torch.nn.functional.cross_entropy(model(x, index, spd, known), labels).backward()
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+    # Adam makes steps of full size out of slopes that are noise.
+    assert off(weights[1], weights[0].double().cpu()) < 2e-3

@@ -66,7 +66,8 @@ def on_host(
         x = features.take(members).build(place)
         classes = None if labels is None else place(torch.from_numpy(labels[nodes]))
         seen = () if known is None else (place(torch.from_numpy(known[members])),)
-        return TokenBatch((x, at, spd, *seen), classes, place(torch.from_numpy(nodes)))
+        filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
+        return TokenBatch((x, at, spd, *seen), classes, place(torch.from_numpy(nodes)), filled)
 
     return make
 
@@ -97,7 +98,8 @@ def on_device(
         members, index = distinct_on_device(ids)
         classes = None if labels is None else labels[egos]
         seen = () if known is None else (known[members],)
-        return TokenBatch((features.take(members), index, spd, *seen), classes, egos)
+        filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
+        return TokenBatch((features.take(members), index, spd, *seen), classes, egos, filled)
 
     return make
 

@@ -1,9 +1,14 @@
 """What a loader gives and a model takes: a batch of token rows."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+_known: ContextVar[tuple[torch.Tensor, int] | None] = ContextVar("known", default=None)
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,8 @@ class TokenBatch:
             + 1 of those nodes whose class the model may see, 0 for all others.
         labels: Classes of the egos, [B] int64; None where the loader has no labels.
         nodes: Node indices of the egos, [B] int64.
+        filled: Slots that hold a node, with all egos, where the loader knows it: packing rows (see
+            `DHILGT.packing`) then need not wait for the device.
 
     Example:
         >>> import torch
@@ -30,6 +37,7 @@ class TokenBatch:
     inputs: tuple[torch.Tensor, ...]
     labels: torch.Tensor | None
     nodes: torch.Tensor
+    filled: int | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -47,6 +55,7 @@ class TokenBatch:
             inputs,
             None if labels is None else labels.to(device, non_blocking=non_blocking),
             self.nodes.to(device, non_blocking=non_blocking),
+            self.filled,
         )
 
     def tensors(self) -> list[torch.Tensor]:
@@ -60,3 +69,35 @@ class TokenBatch:
             else:
                 found.append(tensor)
         return found
+
+
+@contextmanager
+def knowing_fill(batch: Any) -> Iterator[None]:
+    """Lets a model that is called inside know how many slots of a batch hold a node.
+
+    Args:
+        batch: Any batch; one that does not say it changes nothing.
+
+    Example:
+        >>> index = torch.tensor([[0, 1, -1]])
+        >>> batch = TokenBatch((torch.ones(2, 3), index, index), None, torch.tensor([7]), filled=2)
+        >>> with knowing_fill(batch):
+        ...     known_fill(index), known_fill(index.clone())
+        (2, None)
+    """
+    filled = getattr(batch, "filled", None)
+    before = _known.set(None if filled is None else (batch.inputs[1], filled))
+    try:
+        yield
+    finally:
+        _known.reset(before)
+
+
+def known_fill(index: torch.Tensor) -> int | None:
+    """Gives the slots of `index` that hold a node, with all egos, where that is known.
+
+    Args:
+        index: This very tensor must be that of the batch.
+    """
+    known = _known.get()
+    return known[1] if known is not None and known[0] is index else None

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from dhilgt.batch import knowing_fill
 from dhilgt.distributed import Group
 from dhilgt.train_protocols import Loader
 
@@ -106,7 +107,9 @@ def _one_pass(
             if stop():
                 raise Stopped
             moved = batch.to(device, non_blocking=True)
-            logits.append(run(*moved.inputs).float().cpu().numpy())
+            with knowing_fill(moved):
+                found = run(*moved.inputs)
+            logits.append(found.float().cpu().numpy())
             nodes.append(moved.nodes.cpu().numpy())
             if moved.labels is not None:
                 labels.append(moved.labels.cpu().numpy())

@@ -303,7 +303,7 @@ class TokenLoader:
             x, index, spd, *known = whole.inputs
             labels = None if whole.labels is None else whole.labels.index_select(0, at)
             rows = (x, index.index_select(0, at), spd.index_select(0, at), *known)
-            whole = TokenBatch(rows, labels, whole.nodes.index_select(0, at))
+            whole = TokenBatch(rows, labels, whole.nodes.index_select(0, at), whole.filled)
         yield whole
 
     def _made(

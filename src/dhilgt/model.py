@@ -35,6 +35,8 @@ class DHILGT(nn.Module):
         attention_used: The path of attention that the last batch took; None before any.
         recompute: Whether the fused path computes each layer a second time in the backward pass,
             to keep a seventh of what it keeps otherwise; False at first.
+        packing: Whether the fused path leaves padding out of all products: "on", "off" or "auto"
+            (at first), which does so where an eighth of the slots or more is padding.
 
     Args:
         in_channels: Features per node.
@@ -118,6 +120,7 @@ class DHILGT(nn.Module):
         self._config = config
         self.attention_used: str | None = None
         self.recompute = False
+        self.packing = "auto"
         width = config.hidden_channels
         self.input = InputMLP(
             [config.in_channels] + [width] * config.input_layers,

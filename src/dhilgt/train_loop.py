@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dhilgt.batch import knowing_fill
 from dhilgt.distributed import Group
 from dhilgt.errors import TrainingError, TrainingWarning, warn
 from dhilgt.inference import autocast
@@ -161,7 +162,7 @@ class EpochLoop:
         moved = batch.to(self._device, non_blocking=True)
         if moved.labels is None:
             return False
-        loss = self._graphs.step(moved.inputs, moved.labels)
+        loss = self._graphs.step(moved.inputs, moved.labels, getattr(moved, "filled", None))
         if loss is None:
             return False
         self.loss_sum += loss * len(batch)
@@ -184,7 +185,7 @@ class EpochLoop:
         labels = moved.labels
         if labels is None:
             raise TrainingError("the training loader has no labels; give it labels=")
-        with autocast(self._device, self._config.precision):
+        with autocast(self._device, self._config.precision), knowing_fill(moved):
             logits = self._model(*moved.inputs)
         if watched:
             self._watch(labels, logits.shape[1], moved.nodes)

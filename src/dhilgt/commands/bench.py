@@ -10,6 +10,7 @@ from dhilgt.commands.bench_ablation import run_ablation
 from dhilgt.commands.bench_measure import check_form, lines_of, measure
 from dhilgt.commands.bench_paper import run_paper
 from dhilgt.commands.bench_scaling import run_scaling
+from dhilgt.commands.bench_speed import run_speed
 from dhilgt.commands.bench_study import run_study
 from dhilgt.commands.train import parse_seeds
 from dhilgt.errors import ArtifactError, DhilgtError
@@ -182,5 +183,6 @@ for _name, _run in (
     ("study", run_study),
     ("paper", run_paper),
     ("scaling", run_scaling),
+    ("speed", run_speed),
 ):
     app.command(name=_name)(shell.guarded(_run))

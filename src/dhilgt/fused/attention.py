@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dhilgt.attention import FIRST_VIRTUAL, MASKED, Pairs
+from dhilgt.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, Pairs
 from dhilgt.fused import launch
 from dhilgt.fused.launch import Codes, Draw
 
@@ -79,4 +79,23 @@ class _Attend(torch.autograd.Function):
         slots, virtual, stream, share, distances, dtype = ctx.rest
         codes, draw = Codes(values, farthest, slots, virtual), Draw(seed, stream, share)
         found = launch.attend_backward(slope.contiguous(), qkv, codes, flat, lse, draw, distances)
-        return found.qkv, found.table.to(dtype), None, None, None
+        table = _whole_table(found.parts, codes, flat.shape[1], distances)
+        return found.qkv, table.to(dtype), None, None, None
+
+
+def _whole_table(parts: Tensor, codes: Codes, size: int, distances: bool) -> Tensor:
+    """Gives the slopes of a table in the reference's order, [size, H].
+
+    Args:
+        parts: See `launch.AttendSlopes`.
+        codes: Of the pairs.
+        size: Places of the table.
+        distances: Whether distances have a bias that is learned.
+    """
+    whole = parts.new_zeros((size, parts.shape[-1]))
+    if distances or codes.virtual:
+        found = parts.sum(0)  # [places, H]
+        whole[launch.code_order(codes.virtual, parts.device)[: len(found)]] = found
+        if not distances:
+            whole[:NO_BIAS] = 0.0
+    return whole

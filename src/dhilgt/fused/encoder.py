@@ -18,27 +18,9 @@ from torch.autograd.function import once_differentiable
 
 from dhilgt.fused import launch, launch_block, launch_rows
 from dhilgt.fused.launch import Codes, Draw
-
-
-class Weights(NamedTuple):
-    """The parameters of a layer, in the order in which they are used."""
-
-    attention_norm: Tensor
-    attention_shift: Tensor
-    qkv: Tensor
-    qkv_bias: Tensor
-    projection: Tensor
-    projection_bias: Tensor
-    ffn_norm: Tensor
-    ffn_shift: Tensor
-    ffn_in: Tensor
-    ffn_in_bias: Tensor
-    ffn_out: Tensor
-    ffn_out_bias: Tensor
-    table: Tensor
-
-
-_PRODUCTS = {"qkv", "projection", "ffn_in", "ffn_out"}  # with their biases: in compute precision
+from dhilgt.fused.slopes import Sums, slopes_of_layers, weight_slope
+from dhilgt.fused.tables import all_tables
+from dhilgt.fused.weights import PRODUCTS, Weights
 
 
 @dataclass(frozen=True)
@@ -50,7 +32,7 @@ class Plan:
         eps: Of the norms.
         dropout: Share dropped of what each block adds.
         attention_dropout: Share dropped of the attention weights.
-        distances: Whether distances have a bias that is learned.
+        bias_scale: Factor on the learned biases of pairs.
         recompute: Keep the sum along the layers alone, and compute each layer twice.
         keep: Whether a backward pass may follow.
     """
@@ -59,7 +41,7 @@ class Plan:
     eps: float
     dropout: float
     attention_dropout: float
-    distances: bool
+    bias_scale: float
     recompute: bool = False
     keep: bool = True
 
@@ -68,8 +50,8 @@ class _Kept(NamedTuple):
     """What a layer leaves for its backward pass."""
 
     h: Tensor  # [R, F]
-    qkv: Tensor  # [B, t, 3 F]
-    lse: Tensor  # [B, H, t]
+    qkv: Tensor  # [R, 3 F]
+    lse: Tensor  # [tokens, H, t]
     mixed: Tensor  # [R, F]
     middle: Tensor  # [R, F]
     inner: Tensor  # [R, ffn]
@@ -84,10 +66,10 @@ def encode(
     norm: Tensor,
     shift: Tensor,
 ) -> Tensor:
-    """Gives the normed representations behind the last layer, [B, t, F], in the dtype of `h`.
+    """Gives the normed representations behind the last layer, in shape and dtype of `h`.
 
     Args:
-        h: [B, t, F], in the precision to compute in.
+        h: [B, t, F], or packed [rows, F]; in the precision to compute in.
         codes: Of the pairs.
         seed: Of all dropout; see `attention.draw_seed`.
         plan: Settings.
@@ -113,7 +95,7 @@ class _Encode(torch.autograd.Function):
         *flat: Tensor,
     ) -> Tensor:
         shape, h = h.shape, h.contiguous().view(-1, h.shape[-1])
-        layers = _prepared(_layers(flat), h.dtype)
+        layers, tables = _prepared(_layers(flat), h.dtype, plan)
         kept: list[Tensor] = []
         first = layers[0]
         _, normed = launch_rows.add_norm(
@@ -126,15 +108,15 @@ class _Encode(torch.autograd.Function):
         )
         for at in range(len(layers)):
             found, h, normed = _layer_forward(
-                h, normed, layers, (norm, shift), codes, seed, plan, at
+                h, normed, layers, tables, (norm, shift), codes, seed, plan, at
             )
             if plan.keep:
                 kept += found[:1] if plan.recompute else found
         if plan.keep:
-            ctx.save_for_backward(seed, codes.values, codes.farthest, norm, shift, *flat)
+            ctx.save_for_backward(seed, *codes[:2], codes.offsets, norm, shift, *flat)
             # Not as saved tensors, which stay to the end: each goes when it was used.
             ctx.kept = [h, *kept]
-            ctx.rest = (codes.slots, codes.virtual, plan, layers)
+            ctx.rest = (codes.slots, codes.virtual, plan, layers, tables)
         return normed.view(shape)
 
     @staticmethod
@@ -145,15 +127,15 @@ class _Encode(torch.autograd.Function):
                 "a second backward pass through the fused kernels: they keep nothing for it; "
                 'give the model attention="sdpa"'
             )
-        slots, virtual, plan, layers = ctx.rest
-        seed, values, farthest, norm, shift, *flat = ctx.saved_tensors
+        slots, virtual, plan, layers, tables = ctx.rest
+        seed, values, farthest, offsets, norm, shift, *flat = ctx.saved_tensors
         kept: list[Tensor] = ctx.kept
         ctx.kept = None
-        codes = Codes(values, farthest, slots, virtual)
-        originals, count = _layers(flat), len(layers)
+        codes = Codes(values, farthest, slots, virtual, offsets)
+        count, shape = len(layers), slope.shape
         each = (len(kept) - 1) // count
         h = kept.pop(0)
-        shape = slope.shape
+        sums = Sums.empty(layers, codes, h, plan.heads)
         last = launch_rows.add_norm_backward(
             h,
             slope.contiguous().view(-1, shape[-1]),
@@ -163,12 +145,12 @@ class _Encode(torch.autograd.Function):
             plan.eps,
             _branch(seed, plan, count - 1, 1),
             again=False,
+            room=sums.norms[2 * count],
         )
         del h, slope
-        ends = (last.weight.to(norm.dtype), last.bias.to(shift.dtype))
-        slopes: list[Tensor] = []
-        stream, branch, branch_sum = last.stream, last.branch, last.branch_sum
+        stream, branch = last.stream, last.branch
         del last
+        products: list[dict[str, Tensor]] = [{} for _ in layers]
         for at in reversed(range(count)):
             layer = layers[at]
             mine = kept[at * each :]
@@ -183,26 +165,33 @@ class _Encode(torch.autograd.Function):
                     _branch(seed, plan, at, 0),
                 )
                 found, _, _ = _layer_forward(
-                    mine[0], normed, layers, (norm, shift), codes, seed, plan, at
+                    mine[0], normed, layers, tables, (norm, shift), codes, seed, plan, at
                 )
                 del normed
             else:
                 found = _Kept(*mine)
             assert branch is not None
-            own = {"ffn_out_bias": branch_sum}
             held = list(found)
             del mine, found
             branches = [branch]  # the callee lets go of it
             del branch
-            branch = _ffn_backward(held, stream, branches, layer, seed, plan, at, own)
-            down = _attention_backward(held, stream, branch, layer, codes, seed, plan, at, own)
-            stream, branch, branch_sum = down.stream, down.branch, down.branch_sum
+            own = products[at]
+            branch = _ffn_backward(held, stream, branches, layer, seed, plan, at, own, sums)
+            down = _attention_backward(
+                held, stream, branch, layer, tables[at], codes, seed, plan, at, own, sums
+            )
+            stream, branch = down.stream, down.branch
             del down
-            own_slopes = [
-                own[name].to(getattr(originals[at], name).dtype) for name in Weights._fields
-            ]
-            slopes = own_slopes + slopes
-        return (stream.view(shape), None, None, None, *ends, *slopes)
+        own_slopes, ends = slopes_of_layers(_layers(flat), products, sums, codes, plan.bias_scale)
+        return (
+            stream.view(shape),
+            None,
+            None,
+            None,
+            ends[0].to(norm.dtype),
+            ends[1].to(shift.dtype),
+            *own_slopes,
+        )
 
 
 def _layers(flat: Sequence[Tensor]) -> list[Weights]:
@@ -210,24 +199,25 @@ def _layers(flat: Sequence[Tensor]) -> list[Weights]:
     return [Weights(*flat[start : start + size]) for start in range(0, len(flat), size)]
 
 
-def _prepared(layers: Sequence[Weights], dtype: torch.dtype) -> list[Weights]:
-    """Gives the parameters as the products and kernels take them."""
-    names = [name for name in Weights._fields if name.removesuffix("_bias") in _PRODUCTS]
+def _prepared(
+    layers: Sequence[Weights], dtype: torch.dtype, plan: Plan
+) -> tuple[list[Weights], Tensor]:
+    """Gives the parameters as the products and kernels take them, and the tables of all layers."""
+    names = [name for name in Weights._fields if name.removesuffix("_bias") in PRODUCTS]
     chosen = [getattr(layer, name).detach() for layer in layers for name in names]
     if any(tensor.dtype != dtype for tensor in chosen):
         # In two kernels, not one for each.
         joined = torch.cat([tensor.reshape(-1) for tensor in chosen]).to(dtype)
         parts = torch.split(joined, [tensor.numel() for tensor in chosen])
         chosen = [part.view(like.shape) for part, like in zip(parts, chosen, strict=True)]
-    tables = launch.flat_tables([layer.table for layer in layers])
     each = len(names)
-    return [
-        layer._replace(
-            table=tables[at],
-            **dict(zip(names, chosen[at * each : (at + 1) * each], strict=True)),
-        )
+    ready = [
+        layer._replace(**dict(zip(names, chosen[at * each : (at + 1) * each], strict=True)))
         for at, layer in enumerate(layers)
     ]
+    return ready, all_tables(
+        [layer[-4:] for layer in layers], plan.heads, plan.bias_scale, layers[0].qkv
+    )
 
 
 def _branch(seed: Tensor, plan: Plan, layer: int, block: int) -> Draw:
@@ -239,6 +229,7 @@ def _layer_forward(
     h: Tensor,
     normed: Tensor,
     layers: Sequence[Weights],
+    tables: Tensor,
     end: tuple[Tensor, Tensor],
     codes: Codes,
     seed: Tensor,
@@ -251,21 +242,20 @@ def _layer_forward(
         h: The sum before the layer, [R, F].
         normed: Its norm.
         layers: Prepared parameters.
+        tables: Of all layers.
         end: Weight and bias of the norm behind the last layer.
         codes: Of the pairs.
         seed: Of all dropout.
         plan: Settings.
         at: Number of the layer.
     """
-    layer, batch = layers[at], codes.values.shape[0]
+    layer = layers[at]
     follows = end
     if at + 1 < len(layers):
         follows = (layers[at + 1].attention_norm, layers[at + 1].attention_shift)
     qkv = torch.addmm(layer.qkv_bias, normed, layer.qkv.t())  # [R, 3 F]
-    qkv = qkv.view(batch, -1, qkv.shape[1])
     weights = Draw(seed, 1 + 3 * at, plan.attention_dropout)
-    mixed, lse = launch.attend_forward(qkv, codes, layer.table, plan.heads, weights)
-    mixed = mixed.view(h.shape)
+    mixed, lse = launch.attend_forward(qkv, codes, tables[at], plan.heads, weights)
     draws = (_branch(seed, plan, at, 0), _branch(seed, plan, at, 1))
     if launch_block.fits(h, len(layer.ffn_in)):
         found = launch_block.run_block(
@@ -301,6 +291,7 @@ def _ffn_backward(
     plan: Plan,
     at: int,
     own: dict[str, Tensor],
+    sums: Sums,
 ) -> Tensor:
     """Goes back through a feed-forward block; gives the slope of what attention added.
 
@@ -312,12 +303,13 @@ def _ffn_backward(
         seed: Of all dropout.
         plan: Settings.
         at: Number of the layer.
-        own: Takes the slopes of the parameters.
+        own: Takes the slopes of the products' weights.
+        sums: Takes those of the other parameters.
     """
     inner, branch = held.pop(), branches.pop()
     inner_slope = branch @ layer.ffn_out
-    own["ffn_in_bias"] = launch_rows.gelu_backward(inner, inner_slope)
-    own["ffn_out"] = branch.t() @ inner
+    launch_rows.gelu_backward(inner, inner_slope, sums.gelus[at])
+    own["ffn_out"] = weight_slope(branch, inner)
     del inner, branch
     middle = launch_rows.add_norm_backward(
         held.pop(),
@@ -329,12 +321,11 @@ def _ffn_backward(
         _branch(seed, plan, at, 0),
         again=True,
         reuse=True,
+        room=sums.norms[2 * at + 1],
     )
     assert middle.branch is not None
     assert middle.normed is not None
-    own["ffn_norm"], own["ffn_shift"] = middle.weight, middle.bias
-    own["projection_bias"] = middle.branch_sum
-    own["ffn_in"] = inner_slope.t() @ middle.normed
+    own["ffn_in"] = weight_slope(inner_slope, middle.normed)
     return middle.branch
 
 
@@ -343,11 +334,13 @@ def _attention_backward(
     stream: Tensor,
     branch: Tensor,
     layer: Weights,
+    table: Tensor,
     codes: Codes,
     seed: Tensor,
     plan: Plan,
     at: int,
     own: dict[str, Tensor],
+    sums: Sums,
 ) -> launch_rows.NormSlopes:
     """Goes back through an attention block and the norm before it.
 
@@ -356,30 +349,31 @@ def _attention_backward(
         stream: Slope of the sum behind attention; overwritten by that of the layer's input.
         branch: Slope of what attention added.
         layer: Prepared parameters.
+        table: Of its biases.
         codes: Of the pairs.
         seed: Of all dropout.
         plan: Settings.
         at: Number of the layer.
-        own: Takes the slopes of the parameters.
+        own: Takes the slopes of the products' weights.
+        sums: Takes those of the other parameters.
     """
-    own["projection"] = branch.t() @ held.pop()
+    own["projection"] = weight_slope(branch, held.pop())
     h, qkv, lse = held
     held.clear()
     attended = launch.attend_backward(
-        (branch @ layer.projection).view(codes.values.shape[0], -1, h.shape[1]),
+        branch @ layer.projection,
         qkv,
         codes,
-        layer.table,
+        table,
         lse,
         Draw(seed, 1 + 3 * at, plan.attention_dropout),
-        plan.distances,
+        layer.spd_bias is not None,
         in_place=True,
+        room=(sums.qkv[at], sums.tables[at]),
     )
-    own["qkv_bias"], own["table"] = attended.bias, attended.table
-    qkv_slope = attended.qkv.view(-1, attended.qkv.shape[-1])
     down = launch_rows.add_norm_backward(
         h,
-        qkv_slope @ layer.qkv,
+        attended.qkv @ layer.qkv,
         stream,
         layer.attention_norm,
         layer.attention_shift,
@@ -387,35 +381,8 @@ def _attention_backward(
         _branch(seed, plan, at - 1, 1) if at else None,
         again=True,
         reuse=at > 0,  # the first layer's input is not its own
+        room=sums.norms[2 * at],
     )
     assert down.normed is not None
-    own["qkv"] = qkv_slope.t() @ down.normed
-    own["attention_norm"], own["attention_shift"] = down.weight, down.bias
+    own["qkv"] = weight_slope(attended.qkv, down.normed)
     return down
-
-
-def read_out(normed: Tensor, real: Tensor, weight: Tensor) -> Tensor:
-    """Gives the ego plus the weighted members of its row, [B, F] float32.
-
-    Args:
-        normed: [B, t, F]; slots behind those of `real` are left out.
-        real: [B, s] bool.
-        weight: Of the scores, [1, F].
-    """
-    out: Tensor = _ReadOut.apply(normed, real, weight)  # type: ignore[no-untyped-call]
-    return out
-
-
-class _ReadOut(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, normed: Tensor, real: Tensor, weight: Tensor) -> Tensor:
-        normed, real = normed.contiguous(), real.contiguous()
-        ctx.save_for_backward(normed, real, weight)
-        return launch_rows.readout(normed, real, weight)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        normed, real, weight = ctx.saved_tensors
-        down, own = launch_rows.readout_backward(slope.float().contiguous(), normed, real, weight)
-        return down, None, own.view(weight.shape).to(weight.dtype)

@@ -8,7 +8,7 @@ lie inside one block are final; others are put together from the blocks' parts, 
 import triton
 import triton.language as tl
 
-from dhilgt.fused.attention_kernels import product
+from dhilgt.fused.attention_kernels import product, token_rows
 
 
 @triton.jit
@@ -16,26 +16,43 @@ def gather_kernel(
     h,  # [n, F]
     index,  # [B, S]: row of h, or -1
     virtual,  # [M, F]
-    out,  # [B, S + M, F]
+    offsets,  # see `packing`
+    out,  # [R, F]
+    places,  # [B, S] int32, out: the row of each slot, where rows are packed
+    batch,
     S: tl.constexpr,
     M: tl.constexpr,
     F: tl.constexpr,
     BLOCK_T: tl.constexpr,
     BLOCK_F: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
+    T: tl.constexpr = S + M
     row = tl.program_id(0).to(tl.int64)
     channel = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
     slot = tl.arange(0, BLOCK_T)
-    node = tl.load(index + row * S + slot, mask=slot < S, other=-1).to(tl.int64)
+    # A filler has no slots and no virtual nodes, but rows that want zeros.
+    slots = tl.where(row < batch, S, 0)
+    last_place = tl.where(row < batch, T, 0)
+    node = tl.load(index + row * S + slot, mask=slot < slots, other=-1).to(tl.int64)
     real = (node >= 0)[:, None] & (channel < F)[None, :]
     value = tl.load(h + node[:, None] * F + channel[None, :], mask=real, other=0.0)
     if M > 0:
-        behind = ((slot >= S) & (slot < S + M))[:, None] & (channel < F)[None, :]
+        behind = ((slot >= S) & (slot < last_place))[:, None] & (channel < F)[None, :]
         at = virtual + (slot - S)[:, None] * F + channel[None, :]
         value = tl.where(behind, tl.load(at, mask=behind, other=0.0).to(value.dtype), value)
-    inside = (slot < S + M)[:, None] & (channel < F)[None, :]
-    place = row * ((S + M) * F) + slot[:, None] * F + channel[None, :]
-    tl.store(out + place, value, mask=inside)
+    first, length = token_rows(offsets, row, T, PACKED)
+    there = slot < T
+    place = slot
+    if PACKED:
+        there = there & ((node >= 0) | (slot == 0) | (slot >= slots))
+        place = tl.cumsum(there.to(tl.int32), 0) - 1
+        there = there & (place < length)
+        if tl.program_id(1) == 0:
+            own = places + row * S + slot
+            tl.store(own, (first + place).to(tl.int32), mask=there & (slot < slots))
+    inside = there[:, None] & (channel < F)[None, :]
+    tl.store(out + (first + place)[:, None] * F + channel[None, :], value, mask=inside)
 
 
 @triton.jit
@@ -43,6 +60,7 @@ def sum_blocks_kernel(
     slope,  # [B, T, F]
     nodes,  # [slots]: in ascending order
     order,  # [slots] int64: the slot of each
+    places,  # [slots] int32: the row of each slot, where rows are packed
     out,  # [n, F]: sums of nodes that lie in one block
     parts,  # [blocks, 2, F] float32: of the first node, and of the last one if it begins here
     slots,
@@ -51,6 +69,7 @@ def sum_blocks_kernel(
     F: tl.constexpr,
     BLOCK: tl.constexpr,
     BLOCK_F: tl.constexpr,
+    PACKED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     block = tl.program_id(0)
@@ -63,8 +82,11 @@ def sum_blocks_kernel(
     run = tl.cumsum(((node != before) & (number > 0)).to(tl.int32), 0)
     slot = tl.load(order + at, mask=at < slots, other=0)
     real = (node >= 0)[:, None] & (channel < F)[None, :]
-    from_row = (slot // S * T + slot % S)[:, None] * F + channel[None, :]
-    value = tl.load(slope + from_row, mask=real, other=0.0)
+    if PACKED:
+        row = tl.load(places + slot, mask=node >= 0, other=0).to(tl.int64)
+    else:
+        row = slot // S * T + slot % S
+    value = tl.load(slope + row[:, None] * F + channel[None, :], mask=real, other=0.0)
     member = number[:, None] == run[None, :]  # [runs, slots]
     one = tl.full([], 1.0, slope.dtype.element_ty)
     zero = tl.full([], 0.0, slope.dtype.element_ty)

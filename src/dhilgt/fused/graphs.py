@@ -1,8 +1,9 @@
 """Whole steps as CUDA graphs: batches do not wait for launches.
 
-A step is some hundreds of kernels, and of a small batch starting each one costs more than running
-it. Batches of one shape run the same kernels at the same addresses, so they are recorded once and
-replayed: forward, loss, backward, clipping and the optimizer in training, logits in evaluation.
+A step is more than a hundred kernels, and of a small batch starting each one costs more than
+running it. Batches of one shape run the same kernels at the same addresses, so they are recorded
+once and replayed: forward, loss, backward, clipping and the optimizer in training, logits in
+evaluation. Where rows are packed, a recorded step has room for batches of somewhat fewer rows.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dhilgt.errors import TrainingWarning, warn
+from dhilgt.fused.packing import Room, choose_room, packed_rows, room_for
 
-MOST_SHAPES = 4
+MOST_SHAPES = 6
 """Shapes of batches that are recorded; others run step by step."""
 
 _ROOM = 256  # rows of features are provided for in steps of this many
@@ -90,17 +92,36 @@ def _room(count: int, most: int) -> int:
     return max(count, min(room, most))
 
 
-def _shape(inputs: Inputs) -> tuple[Any, ...]:
-    x, index = inputs[:2]
-    return index.shape, index.dtype, x.dtype, x.layout
-
-
 @dataclass(frozen=True)
 class _Recorded:
     graph: torch.cuda.CUDAGraph
     inputs: HeldInputs
+    room: Room
     out: Tensor
     labels: Tensor | None = None
+
+
+class _Wanted:
+    """What a recorded step must be like to take a batch."""
+
+    def __init__(self, model: nn.Module, inputs: Inputs, filled: int | None) -> None:
+        self.inputs = inputs
+        index = inputs[1]
+        x = inputs[0]
+        self.shape = (index.shape, index.dtype, x.dtype, x.layout)
+        self.batch, slots = index.shape
+        config = getattr(model, "config", None)
+        self.slots = slots + getattr(config, "num_virtual", 0)
+        packs = getattr(model, "attention_used", None) == "fused" and hasattr(model, "packing")
+        self.rows = packed_rows(model, index, filled) if packs else None  # type: ignore[arg-type]
+
+    def room(self) -> Room:
+        """Gives the room that a step recorded for it has."""
+        return choose_room(self.rows, self.batch, self.slots)
+
+    def fits(self, held: _Recorded) -> bool:
+        """Says whether a recorded step takes it."""
+        return held.inputs.holds(self.inputs[0]) and held.room.holds(self.rows, self.slots)
 
 
 class _Recorder:
@@ -108,9 +129,24 @@ class _Recorder:
 
     def __init__(self, model: nn.Module, context: Callable[[], Any]) -> None:
         self._model, self._context = model, context
-        self._held: dict[tuple[Any, ...], _Recorded] = {}
+        self._held: dict[tuple[Any, ...], list[_Recorded]] = {}
         self._given_up = False
         self._pool: Any = None
+
+    def _found(self, wanted: _Wanted) -> _Recorded | None:
+        """Gives the step with the least room that takes a batch."""
+        fitting = [held for held in self._held.get(wanted.shape, ()) if wanted.fits(held)]
+        return min(fitting, key=lambda held: held.room.rows or 0, default=None)
+
+    def _keep(self, wanted: _Wanted, held: _Recorded) -> None:
+        """Holds a new step; it replaces one of its room, whose table of features was too small."""
+        others = self._held.get(wanted.shape, [])
+        self._held[wanted.shape] = [old for old in others if old.room != held.room] + [held]
+
+    def _is_full(self, wanted: _Wanted) -> bool:
+        """Says whether no further step can be recorded beside those that are."""
+        known = any(old.room == wanted.room() for old in self._held.get(wanted.shape, ()))
+        return not known and sum(map(len, self._held.values())) >= MOST_SHAPES
 
     def _warmed_up(self, device: torch.device, work: Callable[[], Any]) -> None:
         """Has products and kernels choose their plans, without drawing random numbers for it."""
@@ -161,36 +197,38 @@ class StepGraphs(_Recorder):
         self._optimizer, self._clip_norm = optimizer, clip_norm
         self._parameters = [p for p in model.parameters() if p.requires_grad]
 
-    def step(self, inputs: Inputs, labels: Tensor) -> Tensor | None:
+    def step(self, inputs: Inputs, labels: Tensor, filled: int | None = None) -> Tensor | None:
         """Takes a step and gives its loss, which the next step overwrites; None: not recorded.
 
         Args:
             inputs: x, index, spd and maybe known of a batch, on the device.
             labels: Classes of the egos.
+            filled: Slots that hold a node, with all egos; found out if None, which waits for the
+                device.
         """
         if self._given_up:
             return None
-        shape = _shape(inputs)
-        held = self._held.get(shape)
-        if held is None or not held.inputs.holds(inputs[0]):
-            if held is None and len(self._held) == MOST_SHAPES:
+        wanted = _Wanted(self._model, inputs, filled)
+        held = self._found(wanted)
+        if held is None:
+            if self._is_full(wanted):
                 return None
-            held = self._record(inputs, labels)
+            held = self._record(wanted, labels)
             if held is None:
                 return None
-            self._held[shape] = held
+            self._keep(wanted, held)
         assert held.labels is not None
         held.inputs.put(inputs)
         held.labels.copy_(labels)
         held.graph.replay()
         return held.out
 
-    def _record(self, inputs: Inputs, labels: Tensor) -> _Recorded | None:
-        own, own_labels = HeldInputs(inputs), labels.clone()
+    def _record(self, wanted: _Wanted, labels: Tensor) -> _Recorded | None:
+        own, own_labels, room = HeldInputs(wanted.inputs), labels.clone(), wanted.room()
 
         def learn() -> None:
             self._optimizer.zero_grad(set_to_none=True)
-            self._loss(own(), own_labels).backward()  # type: ignore[no-untyped-call]
+            self._loss(own(), own_labels, room).backward()  # type: ignore[no-untyped-call]
 
         try:
             self._optimizer.zero_grad(set_to_none=True)
@@ -198,7 +236,7 @@ class StepGraphs(_Recorder):
             self._optimizer.zero_grad(set_to_none=True)
             graph, recording = self._capture()
             with recording:
-                loss = self._loss(own(), own_labels)
+                loss = self._loss(own(), own_labels, room)
                 loss.backward()  # type: ignore[no-untyped-call]
                 if self._clip_norm is not None:
                     nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)
@@ -208,10 +246,10 @@ class StepGraphs(_Recorder):
             self._optimizer.zero_grad(set_to_none=True)
             self._give_up(error)
             return None
-        return _Recorded(graph, own, loss, own_labels)
+        return _Recorded(graph, own, room, loss, own_labels)
 
-    def _loss(self, inputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
-        with self._context():
+    def _loss(self, inputs: tuple[Tensor, ...], labels: Tensor, room: Room) -> Tensor:
+        with room_for(room), self._context():
             logits = self._model(*inputs)
         return functional.cross_entropy(logits.float(), labels)
 
@@ -255,34 +293,34 @@ class ForwardGraphs(_Recorder):
         if addresses != self._addresses:  # weights that lie elsewhere now
             self._held.clear()
             self._addresses = addresses
-        shape = _shape(inputs)
-        held = self._held.get(shape)
-        if held is not None and held.inputs.holds(inputs[0]):
-            return held
-        if shape not in self._seen:
-            self._seen.add(shape)
-            return None
-        if held is None and len(self._held) == MOST_SHAPES:
-            return None
-        held = self._record(inputs)
+        wanted = _Wanted(model, inputs, None)
+        held = self._found(wanted)
         if held is not None:
-            self._held[shape] = held
+            return held
+        if wanted.shape not in self._seen:
+            self._seen.add(wanted.shape)
+            return None
+        if self._is_full(wanted):
+            return None
+        held = self._record(wanted)
+        if held is not None:
+            self._keep(wanted, held)
         return held
 
-    def _record(self, inputs: Inputs) -> _Recorded | None:
-        own = HeldInputs(inputs)
+    def _record(self, wanted: _Wanted) -> _Recorded | None:
+        own, room = HeldInputs(wanted.inputs), wanted.room()
 
         def answer() -> Tensor:
-            with self._context():
+            with room_for(room), self._context():
                 logits: Tensor = self._model(*own())
             return logits
 
         try:
-            self._warmed_up(inputs[1].device, answer)
+            self._warmed_up(wanted.inputs[1].device, answer)
             graph, recording = self._capture()
             with recording:
                 logits = answer()
         except RuntimeError as error:
             self._give_up(error)
             return None
-        return _Recorded(graph, own, logits)
+        return _Recorded(graph, own, room, logits)

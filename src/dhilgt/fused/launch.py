@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from dhilgt.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES
-from dhilgt.fused import attention_kernels
+from dhilgt.fused import attention_back_kernels, attention_kernels, pair_kernels
 
 LOG2_E = math.log2(math.e)
 NEAR = 32
-_LOWEST = -1e30
+LOWEST = -1e30
 _LEVELS = 2.0**31
 
 _SCRATCH = 96 << 20  # bytes of score slopes between two kernels; most of them stay in the cache
@@ -77,6 +77,17 @@ def key_blocks(t: int) -> tuple[int, int]:
     return (half, rest) if rest < half else (whole, 0)
 
 
+def short_keys(t: int) -> int:
+    """Gives one block that holds the keys of most packed tokens: the others take `key_blocks`.
+
+    Example:
+        >>> short_keys(36), short_keys(60), short_keys(16)
+        (32, 32, 16)
+    """
+    keys, rest = key_blocks(t)
+    return keys if rest else max(16, keys // 2)
+
+
 class Draw(NamedTuple):
     """Decisions of one site: the seed, which stream of it, and the share that is dropped."""
 
@@ -98,10 +109,11 @@ class Draw(NamedTuple):
 class Codes(NamedTuple):
     """The codes of all pairs of a batch; see `attention_kernels`."""
 
-    values: Tensor  # [B, t, t] int16
-    farthest: Tensor  # [B] int32
+    values: Tensor  # [tokens, t, t] int16
+    farthest: Tensor  # [tokens] int32
     slots: int
     virtual: int
+    offsets: Tensor | None = None  # of packed rows, see `packing`
 
 
 def power_of_two(value: int, least: int = 16) -> int:
@@ -128,7 +140,9 @@ def code_order(virtual: int, device: torch.device) -> Tensor:
     return torch.tensor(order, device=device)
 
 
-def make_codes(spd: Tensor, real: Tensor, virtual: int, draw: Draw) -> Codes:
+def make_codes(
+    spd: Tensor, real: Tensor, virtual: int, draw: Draw, offsets: Tensor | None = None
+) -> Codes:
     """Gives the codes of all pairs; `draw` says which lose their bias.
 
     Args:
@@ -136,26 +150,30 @@ def make_codes(spd: Tensor, real: Tensor, virtual: int, draw: Draw) -> Codes:
         real: [B, s] bool.
         virtual: Number of virtual nodes.
         draw: Share of pairs that lose their bias.
+        offsets: Where the tokens lie in packed rows; None: each has all of its slots.
     """
     batch, slots, _ = spd.shape
+    tokens = batch if offsets is None else len(offsets) - 1
     t = slots + virtual
-    values = spd.new_empty((batch, t, t), dtype=torch.int16)
-    farthest = spd.new_empty(batch, dtype=torch.int32)
-    attention_kernels.pair_codes_kernel[(batch,)](
+    values = spd.new_empty((tokens, t, t), dtype=torch.int16)
+    farthest = spd.new_empty(tokens, dtype=torch.int32)
+    pair_kernels.pair_codes_kernel[(tokens,)](
         spd.contiguous(),
         real.contiguous().view(torch.uint8),
         values,
         farthest,
         draw.seed,
         draw.level,
+        batch,
         S=slots,
         M=virtual,
         BLOCK_I=16,
         BLOCK=power_of_two(t),
         DROP=draw.share > 0.0,
+        PACKED=offsets is not None,
         num_warps=2,
     )
-    return Codes(values, farthest, slots, virtual)
+    return Codes(values, farthest, slots, virtual, offsets)
 
 
 def flat_tables(tables: Sequence[Tensor]) -> Tensor:
@@ -164,7 +182,7 @@ def flat_tables(tables: Sequence[Tensor]) -> Tensor:
     virtual = math.isqrt(1 + joined.shape[1] - FIRST_VIRTUAL) - 1  # 2 m + m * m pairs
     ours = joined.index_select(1, code_order(virtual, joined.device))
     flat = ours.transpose(1, 2).mul(LOG2_E).contiguous()
-    flat[:, :, -1] = _LOWEST
+    flat[:, :, -1] = LOWEST
     return flat
 
 
@@ -179,18 +197,18 @@ def product_precision(like: Tensor) -> str:
 def attend_forward(
     qkv: Tensor, codes: Codes, table: Tensor, heads: int, draw: Draw
 ) -> tuple[Tensor, Tensor]:
-    """Gives the mixed values [B, t, F] and the logarithms of the softmax's sums [B, H, t].
+    """Gives the mixed values [..., F] and the logarithms of the softmax's sums [tokens, H, t].
 
     Args:
-        qkv: [B, t, 3 F], contiguous.
+        qkv: [B, t, 3 F] or, packed or not, [rows, 3 F]; contiguous.
         codes: Of the pairs.
         table: See `flat_tables`.
         heads: Number of heads.
         draw: Attention weights to drop.
     """
-    batch, t, triple = qkv.shape
-    width = triple // 3
-    out = qkv.new_empty((batch, t, width))
+    batch, t, _ = codes.values.shape
+    width = qkv.shape[-1] // 3
+    out = qkv.new_empty((*qkv.shape[:-1], width))
     lse = qkv.new_empty((batch, heads, t), dtype=torch.float32)
     per_head = width // heads
     blocks = choose_blocks("forward", t, per_head, qkv.element_size())
@@ -201,6 +219,7 @@ def attend_forward(
         qkv,
         codes.values,
         table,
+        codes.farthest if codes.offsets is None else codes.offsets,
         out,
         lse,
         draw.seed,
@@ -216,8 +235,10 @@ def attend_forward(
         BLOCK_I=blocks.queries,
         KEYS=keys,
         REST=rest,
+        SHORT=short_keys(t),
         BLOCK_D=power_of_two(per_head),
         DROP=draw.share > 0.0,
+        PACKED=codes.offsets is not None,
         PRECISION=product_precision(qkv),
         num_warps=blocks.warps,
         num_stages=1,
@@ -227,11 +248,56 @@ def attend_forward(
 
 
 class AttendSlopes(NamedTuple):
-    """What the backward pass of attention gives."""
+    """What the backward pass of attention gives: sums of its programs, to be added up."""
 
-    qkv: Tensor  # [B, t, 3 F]
-    bias: Tensor  # [3 F] float32: summed over rows and slots
-    table: Tensor  # [codes, H] float32
+    qkv: Tensor  # as qkv
+    sums: Tensor  # [tokens, 3 F] float32: slopes of qkv summed over the slots
+    parts: Tensor  # [programs, places, H] float32: slopes of the table's first places
+
+
+def table_places(codes: Codes, distances: bool) -> int:
+    """Gives how many of the first places of a table have a slope.
+
+    Args:
+        codes: Of the pairs.
+        distances: Whether distances have a bias that is learned.
+    """
+    return (NUM_DISTANCES if distances else NEAR) + num_pairs(codes.virtual)
+
+
+class _Chunks(NamedTuple):
+    """How the rows of a batch are cut so that the slopes of scores between two kernels are few."""
+
+    starts: range
+    each: int
+    summing: int  # programs that sum them by code
+
+
+def _chunks(codes: Codes, heads: int, size: int) -> _Chunks:
+    batch, t, _ = codes.values.shape
+    row = heads * t * t * size  # bytes of a row's score slopes
+    each = -(-batch // max(1, -(-batch * row // _SCRATCH)))
+    return _Chunks(range(0, batch, each), each, max(1, min(_SUMMING, each)))
+
+
+def empty_sums(
+    codes: Codes, layers: int, width: int, heads: int, like: Tensor, learned: bool
+) -> tuple[Tensor, Tensor]:
+    """Gives room for the sums of `attend_backward` of all layers, to be added up at once.
+
+    Args:
+        codes: Of the pairs.
+        layers: Number of layers.
+        width: Channels.
+        heads: Number of heads.
+        like: Has the device and the precision of qkv.
+        learned: Whether distances have a bias that is learned.
+    """
+    chunks = _chunks(codes, heads, like.element_size())
+    programs = len(chunks.starts) * chunks.summing
+    places = table_places(codes, learned)
+    sums = like.new_empty((layers, len(codes.values), 3 * width), dtype=torch.float32)
+    return sums, like.new_empty((layers, programs, places, heads), dtype=torch.float32)
 
 
 def attend_backward(
@@ -243,11 +309,12 @@ def attend_backward(
     draw: Draw,
     distances: bool = True,
     in_place: bool = False,
+    room: tuple[Tensor, Tensor] | None = None,
 ) -> AttendSlopes:
     """Gives the slopes of qkv and of the bias table.
 
     Args:
-        slope: Of the output, [B, t, F], contiguous.
+        slope: Of the output, contiguous.
         qkv: As in the forward pass.
         codes: As in the forward pass.
         table: As in the forward pass.
@@ -255,29 +322,30 @@ def attend_backward(
         draw: As in the forward pass.
         distances: Whether distances have a bias that is learned.
         in_place: Whether the slopes of qkv may take its place.
+        room: For the sums: a layer's part of `empty_sums`.
     """
-    batch, t, width = slope.shape
-    heads, size = table.shape
+    batch, t, _ = codes.values.shape
+    width, (heads, size) = slope.shape[-1], table.shape
     per_head = width // heads
     out = qkv if in_place else torch.empty_like(qkv)
-    sums = qkv.new_empty((batch, 3 * width), dtype=torch.float32)
+    if room is None:
+        rooms = empty_sums(codes, 1, width, heads, qkv, distances)
+        room = (rooms[0][0], rooms[1][0])
+    sums, parts = room
     learned = distances or codes.virtual > 0
-    pairs = num_pairs(codes.virtual)
-    places = NUM_DISTANCES + pairs if distances else NEAR + pairs
-    each = heads * t * t * qkv.element_size()  # bytes of a row's score slopes
-    chunk = -(-batch // max(1, -(-batch * each // _SCRATCH)))
-    scratch = qkv.new_empty((chunk if learned else 1, heads, t, t))
-    chunks = range(0, batch, chunk)
-    summing = max(1, min(_SUMMING, chunk // 2))
-    parts = qkv.new_empty((len(chunks), summing, places, heads), dtype=torch.float32)
+    pairs, places = num_pairs(codes.virtual), parts.shape[1]
+    chunks = _chunks(codes, heads, qkv.element_size())
+    scratch = qkv.new_empty((chunks.each if learned else 1, heads, t, t))
     blocks = choose_blocks("backward", t, per_head, qkv.element_size())
     keys, rest = key_blocks(t)
-    for number, first in enumerate(chunks):
-        rows = min(chunk, batch - first)
-        attention_kernels.attend_backward_kernel[(rows * heads,)](
+    offsets = codes.farthest if codes.offsets is None else codes.offsets
+    for number, first in enumerate(chunks.starts):
+        rows = min(chunks.each, batch - first)
+        attention_back_kernels.attend_backward_kernel[(rows * heads,)](
             qkv,
             codes.values,
             table,
+            offsets,
             slope,
             lse,
             out,
@@ -297,9 +365,11 @@ def attend_backward(
             BLOCK_I=blocks.queries,
             KEYS=keys,
             REST=rest,
+            SHORT=short_keys(t),
             BLOCK_D=power_of_two(per_head),
             DROP=draw.share > 0.0,
             LEARNED=learned,
+            PACKED=codes.offsets is not None,
             PRECISION=product_precision(qkv),
             num_warps=blocks.warps,
             num_stages=1,
@@ -307,11 +377,12 @@ def attend_backward(
         )
         if learned:
             further = -(-(places - pairs - NEAR) // NEAR)
-            attention_kernels.bias_slopes_kernel[(summing, 1 + further)](
+            pair_kernels.bias_slopes_kernel[(chunks.summing, 1 + further)](
                 scratch,
                 codes.values,
                 codes.farthest,
-                parts[number],
+                offsets,
+                parts[number * chunks.summing :],
                 first,
                 rows,
                 S=codes.slots,
@@ -322,15 +393,9 @@ def attend_backward(
                 BLOCK_K=SUMMED,
                 BLOCK_V=power_of_two(pairs),
                 BLOCK_P=NEAR,
+                PACKED=codes.offsets is not None,
                 PRECISION=product_precision(qkv),
                 num_warps=SUMMING_WARPS,
                 num_stages=1,
             )
-    whole = qkv.new_zeros((size, heads), dtype=torch.float32)
-    if learned:
-        found = parts.sum((0, 1))  # [places, H]
-        order = code_order(codes.virtual, qkv.device)[: len(found)]
-        whole[order] = found
-        if not distances:
-            whole[:NO_BIAS] = 0.0
-    return AttendSlopes(out, sums.sum(0), whole)
+    return AttendSlopes(out, sums, parts)

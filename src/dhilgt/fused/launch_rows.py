@@ -12,7 +12,7 @@ from dhilgt.fused.launch import Draw, power_of_two
 
 _MOST_HELD = 1 << 15
 _PROGRAMS = 1056  # eight per multiprocessor of a large GPU
-_FEWEST = 264
+_FEWEST = 528
 _AT_ONCE = 2048  # numbers of a tensor that a program works on
 _AT_ONCE_BACK = 1024
 _EACH = 512  # of these for a warp
@@ -78,10 +78,27 @@ class NormSlopes(NamedTuple):
 
     stream: Tensor  # [R, F]
     branch: Tensor | None  # [R, F]
-    weight: Tensor  # [F] float32
-    bias: Tensor  # [F] float32
-    branch_sum: Tensor  # [F] float32
+    sums: Tensor  # [programs, 3, F] float32: to be added up, slopes of weight, bias and branch
     normed: Tensor | None  # [R, F]
+
+
+def empty_sums(
+    layers: int, rows: int, width: int, inner: int, like: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gives room for the sums of all norms and of GELU in all layers, to be added up at once.
+
+    Args:
+        layers: Number of layers; each has two norms, and one stands behind the last.
+        rows: Rows of the tensors.
+        width: Channels.
+        inner: Channels of the feed-forward blocks.
+        like: Has the device.
+    """
+    norms, gelus = (_row_blocks(rows, each, _AT_ONCE_BACK)[2] for each in (width, inner))
+    return (
+        like.new_empty((2 * layers + 1, norms, 3, width), dtype=torch.float32),
+        like.new_empty((layers, gelus, inner), dtype=torch.float32),
+    )
 
 
 def add_norm_backward(
@@ -94,6 +111,7 @@ def add_norm_backward(
     draw: Draw | None,
     again: bool,
     reuse: bool = False,
+    room: Tensor | None = None,
 ) -> NormSlopes:
     """Gives the slopes of what `add_norm` took, and the norm once more.
 
@@ -107,13 +125,14 @@ def add_norm_backward(
         draw: What was dropped of the branch; None where there was none.
         again: Whether the norm's output is wanted.
         reuse: Whether the branch's slope may take the place of `slope`, and the norm that of `h`.
+        room: For the sums: a norm's part of `empty_sums`.
     """
     rows, width = h.shape
     block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE_BACK)
     out = torch.empty_like(h) if carried is None else carried
     branch = None if draw is None else slope if reuse else torch.empty_like(h)
     normed = None if not again else h if reuse else torch.empty_like(h)
-    sums = h.new_empty((programs, 3, width), dtype=torch.float32)
+    sums = h.new_empty((programs, 3, width), dtype=torch.float32) if room is None else room
     row_kernels.add_norm_backward_kernel[(programs,)](
         h,
         slope,
@@ -139,8 +158,7 @@ def add_norm_backward(
         AGAIN=again,
         num_warps=warps,
     )
-    weight_sum, bias_sum, branch_sum = sums.sum(0)
-    return NormSlopes(out, branch, weight_sum, bias_sum, branch_sum, normed)
+    return NormSlopes(out, branch, sums, normed)
 
 
 def gelu(inner: Tensor) -> Tensor:
@@ -151,16 +169,19 @@ def gelu(inner: Tensor) -> Tensor:
     return out
 
 
-def gelu_backward(inner: Tensor, slope: Tensor) -> Tensor:
-    """Replaces `slope` by that of the input, `inner` by GELU's output; gives the sum of slopes.
+def gelu_backward(inner: Tensor, slope: Tensor, room: Tensor | None = None) -> Tensor:
+    """Replaces `slope` by that of the input, `inner` by GELU's output.
+
+    Gives the sums of slopes, [programs, F], to be added up.
 
     Args:
         inner: GELU's input, [R, F].
         slope: Of its output, [R, F].
+        room: For the sums: a layer's part of `empty_sums`.
     """
     rows, width = inner.shape
     block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE_BACK)
-    sums = inner.new_empty((programs, width), dtype=torch.float32)
+    sums = inner.new_empty((programs, width), dtype=torch.float32) if room is None else room
     row_kernels.gelu_backward_kernel[(programs,)](
         inner,
         slope,
@@ -172,7 +193,7 @@ def gelu_backward(inner: Tensor, slope: Tensor) -> Tensor:
         BLOCK_F=block_f,
         num_warps=warps,
     )
-    return sums.sum(0)
+    return sums
 
 
 def reads_out(slots: int, width: int) -> bool:
@@ -180,33 +201,45 @@ def reads_out(slots: int, width: int) -> bool:
     return power_of_two(slots) * power_of_two(width) <= _MOST_HELD
 
 
-def readout(normed: Tensor, real: Tensor, weight: Tensor) -> Tensor:
+def readout(
+    normed: Tensor, real: Tensor, weight: Tensor, virtual: int, offsets: Tensor | None = None
+) -> Tensor:
     """Gives the ego plus the weighted members, [B, F] float32.
 
     Args:
-        normed: [B, t, F], contiguous.
+        normed: [B, t, F], or packed [rows, F]; contiguous.
         real: [B, s] bool.
         weight: Of the scores, [F].
+        virtual: Number of virtual nodes behind the slots.
+        offsets: Of packed rows, see `packing`.
     """
-    batch, t, width = normed.shape
+    (batch, slots), width = real.shape, normed.shape[-1]
     out = normed.new_empty((batch, width), dtype=torch.float32)
     row_kernels.readout_forward_kernel[(batch,)](
         normed,
         real.view(torch.uint8),
         weight,
+        out if offsets is None else offsets,
         out,
-        S=real.shape[1],
-        T=t,
+        batch,
+        S=slots,
+        T=slots + virtual,
         F=width,
-        BLOCK=power_of_two(t),
+        BLOCK=power_of_two(slots + virtual),
         BLOCK_F=power_of_two(width),
+        PACKED=offsets is not None,
         num_warps=4,
     )
     return out
 
 
 def readout_backward(
-    slope: Tensor, normed: Tensor, real: Tensor, weight: Tensor
+    slope: Tensor,
+    normed: Tensor,
+    real: Tensor,
+    weight: Tensor,
+    virtual: int,
+    offsets: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Gives the slopes of `normed` and of the weight.
 
@@ -215,24 +248,30 @@ def readout_backward(
         normed: As in the forward pass.
         real: As in the forward pass.
         weight: As in the forward pass.
+        virtual: As in the forward pass.
+        offsets: As in the forward pass.
     """
-    batch, t, width = normed.shape
-    programs = max(1, min(_PROGRAMS, batch))
+    (batch, slots), width = real.shape, normed.shape[-1]
+    tokens = batch if offsets is None else len(offsets) - 1
+    programs = max(1, min(_PROGRAMS, tokens))
     out = torch.empty_like(normed)
     sums = normed.new_empty((programs, width), dtype=torch.float32)
     row_kernels.readout_backward_kernel[(programs,)](
         normed,
         real.view(torch.uint8),
         weight,
+        sums if offsets is None else offsets,
         slope,
         out,
         sums,
         batch,
-        S=real.shape[1],
-        T=t,
+        tokens,
+        S=slots,
+        T=slots + virtual,
         F=width,
-        BLOCK=power_of_two(t),
+        BLOCK=power_of_two(slots + virtual),
         BLOCK_F=power_of_two(width),
+        PACKED=offsets is not None,
         num_warps=4,
     )
     return out, sums.sum(0)

@@ -11,10 +11,13 @@ from torch import Tensor
 from dhilgt.attention_choice import compute_dtype
 from dhilgt.fused import encoder, launch
 from dhilgt.fused.attention import draw_seed
-from dhilgt.fused.encoder import Plan, Weights
+from dhilgt.fused.encoder import Plan
 from dhilgt.fused.gather import gather
 from dhilgt.fused.launch import Draw
 from dhilgt.fused.launch_rows import reads_out
+from dhilgt.fused.packing import Packing, pack
+from dhilgt.fused.readout import read_out
+from dhilgt.fused.weights import Weights
 from dhilgt.token_spec import PADDING
 
 if TYPE_CHECKING:
@@ -39,15 +42,20 @@ def embed(
 
 
 def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> Tensor:
-    dtype = model.norm.weight.dtype
-    normed = encode(model, x, index, spd, known)
-    if model.readout is None:
-        return normed[:, 0].to(dtype)
-    if not reads_out(*normed.shape[1:]):
-        mixed: Tensor = model.readout(normed[:, : index.shape[1]], index != PADDING)
+    dtype, virtual = model.norm.weight.dtype, model.config.num_virtual
+    real = index != PADDING
+    slots, readout = index.shape[1], model.readout
+    fits = readout is None or reads_out(slots + virtual, model.config.hidden_channels)
+    packing = pack(model, index, real) if fits else None
+    normed = _encode(model, x, index, spd, known, real, packing)
+    if readout is None:
+        egos = normed[:, 0] if packing is None else normed[packing.offsets[: len(index)]]
+        return egos.to(dtype)
+    if not fits:
+        mixed: Tensor = readout(normed[:, :slots], real)
         return mixed.to(dtype)
-    z = encoder.read_out(normed, index != PADDING, model.readout.score.weight)
-    return z.to(dtype)
+    offsets = None if packing is None else packing.offsets
+    return read_out(normed, real, readout.score.weight, virtual, offsets).to(dtype)
 
 
 def encode(
@@ -64,19 +72,34 @@ def encode(
         spd: As for `DHILGT.forward`.
         known: As for `DHILGT.forward`.
     """
+    return _encode(model, x, index, spd, known, index != PADDING, None)
+
+
+def _encode(
+    model: DHILGT,
+    x: Tensor,
+    index: Tensor,
+    spd: Tensor,
+    known: Tensor | None,
+    real: Tensor,
+    packing: Packing | None,
+) -> Tensor:
+    """Gives what `encode` gives, or the packed rows of it, [rows, F]."""
     config, training = model.config, model.training
     dtype = compute_dtype(index.device, model.norm.weight.dtype)
     h: Tensor = model.input(x).to(dtype)  # [n, F]
-    h = gather(*model.place_nodes(h, index, known), model.virtual)  # [B, t, F]
+    h = gather(*model.place_nodes(h, index, known), model.virtual, packing)
     seed = draw_seed(index.device)
     dropped = config.bias_dropout if training else 0.0
-    codes = launch.make_codes(spd, index != PADDING, config.num_virtual, Draw(seed, 0, dropped))
+    offsets = None if packing is None else packing.offsets
+    codes = launch.make_codes(spd, real, config.num_virtual, Draw(seed, 0, dropped), offsets)
     plan = Plan(
         heads=config.heads,
         eps=model.norm.eps,
         dropout=config.dropout if training else 0.0,
         attention_dropout=config.attention_dropout if training else 0.0,
-        distances=config.spd_bias,
+        # Dropped pairs lose their bias in the codes; the others make up for them.
+        bias_scale=1.0 / (1.0 - dropped),
         recompute=model.recompute,
         keep=torch.is_grad_enabled(),
     )
@@ -95,4 +118,15 @@ def layer_weights(layer: EncoderLayer) -> Weights:
     qkv, projection, ffn_in, ffn_out = ((part.weight, part.bias) for part in linear)
     norms = (layer.attention_norm, layer.ffn_norm)
     first, second = ((part.weight, part.bias) for part in norms)
-    return Weights(*first, *qkv, *projection, *second, *ffn_in, *ffn_out, layer.bias_table())
+    return Weights(
+        *first,
+        *qkv,
+        *projection,
+        *second,
+        *ffn_in,
+        *ffn_out,
+        layer.spd_bias,
+        layer.to_virtual_bias,
+        layer.from_virtual_bias,
+        layer.virtual_bias,
+    )

@@ -8,6 +8,7 @@ another, and added up afterwards, in one order.
 import triton
 import triton.language as tl
 
+from dhilgt.fused.attention_kernels import token_rows
 from dhilgt.fused.random_kernels import dropped, row_key, stream_key
 
 
@@ -161,25 +162,45 @@ def gelu_backward_kernel(
 
 
 @triton.jit
+def members_of(
+    real, offsets, row, batch, i, S: tl.constexpr, T: tl.constexpr, PACKED: tl.constexpr
+):
+    """Gives the first row of a token, its rows, and which of places `i` are nodes and slots."""
+    first, length = token_rows(offsets, row, T, PACKED)
+    if PACKED:
+        # All slots hold nodes but that of an ego that is padding.
+        slot = i < tl.where(row < batch, length - (T - S), 0)
+        ego = tl.load(real + row * S + i, mask=slot & (i == 0), other=0) != 0
+        present = slot & ((i > 0) | ego)
+    else:
+        slot = i < S
+        present = tl.load(real + row * S + i, mask=slot, other=0) != 0
+    return first, length, present, slot
+
+
+@triton.jit
 def readout_forward_kernel(
-    normed,  # [B, T, F]
+    normed,  # [R, F]
     real,  # [B, S] uint8
     weight,  # [F]
+    offsets,  # see `packing`
     out,  # [B, F]
+    batch,
     S: tl.constexpr,
     T: tl.constexpr,
     F: tl.constexpr,
     BLOCK: tl.constexpr,
     BLOCK_F: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     i = tl.arange(0, BLOCK)
     channel = tl.arange(0, BLOCK_F)
-    inside = (i < S)[:, None] & (channel < F)[None, :]
-    h = tl.load(normed + (row * T + i[:, None]) * F + channel[None, :], mask=inside, other=0.0)
+    first, _, present, slot = members_of(real, offsets, row, batch, i, S, T, PACKED)
+    inside = slot[:, None] & (channel < F)[None, :]
+    h = tl.load(normed + (first + i[:, None]) * F + channel[None, :], mask=inside, other=0.0)
     h = h.to(tl.float32)
     w = tl.load(weight + channel, mask=channel < F, other=0.0).to(tl.float32)
-    present = tl.load(real + row * S + i, mask=i < S, other=0) != 0
     scores = tl.where(present, tl.sum(h * w[None, :], 1), -1.0e30)
     power = tl.where(present, tl.exp(scores - tl.max(scores, 0)), 0.0)
     total = tl.sum(power, 0)
@@ -194,37 +215,43 @@ def readout_backward_kernel(
     normed,
     real,
     weight,
+    offsets,
     above,  # [B, F]
-    out,  # [B, T, F]: slope of normed, zeros behind the slots
+    out,  # [R, F]: slope of normed, zeros behind the slots
     sums,  # [programs, F] float32: slope of the weight
-    rows,
+    batch,
+    tokens,
     S: tl.constexpr,
     T: tl.constexpr,
     F: tl.constexpr,
     BLOCK: tl.constexpr,
     BLOCK_F: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
     i = tl.arange(0, BLOCK)
     channel = tl.arange(0, BLOCK_F)
     w = tl.load(weight + channel, mask=channel < F, other=0.0).to(tl.float32)
     total_slope = tl.zeros([BLOCK_F], tl.float32)
-    for at in range(tl.program_id(0), rows, tl.num_programs(0)):
+    for at in range(tl.program_id(0), tokens, tl.num_programs(0)):
         row = tl.zeros([], tl.int64) + at
-        inside = (i < S)[:, None] & (channel < F)[None, :]
-        place = (row * T + i[:, None]) * F + channel[None, :]
+        first, length, present, slot = members_of(real, offsets, row, batch, i, S, T, PACKED)
+        inside = slot[:, None] & (channel < F)[None, :]
+        place = (first + i[:, None]) * F + channel[None, :]
         h = tl.load(normed + place, mask=inside, other=0.0).to(tl.float32)
-        present = tl.load(real + row * S + i, mask=i < S, other=0) != 0
         scores = tl.where(present, tl.sum(h * w[None, :], 1), -1.0e30)
         power = tl.where(present, tl.exp(scores - tl.max(scores, 0)), 0.0)
         total = tl.sum(power, 0)
         share = power / tl.where(total > 0.0, total, 1.0)
-        z = tl.load(above + row * F + channel, mask=channel < F, other=0.0).to(tl.float32)
+        z = tl.load(
+            above + row * F + channel, mask=channel < tl.where(row < batch, F, 0), other=0.0
+        )
+        z = z.to(tl.float32)
         share_slope = tl.sum(h * z[None, :], 1)
         score_slope = share * (share_slope - tl.sum(share * share_slope, 0))
         total_slope += tl.sum(score_slope[:, None] * h, 0)
         share += tl.where(i == 0, 1.0, 0.0)
         slope = share[:, None] * z[None, :] + score_slope[:, None] * w[None, :]
-        behind = (i < T)[:, None] & (channel < F)[None, :]
-        slope = tl.where((i < S)[:, None], slope, 0.0)
+        behind = (i < length)[:, None] & (channel < F)[None, :]
+        slope = tl.where(slot[:, None], slope, 0.0)
         tl.store(out + place, slope.to(out.dtype.element_ty), mask=behind)
     tl.store(sums + tl.program_id(0) * F + channel, total_slope, mask=channel < F)

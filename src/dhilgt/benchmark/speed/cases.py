@@ -1,0 +1,141 @@
+"""Drawn batches, and a model that takes steps on them."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from dhilgt.batch import TokenBatch, knowing_fill
+from dhilgt.model import DHILGT
+from dhilgt.schedule import build_optimizer
+from dhilgt.token_spec import NO_PATH, PADDING
+from dhilgt.train_config import TrainConfig
+
+CHANNELS, CLASSES, NODES = 128, 10, 50_000
+Batch = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def draw_batch(
+    device: torch.device,
+    rows: int,
+    slots: int,
+    fill: float = 0.8,
+    nodes: int = NODES,
+    channels: int = CHANNELS,
+) -> Batch:
+    """Draws features, rows, distances from 1 to 7, and classes; the same ones every time.
+
+    Rows are as tokens are: the ego first, padding at the end. They have from few nodes to all
+    slots, drawn so that the mean is wanted.
+
+    Args:
+        device: Where it is wanted.
+        rows: Number of rows.
+        slots: Slots of a row.
+        fill: Mean share of slots that hold a node.
+        nodes: Distinct nodes.
+        channels: Features of a node.
+
+    Example:
+        >>> _, index, _, _ = draw_batch(torch.device("cpu"), 1000, 20, fill=0.6, nodes=50)
+        >>> 0.58 < float((index >= 0).double().mean()) < 0.62
+        True
+    """
+    draw = torch.Generator(device).manual_seed(0)
+
+    def whole(high: int, *shape: int, low: int = 0) -> Tensor:
+        return torch.randint(low, high, shape, device=device, generator=draw)
+
+    index = whole(nodes, rows, slots)
+    index[:, 0] = torch.arange(rows, device=device) % nodes
+    # Half of the missing share at either side of the mean: a whole row at most, the ego at least.
+    least = max(1.0, slots * (2 * fill - 1))
+    spread = torch.rand(rows, device=device, generator=draw)
+    lengths = (least + spread * (2 * (slots * fill - least))).round().clamp(1, slots)
+    empty = torch.arange(slots, device=device) >= lengths[:, None]
+    index[empty] = PADDING
+    upper = whole(8, rows, slots, slots, low=1).triu(1)
+    spd = (upper + upper.transpose(1, 2)).to(torch.uint8)
+    spd[empty[:, :, None] | empty[:, None, :]] = NO_PATH
+    x = torch.randn(nodes, channels, device=device, generator=draw)
+    return x, index, spd, whole(CLASSES, rows)
+
+
+class Step:
+    """A model with its optimizer, and what it does with a batch.
+
+    Args:
+        path: "reference", "sdpa" or "fused".
+        precision: "fp32" or "bf16".
+        batch: What it works on.
+        width: Channels.
+        recompute: See `DHILGT.recompute`.
+        packing: See `DHILGT.packing`.
+        layers: Transformer layers.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        precision: str,
+        batch: Batch,
+        width: int,
+        recompute: bool = False,
+        packing: str = "auto",
+        layers: int = 4,
+    ) -> None:
+        self.device, self.precision, self.batch = batch[1].device, precision, batch
+        self.filled = int((batch[1] != PADDING).sum())  # as a loader knows it
+        torch.manual_seed(0)
+        model = DHILGT(batch[0].shape[1], width, CLASSES, num_layers=layers, attention=path)
+        self.model = model.to(self.device)
+        self.model.recompute, self.model.packing = recompute, packing
+        self.optimizer = build_optimizer(self.model, TrainConfig())
+        self.records = path == "fused" and self.device.type == "cuda"
+        if self.records:
+            from dhilgt.fused.graphs import ForwardGraphs, StepGraphs
+
+            self._steps = StepGraphs(self.model, self.optimizer, None, self.context)
+            self._forward = ForwardGraphs(self.model, self.context)
+
+    def context(self) -> Any:
+        """Gives the context of a forward pass."""
+        if self.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def train(self) -> None:
+        """Takes a training step, kernel by kernel."""
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.context(), self._knowing():
+            logits = self.model(*self.batch[:3])
+        cross_entropy(logits.float(), self.batch[3]).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    def infer(self) -> None:
+        """Gives logits, kernel by kernel."""
+        self.model.eval()
+        with torch.inference_mode(), self.context(), self._knowing():
+            self.model(*self.batch[:3])
+
+    def train_graph(self) -> None:
+        """Takes a training step as the trainer does: as a CUDA graph."""
+        self.model.train()
+        if self._steps.step(self.batch[:3], self.batch[3], self.filled) is None:
+            raise RuntimeError("the step was not recorded")
+
+    def infer_graph(self) -> None:
+        """Gives logits as the trainer does: as a CUDA graph."""
+        self.model.eval()
+        with self._knowing():
+            self._forward(*self.batch[:3])
+
+    def _knowing(self) -> AbstractContextManager[None]:
+        x, index, spd, labels = self.batch
+        return knowing_fill(TokenBatch((x, index, spd), labels, labels, self.filled))
