@@ -131,6 +131,14 @@ def test_the_file_of_the_best_settings_says_where_they_come_from(tmp_path):
     assert {path.name for path in (tmp_path / "s").iterdir()} == {BEST, TRIALS, "search.journal"}
 
 
+def test_a_trial_gives_its_memory_back_to_the_gpu(tmp_path, monkeypatch):
+    freed = []
+    monkeypatch.setattr("dhilgt.tune.trials.free_gpu", lambda: freed.append(1))
+    one = search(tmp_path / "s", trials=4)
+    assert run_search(one)
+    assert len(freed) == len(look(one).trials) == 4
+
+
 def test_trials_that_fall_behind_are_ended_early(tmp_path, monkeypatch):
     steps = {}
 

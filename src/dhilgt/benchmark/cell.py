@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
 import signal
 import statistics
@@ -132,15 +131,6 @@ def _measured(runner: Contender) -> dict[str, Any]:
         "num_parameters": runner.num_parameters,
         "stages": stages,
     }
-
-
-def free_gpu() -> None:
-    """Gives back what the last cell of this process would hold while the next one runs."""
-    import torch
-
-    if torch.cuda.is_available():
-        gc.collect()
-        torch.cuda.empty_cache()
 
 
 def _plain(value: float | None) -> float | None:

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from dhilgt.benchmark import data, record
 from dhilgt.benchmark.grid import Cell
+from dhilgt.gpu_memory import free_gpu
 
 COMMAND = (sys.executable, "-m", "dhilgt.benchmark.child")
 _GRACE_SECONDS = 30.0  # for work that does not hear the alarm at once
@@ -241,7 +242,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints is no answer
     waiting: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_leave_with_parent, args=(waiting,), daemon=True).start()
-    from dhilgt.benchmark.cell import free_gpu, run_cell
+    from dhilgt.benchmark.cell import run_cell
 
     def say(values: dict[str, Any]) -> None:
         answers.write(json.dumps(values, allow_nan=False) + "\n")

@@ -20,6 +20,7 @@ from dhilgt.benchmark.grid import Cell, check, trials_of
 from dhilgt.benchmark.recipe import Changes
 from dhilgt.benchmark.record import Results
 from dhilgt.errors import ConfigError
+from dhilgt.gpu_memory import free_gpu
 
 Line = dict[str, Any]
 Tell = Callable[[Cell, Line, int, int], None]
@@ -223,7 +224,7 @@ class _Work:
         return self._stop.is_set() or time.monotonic() > self._ends
 
     def _here(self, cell: Cell) -> Line | None:
-        from dhilgt.benchmark.cell import free_gpu, run_cell
+        from dhilgt.benchmark.cell import run_cell
 
         limits = self._limits
         rest = self._ends - time.monotonic()

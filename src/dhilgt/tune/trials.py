@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dhilgt.cache import Cache
 from dhilgt.errors import DhilgtError
+from dhilgt.gpu_memory import free_gpu
 from dhilgt.settings import Settings
 from dhilgt.signals import StopSignals
 from dhilgt.tune.objective import Objective
@@ -185,6 +186,7 @@ class _Attempt:
             for name, value in outcome.to_dict().items():
                 trial.set_user_attr(name, value)
             study.tell(trial, outcome.score)
+        free_gpu()
         if self._tick is not None:
             self._tick()
 
