@@ -289,6 +289,12 @@ def test_other_settings_are_other_cells(tmp_path, monkeypatch):
     assert (found.ran, len(lines)) == (1, 2)
 
 
+def test_a_training_that_its_limit_ended_says_so(tmp_path):
+    _, (line,) = run(tmp_path / "r.jsonl", grid("mlp", seconds=1e-6))
+    assert (line["status"], line["epochs"], line["out_of_time"]) == ("ok", 1, True)
+    assert line["scores"]["test"]["accuracy"] > 0
+
+
 def test_a_limit_of_seconds_holds_in_trials_too():
     (cell,) = grid("gcn", seconds=2.5, trials=3)
     assert cell.changes.training["max_seconds"] == 2.5

@@ -297,3 +297,13 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch):
     )  # fmt: skip
     assert found.exit_code == 130
     assert "go on with: dhilgt bench table --seeds 0 --resume" in found.stderr
+
+
+def test_scores_of_trainings_that_time_ended_are_marked():
+    lines = [line("gcn", "cora", seed, 0.8, out_of_time=seed == 1) for seed in range(2)]
+    (table,) = tables(lines + [line("mlp", "cora", seed, 0.7) for seed in range(2)])
+    text = render([table], "md")
+    assert "80.00 ± 0.00¶" in text
+    assert "70.00 ± 0.00 " in text
+    assert "- ¶ the time given to a training (`--seconds`) ended one or more" in text
+    assert r"$^\P$" in render([table], "latex")

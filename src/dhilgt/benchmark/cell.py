@@ -76,6 +76,7 @@ def run_cell(
             done = runner.train()
             line |= {"epochs": done.epochs, "best_epoch": done.best_epoch}
             line |= {"val_score": _plain(done.best_score), "chosen_by": done.chosen_by}
+            line["out_of_time"] = done.out_of_time
             # A trial is chosen by its validation score: the test nodes are not looked at.
             if cell.trial is None:
                 line |= _scored(runner, graph, about.metrics)

@@ -30,6 +30,7 @@ class Training:
     best_epoch: int
     best_score: float | None
     chosen_by: str
+    out_of_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,13 @@ class Ours(Contender):
         finally:
             self.clock.join(trainer.stages)
             trainer.stages = self.clock
-        return Training(result.epochs, result.best_epoch, result.best_score, result.metric)
+        return Training(
+            result.epochs,
+            result.best_epoch,
+            result.best_score,
+            result.metric,
+            result.out_of_time,
+        )
 
     def _loader(self, part: str, training: bool = False) -> Any:
         return self._pipeline.loader(
@@ -229,7 +236,10 @@ class Baseline(Contender):
                 break
             before += phase.epochs
         best = result.phases[result.best_phase]
-        return Training(result.epochs, before + best.best_epoch, result.best_score, best.metric)
+        late = any(phase.out_of_time for phase in result.phases.values())
+        return Training(
+            result.epochs, before + best.best_epoch, result.best_score, best.metric, late
+        )
 
     def predict(self, part: str) -> NDArray[np.float32]:
         """Gives probabilities, on the host where the graph does not fit the device."""

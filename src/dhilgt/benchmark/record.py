@@ -62,6 +62,7 @@ def line_of(cell: Cell, about: DataInfo, budget: float | None) -> dict[str, Any]
         "chosen_by": None,
         "epochs": None,
         "best_epoch": None,
+        "out_of_time": None,
         "load_seconds": None,
         "precompute_seconds": None,
         "epoch_seconds": None,

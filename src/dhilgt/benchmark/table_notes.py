@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from dhilgt.benchmark.tables import Block, Row
 
 Line = dict[str, Any]
-SHARED, HOST, OWN = "†", "*", "‡"
+SHARED, HOST, OWN, CUT = "†", "*", "‡", "¶"
 _MARKS = {
     SHARED: "measured in a run of several cells at once: not to be compared as a time",
     HOST: "inference on the host: ours where the graph did not fit the GPU, the published as the "
     "paper states",
     OWN: "measured apart in a short training with the system's own settings, not with those that "
     "the search chose",
+    CUT: "the time given to a training (`--seconds`) ended one or more of these before their last "
+    "epoch",
 }
 
 

@@ -13,7 +13,7 @@ from dhilgt.benchmark.data import about
 from dhilgt.benchmark.grid import REFERENCES
 from dhilgt.benchmark.published import published_figures
 from dhilgt.benchmark.recipe import OURS, PAPER
-from dhilgt.benchmark.table_notes import HOST, OWN, SHARED, notes_of
+from dhilgt.benchmark.table_notes import CUT, HOST, OWN, SHARED, notes_of
 from dhilgt.datasets.registry import names as dataset_names
 
 Line = dict[str, Any]
@@ -233,6 +233,8 @@ class Block:
         text = score_text(values)
         if len(values) < self.seeds:
             text += f" ({len(values)} of {self.seeds})"
+        if any(line.get("out_of_time") for line in good):
+            text += CUT
         return Entry(text, self._marks[metric].get(key, ""))
 
     def _ranked(self, metric: str) -> dict[RowKey, str]:

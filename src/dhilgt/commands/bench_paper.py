@@ -80,7 +80,7 @@ def run_paper(
     reuse: Annotated[
         bool,
         typer.Option(
-            "--reuse", help="Let each process do many scored cells: faster, host memory adds up."
+            "--reuse", help="Let each process do many cells: faster, but host memory adds up."
         ),
     ] = False,
     render_only: Annotated[
@@ -206,8 +206,8 @@ def _measure(work: list[Any], output: Path, limits: Any, resume: bool, quiet: bo
                 if rest is not None and rest <= 0:
                     break
                 own = replace(limits, total=rest)
-                if one.timed:  # alone, in a process that nothing else was done in
-                    own = replace(own, jobs=1, reuse=False)
+                if one.timed:  # alone
+                    own = replace(own, jobs=1)
                 said = partial(tell, f"round {at} of {len(work)}")
                 ran += run(one.cells, results, own, said).ran
         except KeyboardInterrupt:
