@@ -19,7 +19,7 @@ _MARKS = {
     "paper states",
     OWN: "measured apart in a short training with the system's own settings, not with those that "
     "the search chose",
-    CUT: "the time given to a training (`--seconds`) ended one or more of these before their last "
+    CUT: "the time given to a training (--seconds) ended one or more of these before their last "
     "epoch",
 }
 
