@@ -1,7 +1,8 @@
 """The table of scores, from the JSON lines under docs/results/scores.
 
 `python -m bench.scores` writes docs/results/scores-table.md. The lines come from `bench.search`:
-a folder per recipe, a file per dataset, a line per seed.
+a folder per recipe, a file per dataset, a line per seed. `--cells FILE` writes those of the best
+recipes as cells of the paper's tables, for the seeds that the other systems there have.
 """
 
 import argparse
@@ -10,6 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.search import PAPER
+from dhilgt.benchmark import record
+from dhilgt.benchmark.data import about
+from dhilgt.benchmark.grid import cells
+from dhilgt.benchmark.paper_tables import slim
+from dhilgt.benchmark.recipe import BEST, OURS, Recipe
+from dhilgt.benchmark.recipe import PAPER as PAPER_RECIPE
+from dhilgt.commands.train import parse_seeds
 from dhilgt.file_header import mean_sd
 
 RECIPES = ("paper", "best")
@@ -56,12 +64,42 @@ def table(folder: Path) -> str:
     return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
+def as_cell(run: dict[str, Any]) -> dict[str, Any]:
+    """Gives a run of a best recipe as the line of a cell; its times, taken among others, go."""
+    name = run["data"]["dataset"]
+    (cell,) = cells([(OURS, PAPER_RECIPE)], [name], [run["seed"]], Recipe(BEST))
+    metric = run["metric"]
+    where = {"cpu": "a CPU that was not recorded", **run["environment"]}
+    return record.line_of(cell, about(name), None) | {
+        "status": record.OK,
+        "scores": {part: {metric: run["scores"][part][metric]} for part in ("val", "test")},
+        "val_score": run["scores"]["val"][metric],
+        "epochs": run["epochs"],
+        "best_epoch": run["best_epoch"],
+        "split_hash": run["split_hash"],
+        "gpu_peak_bytes": run["memory"]["device_peak_bytes"],
+        "environment": where,
+        "jobs": run["search"]["processes"],
+        "beside": run["search"]["processes"] - 1,
+    }
+
+
 def main() -> None:
-    """Writes the table beside the lines."""
+    """Writes the table beside the lines, or the lines as cells."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
-    results = parser.parse_args().results
-    (results / "scores-table.md").write_text(table(results / "scores"), encoding="utf-8")
+    parser.add_argument("--cells", type=Path, help="write lines of the best recipes as cells")
+    parser.add_argument("--seeds", default="0-2", help="of these lines")
+    options = parser.parse_args()
+    folder = options.results / "scores"
+    if options.cells is not None:
+        wanted = set(parse_seeds(options.seeds))
+        runs = [run for name in PAPER for run in lines_of(folder / "best" / f"{name}.jsonl")]
+        found = [json.dumps(slim(as_cell(run)), sort_keys=True) for run in runs
+                 if run["seed"] in wanted]  # fmt: skip
+        options.cells.write_text("\n".join(found) + "\n", encoding="utf-8")
+        return
+    (options.results / "scores-table.md").write_text(table(folder), encoding="utf-8")
 
 
 if __name__ == "__main__":

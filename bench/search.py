@@ -195,10 +195,9 @@ def _same(config: Mapping[str, Any], settings: Settings) -> bool:
 
 def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, Any]:
     """Trains with one seed and gives its line; runs in a process of its own."""
-    import torch
 
     import dhilgt
-    from dhilgt.run_folder import environment
+    from dhilgt.benchmark.record import environment
 
     chosen = Settings.from_dict(settings.to_dict() | {"seed": seed})
     start = time.perf_counter()
@@ -207,7 +206,7 @@ def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, An
         clf, Path(), set(), time.perf_counter() - start, {"dataset": source.inputs.dataset}
     )
     device = next(clf.model_.parameters()).device
-    where = environment(torch.device(device), 1)
+    where = environment(str(device))
     where.pop("release", None)  # of the kernel: says nothing about a score
     gone = ("path", "files", "reused_from_cache", "classes_without_training_nodes")
     return {key: value for key, value in line.items() if key not in gone} | {"environment": where}

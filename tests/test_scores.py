@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
-from bench import scores
+from bench import known, scores
 
+from dhilgt.benchmark import Results
 from dhilgt.recipes import recipe
 from dhilgt.settings import Settings
+from tests.cli_cases import ok
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 BEST = sorted((RESULTS / "scores" / "best").glob("*.jsonl"))
@@ -34,6 +36,31 @@ def test_the_shipped_recipe_is_the_one_that_was_run(file):
         # Settings that came later than the run are at their defaults in it.
         then = Settings.from_dict(run["config"]).to_dict()
         assert then | {"seed": 0} == shipped | {"seed": 0}
+
+
+def test_rows_of_the_best_recipes_are_cells_of_the_same_runs():
+    cells = Results(RESULTS / "paper" / "best.jsonl").lines()
+    runs = {(file.stem, run["seed"]): run for file in BEST for run in scores.lines_of(file)}
+    assert len(cells) == 3 * len(BEST)
+    for cell in cells:
+        run = runs[cell["data"], cell["seed"]]
+        assert cell["scores"]["test"][run["metric"]] == run["scores"]["test"][run["metric"]]
+        assert cell["split_hash"] == run["split_hash"]
+        assert (cell["recipe"], cell["epoch_seconds"]) == ("best", None)
+
+
+def test_the_table_of_all_systems_is_made_from_its_lines():
+    shown = ok("bench", "show", RESULTS / "comparison.jsonl", "--across", "2").stdout
+    assert (RESULTS / "comparison-table.md").read_text(encoding="utf-8") == shown
+
+
+def test_known_figures_are_read_against_their_range():
+    (check,) = [one for one in known.CHECKS if one.name == "gcn:tuned squirrel official"]
+    runs = [
+        {"check": check.name, "score": s, "epochs": 9, "out_of_time": s < 0.4} for s in (0.3, 0.44)
+    ]
+    assert known.table(runs[1:]).splitlines()[-1].endswith("| 43 to 46 | 44.00 | 1 | 9 | met |")
+    assert "| 37.00 ± 9.90 | 2 | 9, cut by time | 6.0 below |" in known.table(runs)
 
 
 def test_the_recorded_runs_of_the_papers_recipe_are_near_an_independent_trial():

@@ -59,7 +59,7 @@ def rounds(
     *,
     part: str = "all",
     trials: int = 0,
-    epochs: int = 3,
+    epochs: int = 10,
     score_epochs: int | None = None,
     seconds: float | None = None,
     systems: Sequence[str] = (OURS, *SYSTEMS),

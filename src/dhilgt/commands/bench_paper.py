@@ -41,7 +41,7 @@ def run_paper(
     ] = 0,
     epochs: Annotated[
         int, typer.Option(help="Epochs of cells run for time and memory only.", min=1)
-    ] = 3,
+    ] = 10,
     score_epochs: Annotated[
         int | None, typer.Option(help="The most epochs of cells that are scored.", min=1)
     ] = None,
