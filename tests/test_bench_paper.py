@@ -9,7 +9,7 @@ from dhilgt.benchmark import Results
 from dhilgt.benchmark.grid import Cell, trials_of
 from dhilgt.benchmark.paper import SYSTEMS, TABLES, rounds, standin_of
 from dhilgt.benchmark.paper_speed import speed_table
-from dhilgt.benchmark.paper_tables import joined, paper_tables, slim
+from dhilgt.benchmark.paper_tables import joined, paper_tables, score_table, slim
 from dhilgt.benchmark.published import published_figures
 from dhilgt.benchmark.render import render
 from dhilgt.datasets.files import VARIABLE
@@ -89,7 +89,7 @@ def test_small_graphs_come_first_and_stand_ins_where_the_graph_is_not_here(monke
         ["chameleon", "tolokers"],
         ["chameleon", "tolokers", "genius-like", "penn94-like", "twitch-like"],
     ]
-    assert all(c.changes.training["epochs"] == 3 and c.recipe == "times" for c in work[1].cells)
+    assert all(c.changes.training["epochs"] == 10 and c.recipe == "times" for c in work[1].cells)
     monkeypatch.setattr("dhilgt.benchmark.paper.is_here", lambda name, root: False)
     with pytest.raises(DatasetError, match=r"of chameleon, .* the files of none are here"):
         rounds(TABLES["main"], [0])
@@ -229,7 +229,7 @@ def test_no_memory_and_no_time_are_results():
     rows = {row.label: row for row in first.rows}
     assert rows["GOAT"].entries[0][-1].text == "over budget"
     rows = {row.label: row for row in second.rows}
-    assert rows["HSGT"].entries[0][-1].text == "OOM"
+    assert [entry.text for entry in rows["HSGT"].entries[0]] == ["–", "OOM", "–", "–", "–"]
     assert "goat, chameleon, seeds 0, 1: over-budget (600 s)." in first.notes
 
 
@@ -334,7 +334,30 @@ def test_refusals(tmp_path):
     assert "is not there" in fails("bench", "paper", "--render-only", "-o", missing)
 
 
+def test_scores_alone_leave_times_and_graphs_without_scores_out():
+    lines = [
+        searched("gcn", 0, 0.5),
+        line("dhilgt", "chameleon", 0, 0.7, recipe="best"),
+        line("gcn", "genius-like", 0, 0.9),
+        line("gcn", "cora", 0, 0.9, recipe="times"),
+    ]
+    table = score_table(lines)
+    assert (table.data, table.columns) == (("chameleon",), (("Acc",),))
+    shown = {row.label: row.entries[0][0].text for row in table.rows}
+    assert (shown["GCN (5 trials)"], shown["DHIL-GT, best recipe"]) == ("50.00", "70.00")
+    assert not any(note.startswith("Seconds") for note in table.notes)
+    with pytest.raises(ConfigError, match="no scores of a real graph"):
+        score_table(lines[2:])
+
+
 # ---- the committed lines -----------------------------------------------------------------------
+
+
+def test_the_table_of_the_readme_is_made_from_the_committed_lines():
+    made = ok("bench", "paper", "--table", "scores", "--render-only", "--results",
+              RESULTS / "paper", "--no-published").stdout  # fmt: skip
+    readme = (RESULTS.parent.parent / "README.md").read_text(encoding="utf-8")
+    assert made.partition("\n\n")[0] in readme
 
 
 @pytest.mark.parametrize("which", ["main", "homophilous", "speed"])

@@ -139,12 +139,18 @@ def test_equal_means_share_a_place():
 
 
 def test_a_row_with_fewer_seeds_is_not_ranked():
-    lines = [line("gcn", "cora", seed, 0.8) for seed in range(2)] + [line("mlp", "cora", 0, 0.9)]
-    assert marks(lines) == {"GCN": "best", "MLP": "", "GraphSAGE": "", "LINKX": ""}
+    lines = [line(name, "cora", seed, 0.8) for seed in range(2) for name in ("gcn", "sage")]
+    lines.append(line("mlp", "cora", 0, 0.9))
+    assert marks(lines) == {"GCN": "best", "MLP": "", "GraphSAGE": "best", "LINKX": ""}
+
+
+def test_one_row_alone_is_not_the_best():
+    assert set(marks([line("gcn", "cora", 0, 0.8)]).values()) == {""}
 
 
 def test_undefined_scores_are_said_to_be_so_and_not_ranked():
     lines = [line("gcn", "cora", 0, None), line("mlp", "cora", 0, 0.5)]
+    lines.append(line("sage", "cora", 0, 0.4))
     assert entry(lines, "GCN") == "undefined"
     assert marks(lines)["MLP"] == "best"
     assert marks(lines)["GCN"] == ""

@@ -9,9 +9,11 @@ from dhilgt.benchmark import record
 from dhilgt.benchmark.grid import PAPER_SPACE
 from dhilgt.benchmark.paper import SYSTEMS, TABLES, TIMES, standin_of
 from dhilgt.benchmark.recipe import BEST, OURS, PAPER
+from dhilgt.benchmark.table_notes import HOST, OWN, SHARED
 from dhilgt.benchmark.tables import (
     APART,
     TITLES,
+    Row,
     RowKey,
     Table,
     ran_alone,
@@ -32,6 +34,7 @@ _ENVIRONMENT = (
     "dhilgt", "python", "torch", "cuda", "cpu", "cpus", "gpus", "device", "memory_bytes",
 )  # fmt: skip
 _LONGEST_MESSAGE = 300
+_ABOUT_TIMES = ("Seconds for", SHARED, HOST, OWN)
 
 
 # ---- lines -------------------------------------------------------------------------------------
@@ -133,6 +136,51 @@ def paper_tables(
             label(key, searched=searched) if key in scored_keys else TITLES.get(key[0], key[0])
         ),
     )
+
+
+def score_table(
+    lines: Iterable[Line], data: Sequence[str] | None = None, *, published: bool = True
+) -> Table:
+    """Gives the scores alone, all graphs that have some side by side.
+
+    Args:
+        lines: From `joined`.
+        data: Datasets in place of those of both tables.
+        published: Put the paper's figures under each system.
+    """
+    known = list(lines)
+    scored = {line["data"] for line in known if not _for_time(line)}
+    asked = [name for names in TABLES.values() for name in names] if data is None else data
+    shown = [name for name in asked if name in scored]
+    if not shown:
+        raise ConfigError("these lines have no scores of a real graph; pass others")
+    (whole,) = paper_tables(known, "main", data=shown, across=len(shown), published=published)
+    kept = [_scores_of(columns) for columns in whole.columns]
+    notes = (note for note in whole.notes if not note.startswith(_ABOUT_TIMES))
+    return Table(
+        whole.data,
+        tuple(
+            tuple(columns[at] for at in places)
+            for columns, places in zip(whole.columns, kept, strict=True)
+        ),
+        tuple(
+            Row(
+                row.label,
+                tuple(
+                    tuple(entries[at] for at in places)
+                    for entries, places in zip(row.entries, kept, strict=True)
+                ),
+                row.published,
+            )
+            for row in whole.rows
+        ),
+        tuple(notes),
+    )
+
+
+def _scores_of(columns: Sequence[str]) -> list[int]:
+    """Gives the place of the first score; what stands before are times and memory."""
+    return [columns.index("Mem.") + 1]
 
 
 def _shown(name: str, present: set[str]) -> str:

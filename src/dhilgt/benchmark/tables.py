@@ -200,12 +200,19 @@ class Block:
         lines = self._cells[key]
         good = [line for line in lines if line["status"] == record.OK]
         if not good:
-            word = self._trouble(lines) if lines else NOT_RUN
-            return (*(Entry(NOTHING),) * 4, *(Entry(word) for _ in self.metrics))
+            return self._without_figures(lines)
         timed = timed_lines(good)
         times = (self._time(timed, name) for name in _FIGURES)
         scores = (self._score(key, lines, metric) for metric in self.metrics)
         return (*times, _memory(timed), *scores)
+
+    def _without_figures(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
+        own = [line for line in lines if not line.get(APART)]
+        if lines and not own:  # what was run for its time alone says nothing about a score
+            times = (Entry(NOTHING), Entry(self._trouble(lines)), Entry(NOTHING), Entry(NOTHING))
+            return (*times, *(Entry(NOTHING) for _ in self.metrics))
+        word = self._trouble(own) if own else NOT_RUN
+        return (*(Entry(NOTHING),) * 4, *(Entry(word) for _ in self.metrics))
 
     def _trouble(self, lines: Sequence[Line]) -> str:
         found = dict.fromkeys(WORDS[line["status"]] for line in lines if line["status"] in WORDS)
@@ -247,6 +254,8 @@ class Block:
             values = _values(good, metric)
             if values and len(values) == self.seeds:
                 means[key] = round(100 * statistics.fmean(values), 2)  # as it is shown
+        if len(means) < 2:
+            return {}  # alone is not best
         up = metrics.metric(metric).higher_is_better
         places = sorted(set(means.values()), reverse=up)[:2]
         marks = dict(zip(places, ("best", "second"), strict=False))

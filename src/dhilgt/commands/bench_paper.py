@@ -17,13 +17,13 @@ from dhilgt.commands.train import parse_seeds
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 
 _FORMS = {".md": "md", ".tex": "latex", ".html": "html"}
-_KINDS = ("main", "homophilous", "speed")
+_KINDS = ("main", "homophilous", "scores", "speed")
 
 
 def run_paper(
     table: Annotated[
         str,
-        typer.Option(help="main or homophilous; speed (of DHIL-GT, both tables' datasets)."),
+        typer.Option(help="main or homophilous; of both: scores alone, or speed of DHIL-GT."),
     ] = "main",
     part: Annotated[
         str,
@@ -167,7 +167,7 @@ def _names(table: str, data: str | None) -> list[str]:
 
     if data is not None:
         return chosen(data)
-    return [name for kind in TABLES if table in (kind, "speed") for name in TABLES[kind]]
+    return [name for kind in TABLES if table in (kind, "scores", "speed") for name in TABLES[kind]]
 
 
 def _systems(models: str, known: Sequence[str]) -> list[str]:
@@ -268,9 +268,11 @@ def _text(
     published: bool,
 ) -> str:
     from dhilgt.benchmark.paper_speed import speed_table
-    from dhilgt.benchmark.paper_tables import paper_tables
+    from dhilgt.benchmark.paper_tables import paper_tables, score_table
     from dhilgt.benchmark.render import render
 
+    if table == "scores":
+        return render([score_table(lines, data, published=published)], form)
     if table == "speed":
         return render([speed_table(lines)], form)
     return render(paper_tables(lines, table, data=data, across=across, published=published), form)
