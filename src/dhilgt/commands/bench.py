@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from dhilgt.commands import bench_flags as flags
 from dhilgt.commands import shell
 from dhilgt.commands.bench_ablation import run_ablation
 from dhilgt.commands.bench_measure import check_form, lines_of, measure
@@ -23,33 +24,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_Format = Annotated[str, typer.Option("--format", help="md, latex or html.")]
-_Across = Annotated[int, typer.Option(help="Datasets side by side in a table.", min=1, max=12)]
-_Published = Annotated[
-    bool, typer.Option(help="Show the paper's figures under each system, or not.")
-]
-
 
 # ---- table -------------------------------------------------------------------------------------
 
 
 def run_table(
-    models: Annotated[
-        str, typer.Option(help="all, or a list like dhilgt,gcn:tuned (system, or system:variant).")
-    ] = "all",
+    models: flags.Models = "all",
     data: Annotated[
         str, typer.Option(help="small, paper, or a list of datasets like cora,chameleon.")
     ] = "small",
     seeds: Annotated[str, typer.Option(help="Seeds, like 0-2 or 1,5,7.")] = "0-2",
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File of results, a JSON line per cell.")
-    ] = Path("bench.jsonl"),
-    budget: Annotated[
-        float | None, typer.Option(help="Seconds that each cell may take once its graph is loaded.")
-    ] = None,
-    total: Annotated[
-        float | None, typer.Option(help="Seconds that the whole run may take; see --resume.")
-    ] = None,
+    output: flags.Output = Path("bench.jsonl"),
+    budget: flags.Budget = None,
+    total: flags.Total = None,
     recipe: Annotated[
         str,
         typer.Option(
@@ -59,44 +46,21 @@ def run_table(
     epochs: Annotated[
         int | None, typer.Option(help="The most epochs of every system.", min=1)
     ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="Seconds of training, after which the best epoch so far counts."),
-    ] = None,
-    tune: Annotated[
-        int,
-        typer.Option(
-            metavar="TRIALS", help="Search before: so many settings of each system.", min=0
-        ),
-    ] = 0,
-    jobs: Annotated[
-        int, typer.Option(help="Cells at once; more than one blurs all times.", min=1)
-    ] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    root: Annotated[
-        Path | None,
-        typer.Option(help="Folder with datasets; else $DHILGT_DATA, else the user's cache."),
-    ] = None,
+    seconds: flags.Seconds = None,
+    tune: flags.Tune = 0,
+    jobs: flags.Jobs = 1,
+    device: flags.Device = "auto",
+    root: flags.Root = None,
     references: Annotated[
         bool, typer.Option(help="Run GCN, GraphSAGE, LINKX and MLP too where they are not named.")
     ] = True,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the file of results: skip what is done.")
-    ] = False,
-    in_process: Annotated[
-        bool,
-        typer.Option("--in-process", help="Run cells in this process; memory is then shared."),
-    ] = False,
-    reuse: Annotated[
-        bool,
-        typer.Option(
-            "--reuse", help="Let each process do many cells: faster, but host memory adds up."
-        ),
-    ] = False,
-    across: _Across = 3,
-    published: _Published = True,
-    form: _Format = "md",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
+    resume: flags.Resume = False,
+    in_process: flags.InProcess = False,
+    reuse: flags.Reuse = False,
+    across: flags.Across = 3,
+    published: flags.Published = True,
+    form: flags.Form = "md",
+    quiet: flags.Quiet = False,
 ) -> None:
     """Train systems on datasets with seeds, and print the table.
 
@@ -139,9 +103,9 @@ def run_table(
 
 def run_show(
     results: Annotated[list[Path], typer.Argument(help="Files of results.")],
-    form: _Format = "md",
-    across: _Across = 3,
-    published: _Published = True,
+    form: flags.Form = "md",
+    across: flags.Across = 3,
+    published: flags.Published = True,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to a file, not to the screen.")
     ] = None,

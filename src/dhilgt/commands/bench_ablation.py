@@ -2,27 +2,28 @@
 
 from pathlib import Path
 
+from dhilgt.commands import bench_flags as flags
 from dhilgt.commands import bench_measure as shared
 
 
 def run_ablation(
-    results: shared.Results = None,
-    data: shared.Data = "citeseer,chameleon,cora,squirrel",
-    seeds: shared.Seeds = "0-9",
-    output: shared.Output = Path("ablation.jsonl"),
-    recipe: shared.RecipeName = "paper",
-    epochs: shared.Epochs = None,
-    budget: shared.Budget = None,
-    total: shared.Total = None,
-    jobs: shared.Jobs = 1,
-    device: shared.Device = "auto",
-    root: shared.Root = None,
-    resume: shared.Resume = False,
-    in_process: shared.InProcess = False,
-    render_only: shared.RenderOnly = False,
-    into: shared.Into = None,
-    form: shared.Form = "md",
-    quiet: shared.Quiet = False,
+    results: flags.Results = None,
+    data: flags.Data = "citeseer,chameleon,cora,squirrel",
+    seeds: flags.Seeds = "0-9",
+    output: flags.Output = Path("ablation.jsonl"),
+    recipe: flags.RecipeName = "paper",
+    epochs: flags.Epochs = None,
+    budget: flags.Budget = None,
+    total: flags.Total = None,
+    jobs: flags.Jobs = 1,
+    device: flags.Device = "auto",
+    root: flags.Root = None,
+    resume: flags.Resume = False,
+    in_process: flags.InProcess = False,
+    render_only: flags.RenderOnly = False,
+    into: flags.Into = None,
+    form: flags.Form = "md",
+    quiet: flags.Quiet = False,
 ) -> None:
     """Train DHIL-GT without readout, virtual nodes, SPD bias and all three, on the same splits.
 

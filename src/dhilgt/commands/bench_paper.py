@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dhilgt.commands import bench_flags as flags
 from dhilgt.commands import shell
 from dhilgt.commands.bench_measure import check_form, outcome
 from dhilgt.commands.train import parse_seeds
@@ -33,56 +34,29 @@ def run_paper(
         ),
     ] = "all",
     seeds: Annotated[str, typer.Option(help="Seeds, like 0-9 or 1,5,7.")] = "0-9",
-    tune: Annotated[
-        int,
-        typer.Option(
-            metavar="TRIALS", help="Search before: so many settings of each system.", min=0
-        ),
-    ] = 0,
+    tune: flags.Tune = 0,
     epochs: Annotated[
         int, typer.Option(help="Epochs of cells run for time and memory only.", min=1)
     ] = 10,
     score_epochs: Annotated[
         int | None, typer.Option(help="The most epochs of cells that are scored.", min=1)
     ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="Seconds of training, after which the best epoch so far counts."),
-    ] = None,
+    seconds: flags.Seconds = None,
     models: Annotated[str, typer.Option(help="all, or a list of systems like dhilgt,gcn.")] = "all",
     data: Annotated[
         str | None, typer.Option(help="Some datasets of the table only, like cora,citeseer.")
     ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File of results, a JSON line per cell.")
-    ] = Path("paper.jsonl"),
-    budget: Annotated[
-        float | None, typer.Option(help="Seconds that each cell may take once its graph is loaded.")
-    ] = None,
-    total: Annotated[
-        float | None, typer.Option(help="Seconds that the whole run may take; see --resume.")
-    ] = None,
+    output: flags.Output = Path("paper.jsonl"),
+    budget: flags.Budget = None,
+    total: flags.Total = None,
     jobs: Annotated[
         int, typer.Option(help="Scored cells at once; their times are then marked.", min=1)
     ] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    root: Annotated[
-        Path | None,
-        typer.Option(help="Folder with datasets; else $DHILGT_DATA, else the user's cache."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the file of results: skip what is done.")
-    ] = False,
-    in_process: Annotated[
-        bool,
-        typer.Option("--in-process", help="Run cells in this process; memory is then shared."),
-    ] = False,
-    reuse: Annotated[
-        bool,
-        typer.Option(
-            "--reuse", help="Let each process do many cells: faster, but host memory adds up."
-        ),
-    ] = False,
+    device: flags.Device = "auto",
+    root: flags.Root = None,
+    resume: flags.Resume = False,
+    in_process: flags.InProcess = False,
+    reuse: flags.Reuse = False,
     render_only: Annotated[
         bool, typer.Option("--render-only", help="Run nothing: show the results that are there.")
     ] = False,
@@ -101,13 +75,9 @@ def run_paper(
         str | None,
         typer.Option("--format", help="md, latex or html; else by the name of the file."),
     ] = None,
-    across: Annotated[
-        int, typer.Option(help="Datasets side by side in a table.", min=1, max=12)
-    ] = 3,
-    published: Annotated[
-        bool, typer.Option(help="Show the paper's figures under each system, or not.")
-    ] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
+    across: flags.Across = 3,
+    published: flags.Published = True,
+    quiet: flags.Quiet = False,
 ) -> None:
     """Run the systems of a table of the paper, and print it beside the published figures.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dhilgt.commands import bench_flags as flags
 from dhilgt.commands import bench_measure as shared
 from dhilgt.commands import shell
 from dhilgt.errors import DhilgtError
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
 
 
 def run_scaling(
-    results: shared.Results = None,
-    models: Annotated[
-        str, typer.Option(help="all, or a list like dhilgt,gcn:tuned (system, or system:variant).")
-    ] = "all",
+    results: flags.Results = None,
+    models: flags.Models = "all",
     nodes: Annotated[
         str, typer.Option(metavar="LIST", help="Numbers of nodes.")
     ] = "2000,10000,50000,200000,500000,1000000,2000000",
@@ -38,16 +37,16 @@ def run_scaling(
     recipe: Annotated[
         str, typer.Option(help="paper (each by its own paper), or a file of settings.")
     ] = "paper",
-    output: shared.Output = Path("scaling.jsonl"),
-    budget: shared.Budget = None,
-    total: shared.Total = None,
-    resume: shared.Resume = False,
-    jobs: shared.Jobs = 1,
-    device: shared.Device = "auto",
-    render_only: shared.RenderOnly = False,
-    into: shared.Into = None,
-    form: shared.Form = "md",
-    quiet: shared.Quiet = False,
+    output: flags.Output = Path("scaling.jsonl"),
+    budget: flags.Budget = None,
+    total: flags.Total = None,
+    resume: flags.Resume = False,
+    jobs: flags.Jobs = 1,
+    device: flags.Device = "auto",
+    render_only: flags.RenderOnly = False,
+    into: flags.Into = None,
+    form: flags.Form = "md",
+    quiet: flags.Quiet = False,
 ) -> None:
     """Measure how time and memory grow with a graph, and hold them against the paper.
 

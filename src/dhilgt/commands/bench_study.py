@@ -5,30 +5,31 @@ from typing import Annotated
 
 import typer
 
+from dhilgt.commands import bench_flags as flags
 from dhilgt.commands import bench_measure as shared
 
 
 def run_study(
-    results: shared.Results = None,
-    data: shared.Data = "chameleon,citeseer",
-    seeds: shared.Seeds = "0-4",
-    output: shared.Output = Path("study.jsonl"),
+    results: flags.Results = None,
+    data: flags.Data = "chameleon,citeseer",
+    seeds: flags.Seeds = "0-4",
+    output: flags.Output = Path("study.jsonl"),
     grid: Annotated[
         bool, typer.Option("--grid", help="Run all pairs of exponents, for heat maps.")
     ] = False,
-    recipe: shared.RecipeName = "paper",
-    epochs: shared.Epochs = None,
-    budget: shared.Budget = None,
-    total: shared.Total = None,
-    jobs: shared.Jobs = 1,
-    device: shared.Device = "auto",
-    root: shared.Root = None,
-    resume: shared.Resume = False,
-    in_process: shared.InProcess = False,
-    render_only: shared.RenderOnly = False,
-    into: shared.Into = None,
-    form: shared.Form = "md",
-    quiet: shared.Quiet = False,
+    recipe: flags.RecipeName = "paper",
+    epochs: flags.Epochs = None,
+    budget: flags.Budget = None,
+    total: flags.Total = None,
+    jobs: flags.Jobs = 1,
+    device: flags.Device = "auto",
+    root: flags.Root = None,
+    resume: flags.Resume = False,
+    in_process: flags.InProcess = False,
+    render_only: flags.RenderOnly = False,
+    into: flags.Into = None,
+    form: flags.Form = "md",
+    quiet: flags.Quiet = False,
 ) -> None:
     """Train DHIL-GT with different token rows: s, s_in, r_in and r_out, one at a time.
 
