@@ -7,11 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dhilgt
-from dhilgt.propagate import with_hops
+from dhilgt.propagate import HOP_KINDS, num_copies, with_hops
 
 
-def oracle(graph, features, hops):
+def oracle(graph, features, hops, kind="append"):
     adjacency = graph.to_scipy().toarray().astype(np.float64)
+    if kind == "smooth":
+        own = adjacency + np.eye(len(adjacency))
+        scale = np.diag(own.sum(axis=1) ** -0.5)
+        return np.linalg.matrix_power(scale @ own @ scale, hops) @ features.astype(np.float64)
     degrees = adjacency.sum(axis=1, keepdims=True)
     mean = np.divide(adjacency, degrees, out=np.zeros_like(adjacency), where=degrees > 0)
     blocks = [features.astype(np.float64)]
@@ -21,16 +25,17 @@ def oracle(graph, features, hops):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 3), st.booleans())
-def test_dense_and_sparse_are_the_plain_matrix_product(seed, hops, directed):
+@given(st.integers(0, 10**6), st.integers(1, 3), st.booleans(), st.sampled_from(HOP_KINDS))
+def test_dense_and_sparse_are_the_plain_matrix_product(seed, hops, directed, kind):
     rng = np.random.default_rng(seed)
     edges = rng.integers(0, 12, (2, rng.integers(0, 30)))
     edges = np.unique(edges[:, edges[0] != edges[1]], axis=1)
     graph = dhilgt.Graph.from_edges(*edges, num_nodes=12, directed=directed)
     features = rng.normal(size=(12, 3)).astype(np.float32) * (rng.random((12, 3)) < 0.5)
-    expected = oracle(graph, features, hops)
-    np.testing.assert_allclose(with_hops(graph, features, hops), expected, atol=1e-5)
-    sparse = with_hops(graph, scipy.sparse.csr_matrix(features), hops)
+    expected = oracle(graph, features, hops, kind)
+    np.testing.assert_allclose(with_hops(graph, features, hops, kind), expected, atol=1e-5)
+    sparse = with_hops(graph, scipy.sparse.csr_matrix(features), hops, kind)
+    assert sparse.shape[1] == 3 * num_copies(hops, kind)
     assert scipy.sparse.issparse(sparse)
     assert sparse.dtype == np.float32
     np.testing.assert_allclose(sparse.toarray(), expected, atol=1e-5)
@@ -40,6 +45,24 @@ def test_a_node_without_neighbours_gets_zeros():
     graph = dhilgt.Graph.from_edges([0], [1], num_nodes=3)
     found = with_hops(graph, np.ones((3, 2), np.float32), 2)
     assert found[2].tolist() == [1, 1, 0, 0, 0, 0]
+
+
+def test_a_node_without_neighbours_is_not_smoothed():
+    graph = dhilgt.Graph.from_edges([0], [1], num_nodes=3)
+    found = with_hops(graph, np.eye(3, dtype=np.float32), 2, "smooth")
+    np.testing.assert_allclose(found, [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
+
+
+def test_smoothed_features_survive_saving_and_new_graphs(tmp_path):
+    graph = dhilgt.generate(120, 4, seed=1, num_features=6)
+    clf = dhilgt.NodeClassifier(
+        size=4, hops=2, hop_kind="smooth", hidden_channels=8, heads=1, num_layers=1, epochs=2,
+        cache=False, progress=False,
+    ).fit(graph)  # fmt: skip
+    assert clf.model_.config.in_channels == 6
+    clf.save(tmp_path / "model")
+    again = dhilgt.NodeClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(), clf.predict_proba())
 
 
 def test_no_hops_gives_the_features_themselves():

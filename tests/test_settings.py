@@ -69,6 +69,7 @@ def test_the_parts_get_what_was_set() -> None:
         ({"batch_size": "big"}, 'or "auto"'),
         ({"copies": 0}, "copies = 0"),
         ({"hops": -1}, "hops = -1"),
+        ({"hop_kind": "mean"}, "hop_kind = 'mean'"),
         ({"fresh": 1}, "fresh = 1"),
         ({"order": "size"}, "order = 'size'; choose 'degree' or"),
         ({"validation": 0}, "validation = 0"),

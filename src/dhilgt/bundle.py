@@ -16,6 +16,7 @@ from dhilgt.errors import ArtifactError, ConfigError
 from dhilgt.fit_inputs import FitInputs
 from dhilgt.graph_store import load_graph, save_graph
 from dhilgt.model import DHILGT
+from dhilgt.propagate import num_copies
 from dhilgt.run_folder import RunFolder
 from dhilgt.settings import Settings
 from dhilgt.store_files import explained, open_regular, strict_json
@@ -176,13 +177,13 @@ def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
     """Refuses parts that do not belong together."""
     graph, classes = found.inputs.graph, len(found.inputs.classes)
     config = found.model.config
-    hops = 1 + int(found.settings["hops"])
+    copies = num_copies(int(found.settings["hops"]), found.settings["hop_kind"])
     if graph.features is None or graph.labels is None:
         raise TypeError("the graph lacks features or labels")
     width = int(graph.features.shape[1])
     if graph.fingerprint != facts["graph"] or width != facts["features"]:
         raise TypeError("the graph is not the one it was trained on")
-    if config.in_channels != width * hops or config.out_channels != classes:
+    if config.in_channels != width * copies or config.out_channels != classes:
         raise TypeError("the model does not fit the graph and its classes")
     if config.label_inputs != found.settings["label_inputs"]:
         raise TypeError("model and settings do not agree on label_inputs")

@@ -54,6 +54,7 @@ class Parameters:
         spd_bias: bool = True,
         attention: str = "auto",
         hops: int = 0,
+        hop_kind: str = "append",
         label_inputs: bool = False,
         label_dropout: float = 0.5,
         batch_size: int | str = 1024,

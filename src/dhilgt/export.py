@@ -229,6 +229,7 @@ def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
         "classes": clf.classes_.tolist(),
         "features": clf.n_features_in_,
         "hops": settings.hops,
+        "hop_kind": settings.hop_kind,
         "tokens": settings.token_options(),
         "copies": settings.copies,
         "order": settings.order,

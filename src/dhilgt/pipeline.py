@@ -16,7 +16,7 @@ from dhilgt.inference import collect, probabilities, run_model
 from dhilgt.known_classes import training_classes
 from dhilgt.labels import HubLabels
 from dhilgt.loader import TokenLoader
-from dhilgt.propagate import with_hops
+from dhilgt.propagate import num_copies, with_hops
 from dhilgt.settings import Settings
 from dhilgt.stages import StageClock
 from dhilgt.token_sampler import TokenSampler
@@ -107,7 +107,12 @@ class Pipeline:
                 self._features = self.graph.features
             else:
                 with self.clock.measure("features"):
-                    self._features = with_hops(self.graph, self.graph.features, self.settings.hops)
+                    self._features = with_hops(
+                        self.graph,
+                        self.graph.features,
+                        self.settings.hops,
+                        self.settings.hop_kind,
+                    )
         return self._features
 
     @property
@@ -120,7 +125,8 @@ class Pipeline:
     @property
     def num_channels(self) -> int:
         """Width of the features with their hops."""
-        return int(self.graph.features.shape[1]) * (1 + self.settings.hops)
+        copies = num_copies(self.settings.hops, self.settings.hop_kind)
+        return int(self.graph.features.shape[1]) * copies
 
     def _make_tokens(self, labels: HubLabels) -> Tokens | TokenSampler:
         settings, options = self.settings, self.settings.token_options()

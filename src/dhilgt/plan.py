@@ -12,6 +12,7 @@ from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.graph import Graph
 from dhilgt.memory import format_bytes
 from dhilgt.orders import node_order
+from dhilgt.propagate import num_copies
 from dhilgt.settings import Settings
 from dhilgt.tokens_store import Plan as TokenPlan
 
@@ -138,7 +139,8 @@ def plan(graph: Graph, settings: Settings) -> Plan:
 
     n = graph.num_nodes
     device = resolve_device(settings.device)
-    channels = int(graph.features.shape[1]) * (1 + settings.hops)
+    copies = num_copies(settings.hops, settings.hop_kind)
+    channels = int(graph.features.shape[1]) * copies
     config = settings.model_config(channels, max(2, graph.num_classes))
     model = plan_measure.measure_model(config, settings.size, device)
     cost = plan_measure.measure_graph(settings, graph.num_edges / n, graph.directed)
@@ -147,7 +149,8 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     num_train, num_val = _part_sizes(graph, settings)
 
     held = max(stages.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
-    feature_bytes = _feature_bytes(graph) * settings.hops
+    # What is made beside the graph's own.
+    feature_bytes = _feature_bytes(graph) * (copies - 1 if copies > 1 else min(settings.hops, 1))
     batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
     weights = 4 * model.num_parameters
     step_bytes = int(batch * (model.saved_bytes + _batch_bytes(settings, channels)) * _MARGIN)

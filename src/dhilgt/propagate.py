@@ -6,66 +6,104 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhilgt.graph import Graph
 
+APPEND, SMOOTH = HOP_KINDS = ("append", "smooth")
 
-def with_hops(graph: Graph, features: Any, hops: int) -> Any:
-    """Gives the features followed by ``hops`` copies, each the mean over neighbours of the last.
 
-    The mean goes over outgoing edges and counts every neighbour once (D^-1 A); a node without
-    neighbours gets zeros. Sparse features stay sparse (CSR), others become a float32 array in
-    memory, ``hops + 1`` times as wide.
+def with_hops(graph: Graph, features: Any, hops: int, kind: str = APPEND) -> Any:
+    """Gives features that know of their neighbourhood.
+
+    With "append" the features are followed by ``hops`` copies, each the mean over neighbours of the
+    last (D^-1 A); a node without neighbours gets zeros. With "smooth" they are replaced by what is
+    left after so many rounds of averaging over neighbours and the node itself, weighted as in a
+    GCN: (D + I)^-1/2 (A + I) (D + I)^-1/2.
+
+    Averages go over outgoing edges and count every neighbour once. Sparse features stay sparse
+    (CSR), others become a float32 array in memory, `num_copies` times as wide.
 
     Args:
         graph: Whose neighbours.
         features: One row per node: an array or a SciPy sparse matrix.
         hops: How many times; 0 gives the features as they are.
+        kind: "append" or "smooth".
 
     Example:
         >>> graph = Graph.from_edges([0, 1], [1, 2])
-        >>> with_hops(graph, np.array([[2.0], [0.0], [4.0]], np.float32), 1).tolist()
+        >>> x = np.array([[2.0], [0.0], [4.0]], np.float32)
+        >>> with_hops(graph, x, 1).tolist()
         [[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]
+        >>> with_hops(graph, x, 1, "smooth").round(2).tolist()
+        [[1.0], [2.45], [2.0]]
     """
     if hops == 0:
         return features
-    degrees = graph.degrees
-    shares = np.repeat(1.0 / np.maximum(degrees, 1), degrees).astype(np.float32)
     if hasattr(features, "tocsr"):
-        return _sparse(graph, features, hops, shares)
-    return _dense(graph, features, hops, shares)
+        return _sparse(graph, features, hops, kind)
+    return _dense(graph, features, hops, kind)
 
 
-def _sparse(graph: Graph, features: Any, hops: int, shares: Any) -> Any:
+def num_copies(hops: int, kind: str) -> int:
+    """Gives how many times as wide as the features `with_hops` is.
+
+    Example:
+        >>> num_copies(3, "append"), num_copies(3, "smooth")
+        (4, 1)
+    """
+    return 1 if kind == SMOOTH else 1 + hops
+
+
+def _weights(graph: Graph, kind: str) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    """Gives the weight of each edge, and that of a node for itself where it has one."""
+    degrees = graph.degrees
+    if kind == APPEND:
+        shares = 1.0 / np.maximum(degrees, 1)
+        return np.repeat(shares, degrees).astype(np.float32), None
+    scale = 1.0 / np.sqrt(degrees + 1.0)
+    edges = np.repeat(scale, degrees) * scale[graph.targets]
+    return edges.astype(np.float32), (scale * scale).astype(np.float32)
+
+
+def _sparse(graph: Graph, features: Any, hops: int, kind: str) -> Any:
     import scipy.sparse
 
     shape = (graph.num_nodes, graph.num_nodes)
-    mean = scipy.sparse.csr_array((shares, graph.targets, graph.offsets), shape=shape)
+    edges, own = _weights(graph, kind)
+    mean = scipy.sparse.csr_array((edges, graph.targets, graph.offsets), shape=shape)
+    if own is not None:
+        mean = (mean + scipy.sparse.diags_array(own)).tocsr()
     blocks = [scipy.sparse.csr_array(features)]
     for _ in range(hops):
         blocks.append(mean @ blocks[-1])
-    joined = scipy.sparse.hstack(blocks, format="csr", dtype=np.float32)
+    joined = scipy.sparse.hstack(blocks[-num_copies(hops, kind) :], format="csr", dtype=np.float32)
     joined.sort_indices()
     return joined
 
 
-def _dense(graph: Graph, features: Any, hops: int, shares: Any) -> Any:
+def _dense(graph: Graph, features: Any, hops: int, kind: str) -> Any:
     import torch
 
-    width = features.shape[1]
-    out = np.empty((graph.num_nodes, width * (hops + 1)), np.float32)
-    out[:, :width] = features
     # torch says once per process that this layout is in beta; it would only puzzle users.
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support", module="dhilgt")
+    edges, own = _weights(graph, kind)
     # Copied: the graph's arrays are read-only, which torch does not know of.
     mean = torch.sparse_csr_tensor(
         torch.tensor(graph.offsets),
         torch.tensor(graph.targets, dtype=torch.int64),
-        torch.from_numpy(shares),
+        torch.from_numpy(edges),
         size=(graph.num_nodes, graph.num_nodes),
         check_invariants=False,
     )
+    width, copies = features.shape[1], num_copies(hops, kind)
+    out = np.empty((graph.num_nodes, width * copies), np.float32)
+    out[:, :width] = features
     for hop in range(hops):
-        last = torch.from_numpy(np.ascontiguousarray(out[:, hop * width : (hop + 1) * width]))
-        out[:, (hop + 1) * width : (hop + 2) * width] = (mean @ last).numpy()
+        last, place = (hop, hop + 1) if copies > 1 else (0, 0)
+        block = torch.from_numpy(np.ascontiguousarray(out[:, last * width : (last + 1) * width]))
+        found = mean @ block
+        if own is not None:
+            found.addcmul_(torch.from_numpy(own)[:, None], block)
+        out[:, place * width : (place + 1) * width] = found.numpy()
     return out

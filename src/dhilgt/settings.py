@@ -11,6 +11,7 @@ from typing import Any
 from dhilgt.errors import ConfigError
 from dhilgt.model_config import DHILGTConfig
 from dhilgt.orders import ORDERS
+from dhilgt.propagate import HOP_KINDS
 from dhilgt.token_spec import TokenSpec, whole_number
 from dhilgt.train_config import TrainConfig
 from dhilgt.validate import num_threads
@@ -101,6 +102,9 @@ class Settings:
     hops: int = _features(
         0, "Append this many copies of the features, each averaged over neighbours once more."
     )
+    hop_kind: str = _features(
+        "append", 'What hops do: "append" copies, or "smooth": put the last average in their place.'
+    )
     label_inputs: bool = _features(
         False, "Show a token the classes of the training nodes in it, its own node's excepted."
     )
@@ -174,6 +178,10 @@ class Settings:
         self._keep(self.train_config())
         self._set("copies", whole_number("copies", self.copies, 1, _MOST_COPIES))
         self._set("hops", whole_number("hops", self.hops, 0, _MOST_HOPS))
+        if self.hop_kind not in HOP_KINDS:
+            raise ConfigError(
+                f"hop_kind = {self.hop_kind!r}; choose {' or '.join(map(repr, HOP_KINDS))}"
+            )
         if self.batch_size != "auto":
             try:
                 size = whole_number("batch_size", self.batch_size, 1, _LARGEST_BATCH)
@@ -251,7 +259,7 @@ class Settings:
 
         Example:
             >>> [setting.name for setting in Settings.group("features")]
-            ['hops', 'label_inputs', 'label_dropout']
+            ['hops', 'hop_kind', 'label_inputs', 'label_dropout']
         """
         return [one for one in fields(cls) if one.metadata["group"] == name]
 
