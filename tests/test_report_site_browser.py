@@ -6,7 +6,6 @@ from dhilgt.benchmark import Results
 from dhilgt.report_site import write_site
 from dhilgt.store_files import canonical_json
 from tests.bench_cases import line
-from tests.test_report_browser import browser  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.full
 
@@ -28,7 +27,7 @@ def page(tmp_path):
     return write_site(tmp_path, tmp_path / "site")
 
 
-def opened(browser, page, width):  # noqa: F811
+def opened(browser, page, width):
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500},
@@ -37,13 +36,13 @@ def opened(browser, page, width):  # noqa: F811
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])
-def test_it_fits_and_is_quiet(browser, page, width):  # noqa: F811
+def test_it_fits_and_is_quiet(browser, page, width):
     opened(browser, page, width)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.get_log("browser") == []
 
 
-def column(browser, table, at):  # noqa: F811
+def column(browser, table, at):
     return browser.execute_script(
         "return [...document.querySelectorAll('main table')[arguments[0]].tBodies[0].rows]"
         ".map(row => row.cells[arguments[1]].textContent)",
@@ -51,7 +50,7 @@ def column(browser, table, at):  # noqa: F811
     )  # fmt: skip
 
 
-def press(browser, table, at):  # noqa: F811
+def press(browser, table, at):
     """Sorts by a column with the keyboard; gives what the head says of it."""
     return browser.execute_script(
         "const table = document.querySelectorAll('main table')[arguments[0]];"
@@ -63,7 +62,7 @@ def press(browser, table, at):  # noqa: F811
     )  # fmt: skip
 
 
-def test_a_plain_table_is_sorted_by_numbers_and_by_words(browser, page):  # noqa: F811
+def test_a_plain_table_is_sorted_by_numbers_and_by_words(browser, page):
     opened(browser, page, 1200)
     last = browser.execute_script("return document.querySelectorAll('main table').length") - 2
     values = column(browser, last, 1)
@@ -76,14 +75,14 @@ def test_a_plain_table_is_sorted_by_numbers_and_by_words(browser, page):  # noqa
     assert [name[0] for name in column(browser, last, 0)] == ["a", "b", "w"]
 
 
-def test_a_table_of_the_paper_is_sorted_by_score(browser, page):  # noqa: F811
+def test_a_table_of_the_paper_is_sorted_by_score(browser, page):
     opened(browser, page, 1200)
     assert press(browser, 0, 5) == "ascending"
     ours = [name for name in column(browser, 0, 0) if name in ("GCN", "MLP", "GraphSAGE")]
     assert ours == ["MLP", "GCN", "GraphSAGE"]
 
 
-def test_what_scrolls_is_within_reach_of_the_keyboard(browser, page):  # noqa: F811
+def test_what_scrolls_is_within_reach_of_the_keyboard(browser, page):
     opened(browser, page, 390)
     missed = browser.execute_script(
         "return [...document.querySelectorAll('main div')].filter(one => "

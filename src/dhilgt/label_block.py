@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from dhilgt import _native
 from dhilgt.estimate import native_arrays
 from dhilgt.graph import Graph
-from dhilgt.labels import checked_order, side_number
+from dhilgt.labels import side_number
 from dhilgt.memory import memory_limit
+from dhilgt.orders import checked_order
 
 BLOCK_HUBS = _native.PLANE_HUBS
 """Most hubs a block can have."""

@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-from collections.abc import Callable
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -10,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native, labels_store
-from dhilgt.errors import GraphError, MemoryLimitError
-from dhilgt.estimate import estimate, native_arrays
+from dhilgt.errors import GraphError
 from dhilgt.graph import Graph
-from dhilgt.memory import UNLIMITED, format_bytes, memory_limit
+from dhilgt.labels_build import build_native
+from dhilgt.memory import UNLIMITED
 from dhilgt.node_ids import NodeIds
-from dhilgt.orders import node_order
 from dhilgt.progress import progress_bar
 from dhilgt.validate import IdArray, num_threads
 
@@ -23,7 +21,6 @@ UNREACHABLE = -1
 """The distance between nodes without a path."""
 
 IN, OUT = 0, 1  # the two label sets of a directed graph; the same one when undirected
-ALGORITHMS = ("auto", "pll", "planes", "psl")
 _NO_HUB = 0xFFFFFFFF  # the native core's "none", for hubs and distances alike
 
 
@@ -140,48 +137,19 @@ class HubLabels:
             seed: Of the orders "closeness" and "random".
             progress: Show a progress bar when standard error is a terminal.
             algorithm: "auto" takes the fastest way; "pll" is sequential pruned landmark labeling,
-            the
-                reference; "planes" and "psl" are the two parts of "auto" on their own.
+                the reference; "planes" and "psl" are the two parts of "auto" on their own.
             max_memory: Most memory the build may take beyond the graph, as bytes or like "4GB".
-            None
-                takes what the machine or its container has free.
+                None takes what the machine or its container has free.
             preflight: Predict the memory first and refuse at once a build that clearly will not
-            fit.
+                fit.
 
         Raises:
             GraphError: If the graph has no nodes or the order is not one of its nodes.
             MemoryLimitError: If the build does not fit `max_memory`. Nothing is left behind.
         """
-        if algorithm not in ALGORITHMS:
-            raise ValueError(f"algorithm = {algorithm!r}; choose one of {', '.join(ALGORITHMS)}")
-        if graph.num_nodes == 0:
-            raise GraphError("the graph has no nodes; labels need at least one")
-        workers = num_threads(threads)
-        limit = memory_limit(max_memory)
-        node_at = ranking(graph, order, seed)
-        predicted = None
-        if preflight and 4 * graph.num_nodes**2 > limit // 8:  # smaller ones fit whatever they hold
-            prediction = estimate(graph, order=node_at)
-            predicted = prediction.num_entries
-            if prediction.num_bytes // 2 > limit:  # the prediction may be off, though not that far
-                raise MemoryLimitError(
-                    f"labels would take {prediction}, but the limit is {format_bytes(limit)}; "
-                    "raise max_memory, use a larger machine or a better order, "
-                    "or pass preflight=False to try all the same"
-                )
-        with progress_bar("labels", unit="entries", enabled=progress) as update:
-            try:
-                native, node_at, _ = _native.build_labels(
-                    *native_arrays(graph),
-                    node_at,
-                    algorithm,
-                    _native.PLAN_HUBS,
-                    workers,
-                    limit,
-                    _reporter(update, predicted),
-                )
-            except _native.OutOfBudget as error:
-                raise _outgrown(graph, error) from None
+        native, node_at = build_native(
+            graph, threads, order, seed, progress, algorithm, max_memory, preflight
+        )
         sizes = native.num_entries, native.max_distance
         return cls(native, node_at, graph.ids, graph.fingerprint, sizes)
 
@@ -509,45 +477,3 @@ def side_number(side: str) -> int:
     if side not in ("in", "out"):
         raise ValueError(f'side = {side!r}; choose "in" or "out"')
     return IN if side == "in" else OUT
-
-
-def ranking(graph: Graph, order: Any, seed: int = 0) -> NDArray[np.uint32] | None:
-    """Gives what `HubLabels.build` takes for an order as a ranking by index; None is by degree."""
-    if order is None:
-        return None
-    if isinstance(order, str):
-        return node_order(graph, order, seed)
-    return checked_order(graph, order)
-
-
-def checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
-    """Gives a ranking of all nodes by index, from one by id."""
-    indices = graph.index_of(np.atleast_1d(order) if np.ndim(order) == 0 else order)
-    if len(indices) != graph.num_nodes:
-        raise GraphError(
-            f"order lists {len(indices)} nodes, the graph has {graph.num_nodes}; list each once"
-        )
-    times = np.bincount(indices, minlength=graph.num_nodes)
-    if times.max() > 1:
-        twice = graph.ids_of(int(times.argmax()))
-        raise GraphError(f"order lists node {twice!r} {times.max()} times; list each node once")
-    ranked: NDArray[np.uint32] = indices.astype(np.uint32)
-    return ranked
-
-
-def _reporter(update: Any, predicted: int | None) -> Callable[[int, int, int, int], None]:
-    def report(_done: int, _total: int, entries: int, used_bytes: int) -> None:
-        total = None if predicted is None else max(predicted, entries)
-        update(entries, total, note=format_bytes(used_bytes))
-
-    return report
-
-
-def _outgrown(graph: Graph, error: MemoryError) -> MemoryLimitError:
-    wanted, limit, entries = error.args
-    return MemoryLimitError(
-        f"labels outgrew the memory limit: {format_bytes(wanted)} needed, "
-        f"{format_bytes(limit)} allowed, {entries:,} entries found so far on "
-        f"{graph.num_nodes:,} nodes; "
-        "raise max_memory, use a larger machine, or give an order with shorter labels"
-    )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dhilgt.errors import GraphError
 from dhilgt.graph import Graph
 
 NUM_PIVOTS = 64
@@ -146,3 +148,27 @@ _KEYS: dict[str, Callable[[_Arcs, int], tuple[Values, ...]]] = {
 }
 ORDERS = ("degree", *_KEYS)
 """Names of the orders."""
+
+
+def ranking(graph: Graph, order: Any, seed: int = 0) -> NDArray[np.uint32] | None:
+    """Gives what `HubLabels.build` takes for an order as a ranking by index; None is by degree."""
+    if order is None:
+        return None
+    if isinstance(order, str):
+        return node_order(graph, order, seed)
+    return checked_order(graph, order)
+
+
+def checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
+    """Gives a ranking of all nodes by index, from one by id."""
+    indices = graph.index_of(np.atleast_1d(order) if np.ndim(order) == 0 else order)
+    if len(indices) != graph.num_nodes:
+        raise GraphError(
+            f"order lists {len(indices)} nodes, the graph has {graph.num_nodes}; list each once"
+        )
+    times = np.bincount(indices, minlength=graph.num_nodes)
+    if times.max() > 1:
+        twice = graph.ids_of(int(times.argmax()))
+        raise GraphError(f"order lists node {twice!r} {times.max()} times; list each node once")
+    ranked: NDArray[np.uint32] = indices.astype(np.uint32)
+    return ranked

@@ -12,7 +12,8 @@ from dhilgt import _native, memory, validate
 from dhilgt._version import __version__
 from dhilgt.commands import searches, shell
 from dhilgt.generate import generate
-from dhilgt.labels import ALGORITHMS, HubLabels
+from dhilgt.labels import HubLabels
+from dhilgt.labels_build import ALGORITHMS
 
 _NEEDED = ("numpy", "rich", "typer")
 _OPTIONAL = {

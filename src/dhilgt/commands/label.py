@@ -17,9 +17,10 @@ from dhilgt.commands import shell
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.estimate import LabelEstimate, estimate
 from dhilgt.graph import Graph
-from dhilgt.labels import ALGORITHMS, HubLabels, ranking
+from dhilgt.labels import HubLabels
+from dhilgt.labels_build import ALGORITHMS
 from dhilgt.memory import format_bytes, parse_size
-from dhilgt.orders import ORDERS
+from dhilgt.orders import ORDERS, ranking
 from dhilgt.store import Artifact
 from dhilgt.store_target import Target
 
