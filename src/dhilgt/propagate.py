@@ -35,7 +35,7 @@ def with_hops(graph: Graph, features: Any, hops: int, kind: str = APPEND) -> Any
         >>> x = np.array([[2.0], [0.0], [4.0]], np.float32)
         >>> with_hops(graph, x, 1).tolist()
         [[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]
-        >>> with_hops(graph, x, 1, "smooth").round(2).tolist()
+        >>> with_hops(graph, x, 1, "smooth").astype(float).round(2).tolist()
         [[1.0], [2.45], [2.0]]
     """
     if hops == 0:

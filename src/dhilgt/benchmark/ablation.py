@@ -52,11 +52,13 @@ _PANEL_HEIGHT = 2.1
 def ablation_cells(whole: Iterable[Cell]) -> list[Cell]:
     """Gives each cell of the whole model, followed by those without some of its parts.
 
+    What the recipe of a dataset is without already is not removed once more.
+
     Args:
         whole: Cells of DHIL-GT, from `grid.cells`.
 
     Raises:
-        ConfigError: If the recipe is without one of the parts already.
+        ConfigError: If the recipe is without all of the parts already.
 
     Example:
         >>> [cell.recipe for cell in ablation_cells([Cell("dhilgt", "cora", 0)])][:3]
@@ -68,13 +70,17 @@ def ablation_cells(whole: Iterable[Cell]) -> list[Cell]:
     for cell in whole:
         found.append(cell)
         settings = resolved(cell, "accuracy").model
-        for name, removed in WITHOUT.items():
-            gone = [key for key, value in removed.items() if settings[key] == value]
-            if gone:
-                raise ConfigError(
-                    f"the recipe {cell.recipe!r} has {gone[0]} = {settings[gone[0]]!r} on "
-                    f"{cell.data}: nothing is left to remove; choose another recipe"
-                )
+        present = {
+            name: removed
+            for name, removed in WITHOUT.items()
+            if any(settings[key] != value for key, value in removed.items())
+        }
+        if not present:
+            raise ConfigError(
+                f"the recipe {cell.recipe!r} is without all of the parts on {cell.data}: nothing "
+                "is left to remove; choose another recipe"
+            )
+        for name, removed in present.items():
             changes = Changes(dict(removed)).over(cell.changes)
             found.append(replace(cell, recipe=f"{cell.recipe}, {name}", changes=changes))
             check(found[-1])
