@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600, help="of training, per run")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--budget", type=float, default=3600, help="no run begins after it")
+    parser.add_argument("--systems", nargs="+", help="some of them only")
     parser.add_argument("--root", help="folder of the datasets")
     parser.add_argument("--render", action="store_true", help="write the table alone")
     options = parser.parse_args()
@@ -142,6 +143,7 @@ def main() -> None:
     waiting = [] if options.render else [
         (check, seed) for at in range(10) for check in CHECKS for seed in check.seeds[at : at + 1]
         if (check.name, seed) not in done
+        and (options.systems is None or check.system in options.systems)
     ]  # fmt: skip
     end = time.time() + options.budget
     with Workers(options.jobs) as workers:

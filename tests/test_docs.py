@@ -62,7 +62,7 @@ def page_cases():
         yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=heavy)
 
 
-@pytest.mark.parametrize("page", page_cases())
+@pytest.mark.parametrize("page", list(page_cases()))
 def test_examples_of_pages(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
