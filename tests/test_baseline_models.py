@@ -38,6 +38,15 @@ def test_gcn_is_its_formula():
     assert torch.allclose(logits, hat @ hidden @ last.weight.T + last.bias, atol=1e-5)
 
 
+def test_gcn_with_a_linear_head_leaves_the_features_whole():
+    graph = small_graph()
+    model = create("gcn", graph, num_layers=1, linear_head=True, dropout=0.9)
+    (x, _, _), logits = whole(model)
+    conv, head = model.layers
+    hidden = torch.relu(dense_hat(graph) @ x @ conv.weight.T + conv.bias)
+    assert torch.allclose(logits, head(hidden), atol=1e-5)
+
+
 def test_sage_averages_neighbours_without_the_node():
     graph = small_graph()
     model = create("sage", graph, num_layers=1)

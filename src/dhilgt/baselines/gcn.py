@@ -25,9 +25,11 @@ class GCNSettings(Settings):
     Attributes:
         hidden_channels: Width of the inner layers.
         num_layers: Graph convolutions.
-        dropout: Dropout before each convolution.
+        dropout: Dropout before each convolution, or behind each with `linear_head`.
         norm: Normalisation after each inner convolution: "none", "batch" or "layer".
         residual: Add a linear map of a layer's input to its output.
+        linear_head: Make all convolutions inner ones, leave the features whole, and end in a
+            linear layer.
         batch_size: Most nodes of a random block in training; None for the whole graph.
     """
 
@@ -36,11 +38,12 @@ class GCNSettings(Settings):
     dropout: float = rate(0.5)
     norm: str = choice("none", "batch", "layer")
     residual: bool = switch(False)
+    linear_head: bool = switch(False)
     batch_size: int | None = count(None, optional=True)
 
 
 class GCN(GraphBaseline):
-    """Layers h <- ReLU(Â h W), the last one without ReLU."""
+    """Layers h <- ReLU(Â h W), the last one without ReLU, or a linear layer behind them."""
 
     about: ClassVar = About("GCN", "Kipf and Welling, ICLR 2017", "graph")
     settings_type: ClassVar[type[Settings]] = GCNSettings
@@ -57,29 +60,40 @@ class GCN(GraphBaseline):
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper", and "tuned": wider, deeper, with norm and residual."""
-        tuned = {"hidden_channels": 256, "num_layers": 3, "norm": "batch", "residual": True}
+        """Gives "paper", and "tuned": wider, deeper, with norm, residual and a linear head."""
+        tuned = {
+            "hidden_channels": 256,
+            "num_layers": 3,
+            "norm": "batch",
+            "residual": True,
+            "linear_head": True,
+        }
         return {"paper": {}, "tuned": tuned}
 
     def build(self) -> None:
         """Makes the layers."""
         s = self.settings
-        widths = [self.shape.in_channels, *[s.hidden_channels] * (s.num_layers - 1)]
-        widths.append(self.shape.out_channels)
-        pairs = list(itertools.pairwise(widths))
-        self.layers = nn.ModuleList(GraphConv(a, b) for a, b in pairs)
-        inner = pairs[:-1]
+        num_inner = s.num_layers if s.linear_head else s.num_layers - 1
+        widths = [self.shape.in_channels, *[s.hidden_channels] * num_inner]
+        inner = list(itertools.pairwise(widths))
+        self.layers = nn.ModuleList(GraphConv(a, b) for a, b in inner)
+        last = nn.Linear if s.linear_head else GraphConv
+        self.layers.append(last(widths[-1], self.shape.out_channels))
         self.skips = nn.ModuleList(nn.Linear(a, b) for a, b in inner) if s.residual else None
         self.norms = nn.ModuleList(make_norm(s.norm, b) for _, b in inner)
 
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
         """Gives [B, C]: x [n, F0], the matrix n x n, rows [B]."""
+        s = self.settings
         for number, norm in enumerate(self.norms):
-            x = dropout(x, self.settings.dropout, self.training)
+            if number or not s.linear_head:
+                x = dropout(x, s.dropout, self.training)
             found = self.layers[number](x, adjacency)
             if self.skips is not None:
                 found = found + self.skips[number](x)
             x = functional.relu(norm(found))
-        x = dropout(x, self.settings.dropout, self.training)
-        out: Tensor = self.layers[-1](x, adjacency)
-        return out[rows]
+        x = dropout(x, s.dropout, self.training)
+        out: Tensor = (
+            self.layers[-1](x[rows]) if s.linear_head else self.layers[-1](x, adjacency)[rows]
+        )
+        return out
