@@ -64,6 +64,11 @@ def test_known_figures_are_read_against_their_range():
     assert "| 37.00 ± 9.90 | 2 | 9, cut by time | 6.0 below |" in known.table(runs)
 
 
+def test_the_table_of_known_figures_is_made_from_its_lines():
+    made = known.table(scores.lines_of(RESULTS / "known.jsonl"))
+    assert (RESULTS / "known-table.md").read_text(encoding="utf-8") == made
+
+
 def test_the_recorded_runs_of_the_papers_recipe_are_near_an_independent_trial():
     """Guards the record, not the training: `test_recipe_real` trains anew."""
     for name, (low, high) in {
