@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -197,6 +197,7 @@ def test_what_is_shared_many_times_is_not_copied():
 
 
 @given(st.binary(max_size=200))
+@example(b"\x8d\x00\x00\x00\x00\x00\x00\x00\x01")  # a text of 2**56 bytes
 def test_noise_is_an_error_and_nothing_else(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("noise") / "ind.cora.x"
     path.write_bytes(data)

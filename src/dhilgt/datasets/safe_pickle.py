@@ -214,6 +214,8 @@ def load(stream: BinaryIO) -> Any:
         return _Resolver()(found)
     except RecursionError as error:
         raise pickle.UnpicklingError("it is nested too deep") from error
+    except MemoryError as error:  # a text is announced with a length that no memory has
+        raise pickle.UnpicklingError("it announces more than there is memory for") from error
 
 
 def load_file(path: Path) -> Any:
