@@ -54,3 +54,10 @@ def gradients(model, batch, seed=5):
     mix = torch.randn(out.shape, generator=torch.Generator().manual_seed(seed), dtype=out.dtype)
     (out * mix.to(out.device)).sum().backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+def sparse_batch(dtype=torch.float64):
+    x, index, spd = batch_of(dtype=dtype)
+    x[torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < 0.6] = 0
+    x[3] = 0  # a node without features
+    return x, index, spd

@@ -80,11 +80,7 @@ class ANSGTSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hidden_channels % self.heads:
-            raise ConfigError(
-                f"hidden_channels = {self.hidden_channels} is not a multiple of heads = "
-                f"{self.heads}; change one of them"
-            )
+        self.check_heads()
         if self.super_nodes and not self.coarsening:
             raise ConfigError(
                 f"super_nodes = {self.super_nodes} without coarsening; pass super_nodes=0, or "

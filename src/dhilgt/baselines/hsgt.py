@@ -31,7 +31,6 @@ from dhilgt.baselines.shared.hierarchy import (
 from dhilgt.baselines.shared.pairs import PairAttention
 from dhilgt.baselines.shared.sparse import SparseMatrix
 from dhilgt.dropout import dropout
-from dhilgt.errors import ConfigError
 from dhilgt.graph import Graph
 
 
@@ -69,11 +68,7 @@ class HSGTSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hidden_channels % self.heads:
-            raise ConfigError(
-                f"hidden_channels = {self.hidden_channels} is not a multiple of heads = "
-                f"{self.heads}; change one of them"
-            )
+        self.check_heads()
 
 
 class HSGT(Baseline):

@@ -18,7 +18,6 @@ from dhilgt.baselines.shared.encoder import TokenEncoder, draw_small
 from dhilgt.baselines.shared.features import dense_features
 from dhilgt.baselines.shared.sparse import SparseMatrix
 from dhilgt.baselines.shared.spectral import laplacian_vectors
-from dhilgt.errors import ConfigError
 from dhilgt.graph import Graph
 
 
@@ -48,11 +47,7 @@ class NAGphormerSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hidden_channels % self.heads:
-            raise ConfigError(
-                f"hidden_channels = {self.hidden_channels} is not a multiple of heads = "
-                f"{self.heads}; change one of them"
-            )
+        self.check_heads()
 
 
 class NAGphormer(TokenBaseline):

@@ -67,11 +67,7 @@ class PolynormerSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hidden_channels % self.heads:
-            raise ConfigError(
-                f"hidden_channels = {self.hidden_channels} is not a multiple of heads = "
-                f"{self.heads}; it is the width of all heads together"
-            )
+        self.check_heads()
         if self.beta < 0 and not self.trained_beta:
             raise ConfigError(
                 f"beta = {self.beta:g} is drawn at random and never trained; pass a beta from 0 "

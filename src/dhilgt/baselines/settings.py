@@ -34,6 +34,19 @@ class Settings:
             if check is not None:
                 object.__setattr__(self, item.name, check(item.name, value))
 
+    def check_heads(self) -> None:
+        """Refuses a width that heads cannot share equally, for systems that have both.
+
+        Raises:
+            ConfigError: It names both.
+        """
+        width, heads = self.to_dict()["hidden_channels"], self.to_dict()["heads"]
+        if width % heads:
+            raise ConfigError(
+                f"hidden_channels = {width} is not a multiple of heads = {heads}; change one of "
+                "them"
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Gives plain values, for JSON."""
         return asdict(self)
