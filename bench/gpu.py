@@ -1,11 +1,14 @@
 """Where the time of a step on a GPU goes, and block sizes of the attention kernels.
 
 `dhilgt bench speed` measures; `python -m bench.gpu profile` shows the kernels of a step, `... tune`
-tries block sizes.
+tries block sizes, `... programs` how many programs the sums of a small step are worth.
 """
 
 import argparse
+import statistics
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -54,7 +57,7 @@ def tune() -> None:
         codes = launch.make_codes(spd, index >= 0, 4, launch.Draw(seed, 0, 0.1), offsets)
         qkv = torch.randn(rows, 3 * WIDTH, device=CUDA, dtype=torch.bfloat16)
         out, lse = launch.attend_forward(qkv, codes, table, 8, none)
-        ways = {
+        ways: dict[str, Callable[[], Any]] = {
             "forward": partial(launch.attend_forward, qkv, codes, table, 8, none),
             "backward": partial(launch.attend_backward, out, qkv, codes, table, lse, none),
         }
@@ -70,15 +73,44 @@ def tune() -> None:
                         launch.TUNED.clear()
 
 
+def programs(rows: int = 534, nodes: int = 890, rounds: int = 3) -> None:
+    """Prints the time of a small step by the number of programs with sums, measured in turns."""
+    from dhilgt.fused import launch, launch_rows
+
+    usual, fewest = launch._chunks, launch_rows._FEWEST
+
+    def fewer(share: int, *given: Any) -> launch._Chunks:
+        chunks = usual(*given)
+        return chunks._replace(summing=max(1, chunks.summing // share))
+
+    for fill in (0.8, 0.6):
+        batch = draw_batch(CUDA, rows, SLOTS, fill, nodes)
+        steps = {}
+        for share in (1, 2, 4):
+            for few in (fewest, fewest // 2, fewest // 4):
+                launch._chunks, launch_rows._FEWEST = partial(fewer, share), few
+                steps[share, few] = Step("fused", "bf16", batch, WIDTH)
+                milliseconds(steps[share, few].train, CUDA, 3)
+                steps[share, few].train_graph()  # records with these numbers
+        launch._chunks, launch_rows._FEWEST = usual, fewest
+        taken: dict[tuple[int, int], list[float]] = {way: [] for way in steps}
+        for _ in range(rounds):
+            for way, step in steps.items():
+                taken[way].append(milliseconds(step.train_graph, CUDA, 100))
+        for (share, few), found in taken.items():
+            middle = statistics.median(found)
+            print(f"{fill:.0%} filled, a program per {share} rows, {few} at least: {middle:.3f} ms")
+
+
 def main() -> None:
     """Does what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("profile", "tune"))
+    parser.add_argument("what", choices=("profile", "tune", "programs"))
     options = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("no GPU is there; this needs one")
-    if options.what == "tune":
-        tune()
+    if options.what != "profile":
+        tune() if options.what == "tune" else programs()
         return
     for name in ("train_graph", "infer_graph"):
         profile(BATCH, 50_000, 0.6, name)

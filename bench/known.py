@@ -117,7 +117,8 @@ def table(lines: list[dict[str, Any]]) -> str:
         found = float(mean)
         reading = "met" if found <= check.high else "above"
         if found < check.low:
-            reading = f"{check.low - found:.1f} below"
+            within = bool(spread) and check.low - found <= 2 * float(spread)
+            reading = f"{check.low - found:.1f} below" + (", within two deviations" * within)
         rows.append((
             f"{check.system}:{check.variant}", check.data, check.split,
             f"{check.low:g} to {check.high:g}", shown, str(len(runs)), f"{epochs}{cut}", reading,
