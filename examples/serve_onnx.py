@@ -20,7 +20,8 @@ from dhilgt.propagate import with_hops
 graph, model = load_graph(sys.argv[1]), Path(sys.argv[2])
 facts = json.loads(model.with_suffix(".serving.json").read_text())
 session = onnxruntime.InferenceSession(model)
-features = with_hops(graph, csr_array(graph.features), facts["hops"], facts["hop_kind"])
+hops = (facts["hops"], facts["hop_kind"], facts["hop_restart"])
+features = csr_array(with_hops(graph, csr_array(graph.features), *hops))
 labels = dhilgt.HubLabels.build(
     graph, order=facts["order"], seed=facts["tokens"]["seed"], progress=False
 )

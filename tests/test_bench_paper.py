@@ -300,6 +300,16 @@ def test_the_paper_by_one_command(small):
     assert again.stdout == first.stdout
 
 
+def test_timed_cells_at_once_are_marked(tmp_path):
+    path = tmp_path / "r.jsonl"
+    shown = ok(
+        "bench", "paper", "--models", "gcn,mlp", "--data", "generated:40", "--seeds", "0", "--part",
+        "times", "--timed-jobs", "2", "--epochs", "2", "--reuse", "--device", "cpu", "-o", path,
+    )  # fmt: skip
+    assert {line["jobs"] for line in Results(path).lines()} == {2}
+    assert "† measured in a run of several cells at once" in shown.stdout
+
+
 def test_showing_is_apart_from_running(small, tmp_path):
     _, path, first = small
     show = ("bench", "paper", "--data", "generated:40", "--render-only")

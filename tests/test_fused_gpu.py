@@ -204,6 +204,41 @@ def test_models_trained_either_way_are_as_good():
     assert apart < max(0.02, 2 * error), scores
 
 
+@pytest.mark.parametrize("cuda_graph", ["auto", "off"])
+def test_a_run_that_was_cut_off_ends_with_the_same_bits(tmp_path, cuda_graph):
+    graph = generate(900, 8, seed=3, num_features=16, num_classes=4)
+    sampler = TokenSampler(HubLabels.build(graph, progress=False), size=12, progress=False)
+
+    def run(folder, **more):
+        loaders = [
+            TokenLoader(sampler, graph.features, graph.labels, nodes=nodes, batch_size=150,
+                        shuffle=nodes[0] == 0, device="cuda")
+            for nodes in (np.arange(700), np.arange(700, 900))
+        ]  # fmt: skip
+        model = model_of(in_channels=16, out_channels=4, dropout=0.3, input_dropout=0.2)
+        config = TrainConfig(epochs=6, lr=3e-3, warmup_epochs=1, cuda_graph=cuda_graph)
+        return Trainer(model, config, folder, "cuda", progress=False, **more), loaders
+
+    whole, loaders = run(tmp_path / "whole")
+    whole.fit(*loaders)
+    cut, loaders = run(tmp_path / "cut")
+    end_epoch, ended = cut._end_epoch, []
+
+    def dying(*arguments):
+        ended.append(1)
+        if len(ended) == 4:
+            raise KeyboardInterrupt
+        return end_epoch(*arguments)
+
+    cut._end_epoch = dying
+    with pytest.raises(KeyboardInterrupt):
+        cut.fit(*loaders)
+    again, loaders = run(tmp_path / "cut", resume=True)
+    again.fit(*loaders)
+    first, second = (one.model.state_dict() for one in (whole, again))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
 def test_a_row_that_does_not_fit_takes_sdpa():
     attention_choice._tell.cache_clear()
     model = model_of(num_virtual=2).to(CUDA)

@@ -55,6 +55,7 @@ class Parameters:
         attention: str = "auto",
         hops: int = 0,
         hop_kind: str = "append",
+        hop_restart: float = 0.0,
         label_inputs: bool = False,
         label_dropout: float = 0.5,
         batch_size: int | str = 1024,

@@ -230,6 +230,7 @@ def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
         "features": clf.n_features_in_,
         "hops": settings.hops,
         "hop_kind": settings.hop_kind,
+        "hop_restart": settings.hop_restart,
         "tokens": settings.token_options(),
         "copies": settings.copies,
         "order": settings.order,

@@ -112,6 +112,7 @@ class Pipeline:
                         self.graph.features,
                         self.settings.hops,
                         self.settings.hop_kind,
+                        self.settings.hop_restart,
                     )
         return self._features
 

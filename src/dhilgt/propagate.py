@@ -13,7 +13,9 @@ from dhilgt.graph import Graph
 APPEND, SMOOTH = HOP_KINDS = ("append", "smooth")
 
 
-def with_hops(graph: Graph, features: Any, hops: int, kind: str = APPEND) -> Any:
+def with_hops(
+    graph: Graph, features: Any, hops: int, kind: str = APPEND, restart: float = 0.0
+) -> Any:
     """Gives features that know of their neighbourhood.
 
     With "append" the features are followed by ``hops`` copies, each the mean over neighbours of the
@@ -21,14 +23,20 @@ def with_hops(graph: Graph, features: Any, hops: int, kind: str = APPEND) -> Any
     left after so many rounds of averaging over neighbours and the node itself, weighted as in a
     GCN: (D + I)^-1/2 (A + I) (D + I)^-1/2.
 
+    With a restart each round gives (1 - restart) times the average and restart times the plain
+    features: many rounds of smoothing tend to personalised PageRank, and not to the same features
+    everywhere.
+
     Averages go over outgoing edges and count every neighbour once. Sparse features stay sparse
-    (CSR), others become a float32 array in memory, `num_copies` times as wide.
+    (CSR) as long as that takes less memory, others become a float32 array, `num_copies` times as
+    wide.
 
     Args:
         graph: Whose neighbours.
         features: One row per node: an array or a SciPy sparse matrix.
         hops: How many times; 0 gives the features as they are.
         kind: "append" or "smooth".
+        restart: Share of the plain features in each round, from 0 to below 1.
 
     Example:
         >>> graph = Graph.from_edges([0, 1], [1, 2])
@@ -37,12 +45,14 @@ def with_hops(graph: Graph, features: Any, hops: int, kind: str = APPEND) -> Any
         [[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]
         >>> with_hops(graph, x, 1, "smooth").astype(float).round(2).tolist()
         [[1.0], [2.45], [2.0]]
+        >>> with_hops(graph, x, 1, "smooth", 0.5).astype(float).round(2).tolist()
+        [[1.5], [1.22], [3.0]]
     """
     if hops == 0:
         return features
     if hasattr(features, "tocsr"):
-        return _sparse(graph, features, hops, kind)
-    return _dense(graph, features, hops, kind)
+        return _sparse(graph, features, hops, kind, restart)
+    return _dense(graph, features, hops, kind, restart)
 
 
 def num_copies(hops: int, kind: str) -> int:
@@ -66,7 +76,7 @@ def _weights(graph: Graph, kind: str) -> tuple[NDArray[np.float32], NDArray[np.f
     return edges.astype(np.float32), (scale * scale).astype(np.float32)
 
 
-def _sparse(graph: Graph, features: Any, hops: int, kind: str) -> Any:
+def _sparse(graph: Graph, features: Any, hops: int, kind: str, restart: float) -> Any:
     import scipy.sparse
 
     shape = (graph.num_nodes, graph.num_nodes)
@@ -74,15 +84,31 @@ def _sparse(graph: Graph, features: Any, hops: int, kind: str) -> Any:
     mean = scipy.sparse.csr_array((edges, graph.targets, graph.offsets), shape=shape)
     if own is not None:
         mean = (mean + scipy.sparse.diags_array(own)).tocsr()
-    blocks = [scipy.sparse.csr_array(features)]
-    for _ in range(hops):
-        blocks.append(mean @ blocks[-1])
-    joined = scipy.sparse.hstack(blocks[-num_copies(hops, kind) :], format="csr", dtype=np.float32)
+    plain = scipy.sparse.csr_array(features, dtype=np.float32)
+    blocks = [plain]
+    for hop in range(hops):
+        if kind == SMOOTH and _fills(blocks[-1]):
+            return _dense(graph, blocks[-1].toarray(), hops - hop, kind, restart, plain.toarray())
+        found = mean @ blocks[-1]
+        if restart:
+            found = found * np.float32(1 - restart) + plain * np.float32(restart)
+        blocks = [*blocks, found] if kind == APPEND else [found]
+    joined = scipy.sparse.hstack(blocks, format="csr", dtype=np.float32)
+    if _fills(joined):
+        return joined.toarray()
     joined.sort_indices()
     return joined
 
 
-def _dense(graph: Graph, features: Any, hops: int, kind: str) -> Any:
+def _fills(matrix: Any) -> bool:
+    """Says whether a matrix has so many entries that an array takes less memory."""
+    return bool(2 * matrix.nnz > matrix.shape[0] * matrix.shape[1])
+
+
+def _dense(
+    graph: Graph, features: Any, hops: int, kind: str, restart: float, plain: Any = None
+) -> Any:
+    """Gives what `with_hops` gives; `plain` are the features of the first round, if others."""
     import torch
 
     # torch says once per process that this layout is in beta; it would only puzzle users.
@@ -99,11 +125,15 @@ def _dense(graph: Graph, features: Any, hops: int, kind: str) -> Any:
     width, copies = features.shape[1], num_copies(hops, kind)
     out = np.empty((graph.num_nodes, width * copies), np.float32)
     out[:, :width] = features
+    # A copy: with "smooth" the features' place in the result is written over.
+    start = torch.tensor(out[:, :width] if plain is None else plain) if restart else None
     for hop in range(hops):
         last, place = (hop, hop + 1) if copies > 1 else (0, 0)
         block = torch.from_numpy(np.ascontiguousarray(out[:, last * width : (last + 1) * width]))
         found = mean @ block
         if own is not None:
             found.addcmul_(torch.from_numpy(own)[:, None], block)
+        if start is not None:
+            found.mul_(1 - restart).add_(start, alpha=restart)
         out[:, place * width : (place + 1) * width] = found.numpy()
     return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any
@@ -105,6 +104,9 @@ class Settings:
     hop_kind: str = _features(
         "append", 'What hops do: "append" copies, or "smooth": put the last average in their place.'
     )
+    hop_restart: float = _features(
+        0.0, "Share of the plain features that each round of averaging keeps."
+    )
     label_inputs: bool = _features(
         False, "Show a token the classes of the training nodes in it, its own node's excepted."
     )
@@ -182,6 +184,7 @@ class Settings:
             raise ConfigError(
                 f"hop_kind = {self.hop_kind!r}; choose {' or '.join(map(repr, HOP_KINDS))}"
             )
+        self._set("hop_restart", _share("hop_restart", self.hop_restart, or_zero=True))
         if self.batch_size != "auto":
             try:
                 size = whole_number("batch_size", self.batch_size, 1, _LARGEST_BATCH)
@@ -259,13 +262,14 @@ class Settings:
 
         Example:
             >>> [setting.name for setting in Settings.group("features")]
-            ['hops', 'hop_kind', 'label_inputs', 'label_dropout']
+            ['hops', 'hop_kind', 'hop_restart', 'label_inputs', 'label_dropout']
         """
         return [one for one in fields(cls) if one.metadata["group"] == name]
 
 
-def _share(name: str, value: Any) -> float:
+def _share(name: str, value: Any, *, or_zero: bool = False) -> float:
     number = float(value) if hasattr(value, "__float__") and not isinstance(value, bool) else None
-    if number is None or math.isnan(number) or not 0 < number < 1:
-        raise ConfigError(f"{name} = {value!r}; pass a share above 0 and below 1")
+    if number is None or not (0 < number < 1 or (or_zero and number == 0)):
+        least = "from 0" if or_zero else "above 0"
+        raise ConfigError(f"{name} = {value!r}; pass a share {least} and below 1")
     return number

@@ -52,6 +52,9 @@ def run_paper(
     jobs: Annotated[
         int, typer.Option(help="Scored cells at once; their times are then marked.", min=1)
     ] = 1,
+    timed_jobs: Annotated[
+        int, typer.Option(help="Timed cells at once; more than one blurs and marks them.", min=1)
+    ] = 1,
     device: flags.Device = "auto",
     root: flags.Root = None,
     resume: flags.Resume = False,
@@ -117,6 +120,7 @@ def run_paper(
             work,
             output,
             Limits(budget, total, jobs, device, not in_process, root, reuse),
+            timed_jobs,
             resume,
             quiet,
         )
@@ -155,7 +159,9 @@ def _systems(models: str, known: Sequence[str]) -> list[str]:
 # ---- measuring ---------------------------------------------------------------------------------
 
 
-def _measure(work: list[Any], output: Path, limits: Any, resume: bool, quiet: bool) -> None:
+def _measure(
+    work: list[Any], output: Path, limits: Any, timed_jobs: int, resume: bool, quiet: bool
+) -> None:
     from dhilgt.benchmark import Results, run
     from dhilgt.benchmark.paper import TIMES
     from dhilgt.benchmark.record import OK, is_done
@@ -176,8 +182,8 @@ def _measure(work: list[Any], output: Path, limits: Any, resume: bool, quiet: bo
                 if rest is not None and rest <= 0:
                     break
                 own = replace(limits, total=rest)
-                if one.timed:  # alone
-                    own = replace(own, jobs=1)
+                if one.timed:
+                    own = replace(own, jobs=timed_jobs)
                 said = partial(tell, f"round {at} of {len(work)}")
                 ran += run(one.cells, results, own, said).ran
         except KeyboardInterrupt:

@@ -132,7 +132,7 @@ class Objective:
         self._inputs: dict[tuple[int, float], FitInputs] = {}
         self._labels: dict[tuple[str, int], HubLabels] = {}
         self._tokens: dict[int, tuple[dict[str, Any], Tokens | TokenSampler]] = {}
-        self._features: tuple[tuple[int, str], Any] | None = None
+        self._features: tuple[tuple[int, str, float], Any] | None = None
 
     def __call__(
         self,
@@ -211,7 +211,7 @@ class Objective:
         }
         known = self._tokens.get(settings.seed)
         tokens = known[1] if known is not None and known[0] == options else None
-        hops = (settings.hops, settings.hop_kind)
+        hops = (settings.hops, settings.hop_kind, settings.hop_restart)
         has_features = self._features is not None and self._features[0] == hops
         pipeline = Pipeline(
             graph,
