@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from dhilgt import baselines
-from dhilgt.benchmark import Limits, Results, cells, data, models, runner
+from dhilgt.benchmark import Limits, Results, cells, data, models, record, runner
 from dhilgt.benchmark.cell import run_cell
 from dhilgt.benchmark.child import Child, Stopped, run_apart
 from dhilgt.benchmark.grid import Cell, trials_of
@@ -264,6 +265,39 @@ def test_several_at_once_are_recorded_as_such(tmp_path, monkeypatch):
     assert all(line["threads_given"] >= 1 for line in lines)
     _, alone = run(tmp_path / "alone.jsonl", grid("mlp"), Limits(device="cpu"))
     assert (alone[0]["beside"], alone[0]["threads_given"]) == (0, None)
+
+
+def test_a_cell_without_memory_beside_others_is_tried_again_alone(tmp_path, monkeypatch):
+    """Only one of these fits at a time; one of them never does."""
+    lock, tried = threading.Lock(), []
+
+    class Narrow:
+        def __init__(self, **options):
+            pass
+
+        def run(self, cell, **options):
+            tried.append(cell.seed)
+            full = not lock.acquire(blocking=False)
+            try:
+                time.sleep(0.2)
+                if full or cell.seed == 2:
+                    line = record.line_of(cell, data.about(cell.data), None)
+                    return line | record.failure(MemoryError("no room"))
+                return run_cell(cell, device="cpu")
+            finally:
+                if not full:
+                    lock.release()
+
+        def close(self):
+            pass
+
+    scripted(monkeypatch)
+    monkeypatch.setattr(runner, "Child", Narrow)
+    found, lines = run(tmp_path / "r.jsonl", grid("mlp", seeds=(0, 1, 2)), Limits(jobs=3))
+    assert found.ran == 3
+    assert {line["seed"]: line["status"] for line in lines} == {0: "ok", 1: "ok", 2: "oom"}
+    assert {line["beside"] for line in lines if line["status"] == "oom"} == {0}
+    assert sorted(tried) in ([0, 0, 1, 2, 2], [0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2])
 
 
 # ---- files and resuming ------------------------------------------------------------------------

@@ -266,7 +266,8 @@ class Results:
 def is_done(line: dict[str, Any] | None, budget: float | None) -> bool:
     """Says whether a cell with this line need not be run again.
 
-    A failed cell is tried again, and one that was over budget if it now has more time.
+    A failed cell is tried again, one that was over budget if it now has more time, and one that
+    ran out of memory beside others.
 
     Example:
         >>> is_done({"status": "over-budget", "budget_seconds": 5.0}, 60.0)
@@ -277,4 +278,4 @@ def is_done(line: dict[str, Any] | None, budget: float | None) -> bool:
     if line["status"] == OVER:
         had = line.get("budget_seconds")
         return had is not None and budget is not None and budget <= had
-    return True
+    return line["status"] != OOM or not line.get("beside")

@@ -208,17 +208,24 @@ class _Work:
     def _in_processes(self, pending: list[tuple[Cell, Line]], pool: ThreadPoolExecutor) -> None:
         running: dict[Future[Line | None], tuple[Cell, Line]] = {}
         waiting = list(reversed(pending))
-        done = 0
-        while waiting or running:
-            while waiting and len(running) < self._limits.jobs:
+        once_more: list[tuple[Cell, Line]] = []
+        at_once, done = self._limits.jobs, 0
+        while waiting or running or once_more:
+            if not waiting and not running:
+                waiting, once_more, at_once = once_more, [], 1
+            while waiting and len(running) < at_once:
                 cell, more = waiting.pop()
                 running[pool.submit(self._apart, cell)] = cell, more
             # In short steps: a thread that waits for ever does not hear Ctrl-C on all systems.
             ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in ended:
                 cell, more = running.pop(future)
+                line = future.result()
+                if line is not None and line["status"] == record.OOM and line["beside"]:
+                    once_more.append((cell, more))  # alone: others had a part of the memory
+                    continue
                 done += 1
-                self._keep(cell, future.result(), more, done, len(pending))
+                self._keep(cell, line, more, done, len(pending))
 
     def _late(self) -> bool:
         return self._stop.is_set() or time.monotonic() > self._ends
