@@ -20,6 +20,7 @@ from dhilgt import ArtifactError, ConfigError, GraphError, NodeClassifier
 from dhilgt.feature_scale import FEATURE_SCALES, FeatureScale
 from dhilgt.plan import plan
 from dhilgt.propagate import with_hops
+from dhilgt.scale_files import write_scale
 from dhilgt.settings import Settings
 from tests.cli_cases import Files, ok
 from tests.estimator_cases import community_graph, quick
@@ -131,6 +132,14 @@ def test_finite_features_stay_finite_and_as_they_are(kind, x, other):
     width = min(x.shape[1], other.shape[1])
     narrow = FeatureScale.fit(x[:, :width], kind)
     assert np.isfinite(narrow.apply(other[:, :width])).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array])
+def test_a_value_of_another_graph_beyond_all_bounds_stays_finite(make):
+    scale = FeatureScale.fit(make(column([0, 1e-30])), "standard")
+    found = scale.apply(make(column([3e38, -3e38])))
+    largest = np.finfo(np.float32).max
+    assert (found if make is np.asarray else found.toarray())[:, 0].tolist() == [largest, -largest]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -358,6 +367,22 @@ def test_a_folder_from_before_has_no_scale(tmp_path):
     assert np.array_equal(read.predict_proba(), clf.predict_proba())
 
 
+def test_the_statistics_in_the_folder_count_not_those_of_the_graph_in_it(trained, tmp_path):
+    trained.save(tmp_path / "run")
+    other = FeatureScale.fit(rows_of(width=8), trained.settings_.feature_scale)
+    write_scale(tmp_path / "run", other)
+    read = NodeClassifier.load(tmp_path / "run")
+    plain = with_hops(read.graph_, read.graph_.features, 1)
+    assert np.array_equal(read.features_, other.apply(plain))
+
+
+def test_a_scale_of_another_width_is_refused(trained, tmp_path):
+    trained.save(tmp_path / "run")
+    write_scale(tmp_path / "run", FeatureScale.fit(rows_of(), trained.settings_.feature_scale))
+    with pytest.raises(ArtifactError, match="does not fit the model"):
+        NodeClassifier.load(tmp_path / "run")
+
+
 def test_a_folder_without_its_scale_or_with_a_damaged_one_is_refused(trained, tmp_path):
     trained.save(tmp_path / "run")
     file = tmp_path / "run" / "feature_scale.safetensors"
@@ -390,6 +415,15 @@ def test_a_resumed_run_ends_like_a_whole_one(tmp_path):
     resumed = learner("rank", epochs=6, decay="none").fit(graph, run_dir=run, resume=True)
     assert np.array_equal(resumed.predict_proba(), whole.predict_proba())
     assert (run / "feature_scale.safetensors").read_bytes() == kept
+
+
+def test_a_resumed_run_keeps_the_statistics_it_began_with(tmp_path):
+    graph, run = uneven(community_graph()), tmp_path / "run"
+    learner("standard", epochs=2, decay="none").fit(graph, run_dir=run)
+    kept = FeatureScale.fit(with_hops(graph, graph.features, 1), "standard")
+    moved = graph.with_nodes(features=graph.features + 3)
+    clf = learner("standard", epochs=3, decay="none").fit(moved, run_dir=run, resume=True)
+    assert np.array_equal(clf.features_, kept.apply(with_hops(moved, moved.features, 1)))
 
 
 @pytest.mark.parametrize(("then", "now"), [("none", "rank"), ("rank", "none"), KINDS])
