@@ -526,3 +526,12 @@ def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch):
     scores = json.loads(ok("evaluate", tmp_path / "run", "--json").stdout)["parts"]
     assert scores["test"]["accuracy"] == pytest.approx(clf.scores_["test"]["accuracy"])
     assert ok("explain", tmp_path / "run", "n07").stdout
+
+
+def test_the_space_for_few_dense_columns_chooses_among_all_scales():
+    from dhilgt.tune.space import read_space
+
+    space = read_space(EXAMPLE.parent.parent / "bench" / "spaces" / "tabular.yaml")
+    choices = {one.name: getattr(one, "choices", None) for one in space.stages[0].parameters}
+    assert tuple(choices["feature_scale"]) == FEATURE_SCALES
+    assert Settings(feature_scale=choices["feature_scale"][0]) == Settings()
