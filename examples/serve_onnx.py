@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from scipy.special import softmax
 
 import dhilgt
+from dhilgt.feature_scale import FeatureScale
 from dhilgt.graph_store import load_graph
 from dhilgt.propagate import with_hops
 
@@ -25,6 +26,10 @@ features = csr_array(with_hops(graph, csr_array(graph.features), *hops))
 labels = dhilgt.HubLabels.build(
     graph, order=facts["order"], seed=facts["tokens"]["seed"], progress=False
 )
+scale = None
+if "scale" in facts:
+    arrays = np.load(model.with_name(facts["scale"]))
+    scale = FeatureScale.from_arrays(facts["feature_scale"], arrays)
 known = np.load(model.with_name(facts["known"])) if "known" in facts else None
 sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
 
@@ -34,6 +39,7 @@ def probabilities(nodes: np.ndarray, copy: int) -> np.ndarray:
     ids, spd = sampler.rows(nodes, copy)
     members, index = np.unique(np.append(ids, -1), return_inverse=True)  # -1 is padding
     x, index = features[members[1:]].toarray(), index[:-1].reshape(ids.shape) - 1
+    x = x if scale is None else scale.apply(x)
     inputs = {"x": x, "index": index, "spd": spd}
     if known is not None:
         inputs["known"] = known[members[1:]]

@@ -13,11 +13,13 @@ import numpy as np
 from dhilgt import run_folder, store_files
 from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.feature_scale import NONE, FeatureScale
 from dhilgt.fit_inputs import FitInputs
 from dhilgt.graph_store import load_graph, save_graph
 from dhilgt.model import DHILGT
 from dhilgt.propagate import num_copies
 from dhilgt.run_folder import RunFolder
+from dhilgt.scale_files import read_scale, write_scale
 from dhilgt.settings import Settings
 from dhilgt.store_files import explained, open_regular, strict_json
 from dhilgt.train_state import TrainResult, number
@@ -40,6 +42,7 @@ class Bundle:
     cache: bool
     inputs: FitInputs
     model: DHILGT
+    scale: FeatureScale | None
     result: TrainResult
     scores: dict[str, dict[str, float]]
     stages: dict[str, Any]
@@ -59,6 +62,7 @@ def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) ->
             if seal.exists():
                 store_files.ops.unlink(seal)
         clf.model_.save_pretrained(folder.path / run_folder.MODEL)
+        write_scale(folder.path, clf._pipeline.scale)
         save_graph(clf.graph_, folder.path / run_folder.GRAPH, overwrite=True)
         folder.rewrite(clf.result_.history)
         folder.write(run_folder.RESULT, clf.result_.to_dict())
@@ -121,6 +125,7 @@ def read(path: str | PathLike[str]) -> Bundle:
             cache=bool(facts["cache"]),
             inputs=inputs,
             model=model,
+            scale=read_scale(folder),
             result=result,
             scores=scores,
             stages=dict(facts["stages"]),
@@ -185,6 +190,10 @@ def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
         raise TypeError("the graph is not the one it was trained on")
     if config.in_channels != width * copies or config.out_channels != classes:
         raise TypeError("the model does not fit the graph and its classes")
+    if (NONE if found.scale is None else found.scale.kind) != found.settings["feature_scale"]:
+        raise TypeError(f"{run_folder.SCALE} and settings do not agree on feature_scale")
+    if found.scale is not None and found.scale.num_channels != config.in_channels:
+        raise TypeError("the scale of the features does not fit the model")
     if config.label_inputs != found.settings["label_inputs"]:
         raise TypeError("model and settings do not agree on label_inputs")
     if config.label_inputs and "train" not in found.inputs.split:

@@ -23,6 +23,7 @@ from dhilgt.model import DHILGT
 from dhilgt.pipeline import Pipeline
 from dhilgt.progress import progress_note
 from dhilgt.run_folder import RunFolder
+from dhilgt.scale_files import scale_of_run
 from dhilgt.settings import Settings
 from dhilgt.stages import StageClock
 from dhilgt.token_sampler import TokenSampler
@@ -125,8 +126,11 @@ class NodeClassifier(Parameters):
             inputs = prepare(
                 graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
             )
+            kept = scale_of_run(run_dir, settings.feature_scale) if resume and run_dir else None
         self._tell(inputs, device, progress)
-        pipeline = Pipeline(inputs.graph, settings, cache=self._cache(), progress=progress)
+        pipeline = Pipeline(
+            inputs.graph, settings, cache=self._cache(), progress=progress, scale=kept
+        )
         model = new_model(pipeline, len(inputs.classes)).to(device)
         trainer = Trainer(
             model,
@@ -320,6 +324,7 @@ class NodeClassifier(Parameters):
             progress=self.progress,
             clock=self._pipeline.clock,
             labels=labels,
+            scale=self._pipeline.scale,
             known=carried_over(self.graph_, graph) if self.settings_.label_inputs else None,
         )
         if graph.num_edges:
@@ -355,7 +360,7 @@ class NodeClassifier(Parameters):
 
     @property
     def features_(self) -> Any:
-        """What the model takes of each node: the graph's features with their hops."""
+        """What the model takes of each node: the graph's features with their hops, scaled."""
         self._check_fitted("features_")
         return self._pipeline.features
 
@@ -401,6 +406,7 @@ class NodeClassifier(Parameters):
             cache=clf._cache(),
             progress=clf.progress,
             clock=StageClock(found.stages),
+            scale=found.scale,
         )
         clf._become(
             found.inputs, pipeline, found.model, found.result, found.scores, found.batch_size

@@ -56,6 +56,7 @@ class Parameters:
         hops: int = 0,
         hop_kind: str = "append",
         hop_restart: float = 0.0,
+        feature_scale: str = "none",
         label_inputs: bool = False,
         label_dropout: float = 0.5,
         batch_size: int | str = 1024,

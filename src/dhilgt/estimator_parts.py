@@ -6,6 +6,7 @@ from os import PathLike
 
 import torch
 
+from dhilgt import scale_files
 from dhilgt.batch_size import CPU_BATCH, auto_batch_size
 from dhilgt.fit_inputs import FitInputs
 from dhilgt.loader import TokenLoader
@@ -23,7 +24,7 @@ def training_loaders(
     run_dir: str | PathLike[str] | None,
     resume: bool,
 ) -> tuple[dict[str, TokenLoader], int]:
-    """Gives the loaders of training and validation, and the batch size."""
+    """Gives the loaders of training and validation, and the batch size; keeps the scale."""
     settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
     size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
     train = pipeline.loader(
@@ -34,6 +35,9 @@ def training_loaders(
         found = size_of_run(run_dir) if resume else None
         size = found or auto_batch_size(model, train, trainer.config, device)
         train = train.with_batch_size(size)
+    with trainer.group.agreed():
+        if run_dir is not None and trainer.group.is_main:
+            scale_files.write_scale(RunFolder(run_dir).path, pipeline.scale)
     loaders = {"train": train}
     if "val" in inputs.split:
         loaders["val"] = pipeline.loader(

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.feature_scale import NONE
 from dhilgt.model import DHILGT
 from dhilgt.store_files import canonical_json, explained, hash_file, write_file
 
@@ -37,6 +38,7 @@ OUTPUT = "logits"
 """Name of the output of an ONNX file."""
 
 _KNOWN_ENDING = ".known.npy"
+_SCALE_ENDING = ".scale.npz"
 
 
 def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
@@ -193,7 +195,8 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
 
     The second file names the classes, the settings of the tokens and the width of the features,
     so that a server needs neither PyTorch nor the classifier. Of a model with `label_inputs` there
-    is a third one, model.known.npy: class + 1 of each node of the graph, 0 = not known.
+    is a third one, model.known.npy: class + 1 of each node of the graph, 0 = not known. Of one with
+    a `feature_scale` there is model.scale.npz: the arrays of its `FeatureScale`.
 
     Args:
         clf: A fitted classifier.
@@ -210,18 +213,25 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     file = Path(path)
     WRITERS[check_ending(file)](clf.model_, file)
     beside = file.with_suffix(".serving.json")
-    if clf._pipeline.known is not None:
+    pipeline = clf._pipeline
+    if pipeline.known is not None:
         stream = io.BytesIO()
-        np.save(stream, clf._pipeline.known + 1)
+        np.save(stream, pipeline.known + 1)
         _write(file.with_suffix(_KNOWN_ENDING), stream.getvalue())
+    if pipeline.scale is not None:
+        stream = io.BytesIO()
+        np.savez(stream, **pipeline.scale.arrays)  # type: ignore[arg-type, unused-ignore]
+        _write(file.with_suffix(_SCALE_ENDING), stream.getvalue())
     _write(beside, canonical_json(_serving_facts(clf, file), indent=2) + b"\n")
     return beside
 
 
 def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
     settings = clf.settings_
-    known = {KNOWN: file.with_suffix(_KNOWN_ENDING).name} if settings.label_inputs else {}
-    return known | {
+    more = {KNOWN: file.with_suffix(_KNOWN_ENDING).name} if settings.label_inputs else {}
+    if settings.feature_scale != NONE:
+        more["scale"] = file.with_suffix(_SCALE_ENDING).name
+    return more | {
         "kind": "dhilgt-serving",
         "format": 1,
         "library": __version__,
@@ -231,6 +241,7 @@ def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
         "hops": settings.hops,
         "hop_kind": settings.hop_kind,
         "hop_restart": settings.hop_restart,
+        "feature_scale": settings.feature_scale,
         "tokens": settings.token_options(),
         "copies": settings.copies,
         "order": settings.order,

@@ -57,9 +57,7 @@ def save_model(
     path = Path(folder)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = canonical_json({**_head(architecture), **config.to_dict()}, indent=2) + b"\n"
-    note = {"config": text.decode("ascii"), "sha256": _digest(plain, text)}
-    # One entry: several would be written in no fixed order.
-    weights = safetensors.torch.save(plain, {_NOTE: canonical_json(note).decode("ascii")})
+    weights = checked_bytes(plain, text)
     with explained("write", path, len(weights)):
         path.mkdir(parents=True, exist_ok=True)
         old = path / CONFIG
@@ -87,7 +85,7 @@ def load_model(
     path = Path(folder)
     if not (path / WEIGHTS).is_file():
         raise ArtifactError(f"{path} has no {WEIGHTS}; pass a folder that save_pretrained wrote")
-    tensors, noted = _read_weights(path / WEIGHTS)
+    tensors, noted = read_checked(path / WEIGHTS)
     with explained("read", path):
         if (path / CONFIG).exists():
             with open_regular(path / CONFIG) as file:
@@ -101,8 +99,28 @@ def load_model(
     return config, tensors
 
 
-def _read_weights(file: Path) -> tuple[dict[str, Tensor], bytes | None]:
-    """Gives the tensors and the config in the header, None where others wrote the file."""
+def checked_bytes(tensors: Mapping[str, Tensor], config: bytes) -> bytes:
+    """Gives a safetensors file with a config and a checksum in its header.
+
+    Args:
+        tensors: On the CPU, contiguous.
+        config: Text in ASCII.
+    """
+    note = {"config": config.decode("ascii"), "sha256": _digest(tensors, config)}
+    # One entry: several would be written in no fixed order.
+    header = {_NOTE: canonical_json(note).decode("ascii")}
+    return safetensors.torch.save(dict(tensors), header)
+
+
+def read_checked(file: Path) -> tuple[dict[str, Tensor], bytes | None]:
+    """Gives the tensors and the config in the header, None where others wrote the file.
+
+    Args:
+        file: A safetensors file.
+
+    Raises:
+        ArtifactError: If it is damaged.
+    """
     opened: Any  # safetensors has no types
     try:
         with explained("read", file), safetensors.safe_open(file, "pt") as opened:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dhilgt.cache import Cache
 from dhilgt.distributed import Group
 from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, warn
+from dhilgt.feature_scale import NONE, FeatureScale, check_scalable
 from dhilgt.graph import Graph
 from dhilgt.inference import collect, probabilities, run_model
 from dhilgt.known_classes import training_classes
@@ -34,7 +35,9 @@ class Pipeline:
         clock: Counts the seconds of each stage; None for one of its own.
         labels: Labels of the graph, where they are there already.
         tokens: The same for its token rows, made with these settings.
-        features: The same for its features with their hops.
+        features: The same for its features with their hops, scaled.
+        scale: With a `feature_scale`, the statistics of the graph that a model was trained on.
+            None: those of this graph.
         known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
             None: those of the graph's training nodes.
 
@@ -58,10 +61,12 @@ class Pipeline:
         labels: HubLabels | None = None,
         tokens: Tokens | TokenSampler | None = None,
         features: Any = None,
+        scale: FeatureScale | None = None,
         known: NDArray[np.int64] | None = None,
     ) -> None:
         if graph.features is None:
             raise GraphError("the graph has no features; pass features= when you make it")
+        check_scalable(graph.features, settings.feature_scale)  # before labels are made in vain
         self.graph = graph
         self.settings = settings
         self.clock = StageClock() if clock is None else clock
@@ -72,6 +77,7 @@ class Pipeline:
         self._given_labels = labels is not None
         self._tokens = tokens
         self._features = features
+        self._scale = scale
         self._known = known
 
     # ---- the stages ----------------------------------------------------------------------------
@@ -101,20 +107,38 @@ class Pipeline:
 
     @property
     def features(self) -> Any:
-        """The features with their hops."""
+        """The features with their hops, scaled."""
         if self._features is None:
-            if self.settings.hops == 0:
+            scaled = self.settings.feature_scale != NONE
+            if self.settings.hops == 0 and not scaled:
                 self._features = self.graph.features
             else:
                 with self.clock.measure("features"):
-                    self._features = with_hops(
-                        self.graph,
-                        self.graph.features,
-                        self.settings.hops,
-                        self.settings.hop_kind,
-                        self.settings.hop_restart,
-                    )
+                    found = self._with_hops()
+                    self._features = self._scale_of(found).apply(found) if scaled else found
         return self._features
+
+    @property
+    def scale(self) -> FeatureScale | None:
+        """The statistics that features are scaled by; None without `feature_scale`."""
+        if self._scale is None and self.settings.feature_scale != NONE:
+            self._scale_of(self._with_hops())
+        return self._scale
+
+    def _with_hops(self) -> Any:
+        settings = self.settings
+        return with_hops(
+            self.graph,
+            self.graph.features,
+            settings.hops,
+            settings.hop_kind,
+            settings.hop_restart,
+        )
+
+    def _scale_of(self, features: Any) -> FeatureScale:
+        if self._scale is None:
+            self._scale = FeatureScale.fit(features, self.settings.feature_scale)
+        return self._scale
 
     @property
     def known(self) -> NDArray[np.int64] | None:

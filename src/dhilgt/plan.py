@@ -9,6 +9,7 @@ import numpy as np
 
 from dhilgt.errors import ConfigError
 from dhilgt.estimate import LabelEstimate, estimate
+from dhilgt.feature_scale import NONE, check_scalable
 from dhilgt.graph import Graph
 from dhilgt.memory import format_bytes
 from dhilgt.orders import node_order
@@ -123,7 +124,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
         settings: All settings.
 
     Raises:
-        ConfigError: If the graph has no features or no labels.
+        ConfigError: If the graph has no features or no labels, or they cannot be scaled so.
 
     Example:
         >>> import dhilgt
@@ -134,6 +135,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     """
     if graph.features is None or graph.labels is None:
         raise ConfigError("a plan needs features and labels; add them to the graph")
+    check_scalable(graph.features, settings.feature_scale)
     from dhilgt import plan_measure, stages
     from dhilgt.loader_checks import resolve_device
 
@@ -150,7 +152,9 @@ def plan(graph: Graph, settings: Settings) -> Plan:
 
     held = max(stages.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
     # What is made beside the graph's own.
-    feature_bytes = _feature_bytes(graph) * (copies - 1 if copies > 1 else min(settings.hops, 1))
+    scaled = copies if settings.feature_scale != NONE else 0
+    hop_copies = copies - 1 if copies > 1 else min(settings.hops, 1)
+    feature_bytes = _feature_bytes(graph) * (hop_copies + scaled)
     batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
     weights = 4 * model.num_parameters
     step_bytes = int(batch * (model.saved_bytes + _batch_bytes(settings, channels)) * _MARGIN)

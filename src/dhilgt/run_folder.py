@@ -26,13 +26,14 @@ RESULT = "result.json"
 BEST = "best.safetensors"
 BUNDLE = "bundle.json"
 MODEL = "model"
+SCALE = "feature_scale.safetensors"
 GRAPH = "graph"
 SETTINGS = "config.yaml"
 REPORT = "report.html"
 REPORT_DATA = "report.json"
 PREDICTIONS = "predictions"
 _TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
-_OURS = _TRAINING | {BUNDLE, MODEL, GRAPH, SETTINGS, REPORT, REPORT_DATA}
+_OURS = _TRAINING | {BUNDLE, MODEL, SCALE, GRAPH, SETTINGS, REPORT, REPORT_DATA}
 
 
 def is_ours(name: str) -> bool:
@@ -87,8 +88,8 @@ class RunFolder:
                         f"{self.path} is not the folder of a run (it holds {foreign[0]!r}); choose "
                         "another run_dir"
                     )
-                # Settings may lie ready before the first epoch; nothing is lost by using them.
-                if names - {SETTINGS} and not resume:
+                # These may lie ready before the first epoch; nothing is lost by using them.
+                if names - {SETTINGS, SCALE} and not resume:
                     raise ArtifactError(
                         f"{self.path} holds a run; pass resume=True to go on with it, or choose "
                         "another run_dir"

@@ -8,6 +8,7 @@ from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any
 
 from dhilgt.errors import ConfigError
+from dhilgt.feature_scale import FEATURE_SCALES
 from dhilgt.model_config import DHILGTConfig
 from dhilgt.orders import ORDERS
 from dhilgt.propagate import HOP_KINDS
@@ -107,6 +108,11 @@ class Settings:
     hop_restart: float = _features(
         0.0, "Share of the plain features that each round of averaging keeps."
     )
+    feature_scale: str = _features(
+        "none",
+        'Bring the columns of the features, hops included, to one scale: "none", "standard" (mean '
+        '0, deviation 1) or "rank" (normal scores).',
+    )
     label_inputs: bool = _features(
         False, "Show a token the classes of the training nodes in it, its own node's excepted."
     )
@@ -185,6 +191,11 @@ class Settings:
                 f"hop_kind = {self.hop_kind!r}; choose {' or '.join(map(repr, HOP_KINDS))}"
             )
         self._set("hop_restart", _share("hop_restart", self.hop_restart, or_zero=True))
+        if self.feature_scale not in FEATURE_SCALES:
+            raise ConfigError(
+                f"feature_scale = {self.feature_scale!r}; choose "
+                f"{' or '.join(map(repr, FEATURE_SCALES))}"
+            )
         if self.batch_size != "auto":
             try:
                 size = whole_number("batch_size", self.batch_size, 1, _LARGEST_BATCH)
@@ -262,7 +273,7 @@ class Settings:
 
         Example:
             >>> [setting.name for setting in Settings.group("features")]
-            ['hops', 'hop_kind', 'hop_restart', 'label_inputs', 'label_dropout']
+            ['hops', 'hop_kind', 'hop_restart', 'feature_scale', 'label_inputs', 'label_dropout']
         """
         return [one for one in fields(cls) if one.metadata["group"] == name]
 

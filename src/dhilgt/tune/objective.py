@@ -132,7 +132,7 @@ class Objective:
         self._inputs: dict[tuple[int, float], FitInputs] = {}
         self._labels: dict[tuple[str, int], HubLabels] = {}
         self._tokens: dict[int, tuple[dict[str, Any], Tokens | TokenSampler]] = {}
-        self._features: tuple[tuple[int, str, float], Any] | None = None
+        self._features: tuple[tuple[int, str, float, str], Any] | None = None
 
     def __call__(
         self,
@@ -211,8 +211,8 @@ class Objective:
         }
         known = self._tokens.get(settings.seed)
         tokens = known[1] if known is not None and known[0] == options else None
-        hops = (settings.hops, settings.hop_kind, settings.hop_restart)
-        has_features = self._features is not None and self._features[0] == hops
+        made = (settings.hops, settings.hop_kind, settings.hop_restart, settings.feature_scale)
+        has_features = self._features is not None and self._features[0] == made
         pipeline = Pipeline(
             graph,
             settings,
@@ -223,7 +223,7 @@ class Objective:
             features=self._features[1] if has_features and self._features else None,
         )
         self._tokens[settings.seed] = (options, pipeline.tokens)
-        self._features = (hops, pipeline.features)
+        self._features = (made, pipeline.features)
         return pipeline
 
 
