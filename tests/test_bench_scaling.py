@@ -436,9 +436,13 @@ def test_the_command_refuses_what_it_cannot_do_before_it_measures(tmp_path):
     assert not path.exists()
 
 
-def test_the_tables_of_the_page_are_made_from_the_committed_lines():
-    committed = RESULTS / "scaling.jsonl"
-    if not committed.exists():
-        pytest.skip("docs/results/scaling.jsonl has not been measured yet")
-    shown = (RESULTS / "scaling-table.md").read_text(encoding="utf-8")
-    assert shown == render(growth.tables(Results(committed).lines()), "md")
+@pytest.mark.parametrize("folder", [RESULTS, RESULTS / "cpu"], ids=["gpu", "cpu"])
+def test_the_tables_of_the_page_are_made_from_the_committed_lines(folder):
+    shown = (folder / "scaling-table.md").read_text(encoding="utf-8")
+    assert shown == render(growth.tables(Results(folder / "scaling.jsonl").lines()), "md")
+
+
+def test_every_system_was_measured_on_three_sizes_at_least():
+    lines = Results(RESULTS / "cpu" / "scaling.jsonl").lines()
+    done = [line["system"] for line in lines if line["status"] == "ok" and "=20:" in line["data"]]
+    assert {system for system in done if done.count(system) >= 3} == {"dhilgt", *baselines.names()}

@@ -99,7 +99,7 @@ SECTIONS: list[Section] = [
     Section(
         "Scaling",
         "*scaling*.jsonl",
-        shown.of_tables(growth.tables),
+        shown.file_by_file(growth.tables),
         "dhilgt bench scaling -o FILE",
         "Time and memory against nodes and edges, with the powers they grow by.",
         "*scaling*",

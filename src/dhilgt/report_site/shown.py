@@ -41,6 +41,20 @@ def of_tables(
     return show
 
 
+def file_by_file(
+    make: Callable[[list[Line]], Iterable[Table]],
+) -> Callable[[Sequence[Source]], Markup]:
+    """Gives a section's function that keeps files apart: growth on two machines is no one curve.
+
+    Args:
+        make: From the lines of a file to tables.
+    """
+    show = of_tables(make)
+    return lambda sources: joined(
+        part for source in sources for part in (tag("h3", source.name), show([source]))
+    )
+
+
 def plain(sources: Sequence[Source]) -> Markup:
     """Gives a table per file and, where lines name what they measure, per measure."""
     parts = []
