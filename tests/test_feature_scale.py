@@ -24,10 +24,10 @@ from dhilgt.scale_files import write_scale
 from dhilgt.settings import Settings
 from tests.cli_cases import Files, ok
 from tests.estimator_cases import community_graph, quick
+from tests.serving_cases import assert_served
 
 torch.set_num_threads(1)
 KINDS = FEATURE_SCALES[1:]
-EXAMPLE = Path(__file__).parent.parent / "examples" / "serve_onnx.py"
 
 any_features = arrays(
     np.float32,
@@ -462,19 +462,7 @@ def test_an_export_without_a_scale_says_so(tmp_path):
 
 @pytest.mark.full
 def test_the_example_serves_a_model_with_a_scale(trained, tmp_path):
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    from dhilgt.export import export_classifier
-
-    trained.save(tmp_path / "run")
-    export_classifier(trained, tmp_path / "model.onnx")
-    nodes = ["node-050", "node-000", "node-089"]
-    found = subprocess.run(
-        [sys.executable, EXAMPLE, tmp_path / "run" / "graph", tmp_path / "model.onnx", *nodes],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    shares = [float(line.split("(")[1].strip(")")) for line in found.stdout.splitlines()]
-    np.testing.assert_allclose(shares, trained.predict_proba(nodes).max(1), atol=6e-4)
+    assert_served(trained, tmp_path)
 
 
 def test_statistics_are_applied_without_torch(tmp_path):
@@ -531,7 +519,7 @@ def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch):
 def test_the_space_for_few_dense_columns_chooses_among_all_scales():
     from dhilgt.tune.space import read_space
 
-    space = read_space(EXAMPLE.parent.parent / "bench" / "spaces" / "tabular.yaml")
+    space = read_space(Path(__file__).parent.parent / "bench" / "spaces" / "tabular.yaml")
     choices = {one.name: getattr(one, "choices", None) for one in space.stages[0].parameters}
     assert tuple(choices["feature_scale"]) == FEATURE_SCALES
     assert Settings(feature_scale=choices["feature_scale"][0]) == Settings()

@@ -1,9 +1,6 @@
 """Known classes as inputs: a row sees those of training nodes, never its own ego's."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +16,9 @@ from dhilgt.train_state import TrainResult
 from tests.cli_cases import Files, ok
 from tests.estimator_cases import community_graph, quick
 from tests.model_cases import batch_of, gradients, model_of
+from tests.serving_cases import assert_served
 
 CLASSES = 3
-EXAMPLE = Path(__file__).parent.parent / "examples" / "serve_onnx.py"
 
 
 def seeing(**changes):
@@ -394,22 +391,10 @@ def test_an_exported_model_takes_the_classes_as_a_fourth_input(tmp_path, ending)
 
 @pytest.mark.full
 def test_the_example_serves_a_model_that_sees_classes_and_has_another_order(tmp_path):
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    from dhilgt.export import export_classifier
-
     clf = trained(community_graph(ids=True, masks=split_of()), order="random", seed=3)
     with torch.no_grad():
         clf.model_.label_input.weight.normal_()
-    clf.save(tmp_path / "run")
-    export_classifier(clf, tmp_path / "model.onnx")
-    nodes = ["node-050", "node-000", "node-089"]
-    found = subprocess.run(
-        [sys.executable, EXAMPLE, tmp_path / "run" / "graph", tmp_path / "model.onnx", *nodes],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    shares = [float(line.split("(")[1].strip(")")) for line in found.stdout.splitlines()]
-    np.testing.assert_allclose(shares, clf.predict_proba(nodes).max(1), atol=6e-4)
+    assert_served(clf, tmp_path)
 
 
 def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch):
