@@ -1,8 +1,10 @@
 """The command line in one process, and a small graph as files."""
 
+import json
 import sys
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 import dhilgt
@@ -85,3 +87,14 @@ class Files:
             for part in (f"--{name}", value)
         ]
         return ["train", *flags, *SMALL]
+
+
+def assert_commands_agree(clf, run):
+    """Checks that predict, evaluate and explain say of a run in a folder what its model says."""
+    out = run.with_suffix(".csv")
+    ok("predict", run, "-o", out)
+    rows = [line.split(",") for line in out.read_text().splitlines()[1:]]
+    assert [row[1] for row in rows] == clf.predict([row[0] for row in rows]).tolist()
+    scores = json.loads(ok("evaluate", run, "--json").stdout)["parts"]
+    assert scores["test"]["accuracy"] == pytest.approx(clf.scores_["test"]["accuracy"])
+    assert ok("explain", run, "n07").stdout

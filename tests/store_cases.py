@@ -43,3 +43,13 @@ def contents(folder):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def whole_build(folder):
+    """What an uninterrupted build makes: the contents of its files."""
+    build(folder / "tokens")
+    assert names(folder) == ["tokens"]
+    assert names(folder / "tokens") == sorted(
+        ["manifest.json", "shared.npy", *(f"{name}.npy" for name in SHARDS)]
+    )
+    return contents(folder / "tokens")

@@ -22,7 +22,7 @@ from dhilgt.plan import plan
 from dhilgt.propagate import with_hops
 from dhilgt.scale_files import write_scale
 from dhilgt.settings import Settings
-from tests.cli_cases import Files, ok
+from tests.cli_cases import Files, assert_commands_agree, ok
 from tests.estimator_cases import community_graph, quick
 from tests.serving_cases import assert_served
 
@@ -508,12 +508,7 @@ def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch):
     ok(*files.train(split=files.split), "--feature-scale", "rank")
     clf = NodeClassifier.load(tmp_path / "run")
     assert clf.settings_.feature_scale == "rank"
-    ok("predict", tmp_path / "run", "-o", tmp_path / "out.csv")
-    rows = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
-    assert [row[1] for row in rows] == clf.predict([row[0] for row in rows]).tolist()
-    scores = json.loads(ok("evaluate", tmp_path / "run", "--json").stdout)["parts"]
-    assert scores["test"]["accuracy"] == pytest.approx(clf.scores_["test"]["accuracy"])
-    assert ok("explain", tmp_path / "run", "n07").stdout
+    assert_commands_agree(clf, tmp_path / "run")
 
 
 def test_the_space_for_few_dense_columns_chooses_among_all_scales():

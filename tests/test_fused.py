@@ -266,6 +266,45 @@ def test_residual_dropout_is_the_same_in_both_directions():
     torch.testing.assert_close(back.stream, carried)
 
 
+def assert_independent(first, second, share):
+    """Two masks agree as often as masks that have nothing to do with each other."""
+    chance = share**2 + (1 - share) ** 2
+    agree = (first == second).double()
+    assert abs(agree.mean() - chance) < 4 * (chance * (1 - chance) / agree.numel()) ** 0.5
+
+
+def test_dropout_of_blocks_steps_and_places_is_independent():
+    rows, width, share = 96, 32, 0.4
+    stream, branch = torch.zeros(rows, width, device=DEVICE), torch.ones(rows, width, device=DEVICE)
+    ones, none = torch.ones(width, device=DEVICE), torch.zeros(width, device=DEVICE)
+
+    def kept(seed, block):
+        some = draw(seed, block, share)
+        return launch_rows.add_norm(stream, branch, ones, none, 1e-5, some)[0] != 0
+
+    mask = kept(3, 7)
+    for other in (kept(3, 8), kept(3, 10), kept(4, 7)):  # a block, a layer, a step further
+        assert_independent(mask, other, share)
+    for first, second in ((mask[1:], mask[:-1]), (mask[:, 1:], mask[:, :-1])):
+        assert_independent(first, second, share)
+
+
+def test_dropped_weights_of_rows_queries_and_steps_are_independent():
+    rows, slots, share = 24, 8, 0.25
+    spd = torch.ones(rows, slots, slots, dtype=torch.uint8, device=DEVICE)
+    real = torch.ones(rows, slots, dtype=torch.bool, device=DEVICE)
+    codes = launch.make_codes(spd, real, 0, draw())
+    kept = kept_weights(codes, draw(9, 1, share))
+    for other in (kept_weights(codes, draw(9, 4, share)), kept_weights(codes, draw(10, 1, share))):
+        assert_independent(kept, other, share)
+    for first, second in (
+        (kept[1:], kept[:-1]),
+        (kept[:, 1:], kept[:, :-1]),
+        (kept[..., 1:], kept[..., :-1]),
+    ):
+        assert_independent(first, second, share)
+
+
 # ---- the rows' own kernels ---------------------------------------------------------------------
 
 

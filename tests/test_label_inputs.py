@@ -13,7 +13,7 @@ from dhilgt.errors import GraphError
 from dhilgt.known_classes import carried_over, training_classes
 from dhilgt.settings import Settings
 from dhilgt.train_state import TrainResult
-from tests.cli_cases import Files, ok
+from tests.cli_cases import Files, assert_commands_agree, ok
 from tests.estimator_cases import community_graph, quick
 from tests.model_cases import batch_of, gradients, model_of
 from tests.serving_cases import assert_served
@@ -408,9 +408,4 @@ def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch):
     clf = dhilgt.NodeClassifier.load(tmp_path / "run")
     assert (clf.settings_.label_inputs, clf.settings_.label_dropout) == (True, 0.3)
     assert wider == clf.model_.label_input.weight.numel() == 3 * clf.settings_.hidden_channels
-    ok("predict", tmp_path / "run", "-o", tmp_path / "out.csv")
-    rows = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
-    assert [row[1] for row in rows] == clf.predict([row[0] for row in rows]).tolist()
-    scores = json.loads(ok("evaluate", tmp_path / "run", "--json").stdout)["parts"]
-    assert scores["test"]["accuracy"] == pytest.approx(clf.scores_["test"]["accuracy"])
-    assert ok("explain", tmp_path / "run", "n07").stdout
+    assert_commands_agree(clf, tmp_path / "run")

@@ -16,19 +16,12 @@ from dhilgt.store import Artifact, inspect_kind
 from dhilgt.store_files import FileOps
 from dhilgt.store_shards import ShardWriter
 from dhilgt.store_write import ArtifactWriter
-from tests.store_cases import PLAN, SHARDS, build, contents, fork, names, shard, write
+from tests.store_cases import PLAN, SHARDS, build, contents, fork, names, shard, whole_build, write
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What an uninterrupted build makes."""
-    folder = tmp_path_factory.mktemp("whole")
-    build(folder / "tokens")
-    assert names(folder) == ["tokens"]
-    assert names(folder / "tokens") == sorted(
-        ["manifest.json", "shared.npy", *(f"{name}.npy" for name in SHARDS)]
-    )
-    return contents(folder / "tokens")
+    return whole_build(tmp_path_factory.mktemp("whole"))
 
 
 # ---- calls that fail ---------------------------------------------------------------------------
