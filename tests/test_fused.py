@@ -3,6 +3,7 @@
 Where there is no GPU the kernels run in Triton's interpreter, on the CPU.
 """
 
+import contextlib
 import os
 import re
 import subprocess
@@ -18,6 +19,7 @@ from dhilgt.attention import MASKED, NO_BIAS, attend, bias_table, pair_codes
 from dhilgt.batch import TokenBatch
 from dhilgt.errors import TrainingWarning
 from dhilgt.fused import launch, launch_block, launch_rows, obstacle
+from dhilgt.fused import recording as recordings
 from dhilgt.fused.attention import draw_seed, fused_attention
 from dhilgt.fused.gather import sum_by_node
 from dhilgt.fused.graphs import HeldInputs
@@ -618,3 +620,46 @@ def test_the_result_names_the_path():
         result = Trainer(model, config, device="cpu", progress=False).fit(Loader())
         assert result.attention == used
         assert result.to_dict()["attention"] == used
+
+
+class FakeGenerator:
+    """Knows whether it draws for a recording, as PyTorch's does."""
+
+    def __init__(self):
+        self.state = {"recording": False}
+
+    def clone_state(self):
+        return dict(self.state)
+
+    def graphsafe_set_state(self, state):
+        self.state = state
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_recording_that_breaks_leaves_generator_and_memory_as_they_were(monkeypatch, breaks):
+    generator, pools = FakeGenerator(), {"the pool"}
+
+    @contextlib.contextmanager
+    def graph(*_, **__):
+        generator.state["recording"] = True
+        try:
+            yield
+        finally:
+            if breaks:  # what PyTorch does then: it raises before it has put anything back
+                raise RuntimeError("operation failed due to a previous error during capture")
+            generator.state["recording"] = False
+            pools.clear()
+
+    monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    for name in ("stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(recordings, "recording_stream", lambda device: None)
+    end = "_cuda_endAllocateToPool"
+    monkeypatch.setattr(torch._C, end, lambda device, pool: pools.remove(pool), raising=False)
+    broken = pytest.raises(RuntimeError, match="previous error")
+    expected = broken if breaks else contextlib.nullcontext()
+    with expected, recordings.recording(None, "the pool", torch.device("cuda", 0)):
+        assert generator.state["recording"]
+    assert not generator.state["recording"]
+    assert not pools

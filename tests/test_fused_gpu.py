@@ -12,8 +12,11 @@ if not torch.cuda.is_available():
 
 from dhilgt import TokenLoader, TokenSampler, attention_choice, generate
 from dhilgt.batch import TokenBatch
+from dhilgt.errors import TrainingWarning
 from dhilgt.fused.graphs import ForwardGraphs, StepGraphs
+from dhilgt.fused.recording import recording_stream
 from dhilgt.labels import HubLabels
+from dhilgt.loader import _stream_beside
 from dhilgt.schedule import build_optimizer
 from dhilgt.train import Trainer
 from dhilgt.train_config import TrainConfig
@@ -128,6 +131,51 @@ def test_a_recorded_step_of_sparse_features_is_the_step_itself():
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     assert off(weights[1], weights[0].double()) < 2e-3
+
+
+class LooksAtTheBatch(torch.nn.Module):
+    """Waits for the device in its forward pass, which no recording survives."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = model_of(train=True, dropout=0.3)
+
+    def forward(self, x, index, spd):
+        assert float(x.sum()) == float(x.sum())
+        return self.inner(x, index, spd)
+
+
+def test_a_step_that_cannot_be_recorded_is_taken_kernel_by_kernel():
+    model = LooksAtTheBatch().to(CUDA).train()
+    optimizer = build_optimizer(model, TrainConfig(lr=1e-2))
+    graphs = StepGraphs(model, optimizer, None, contextlib.nullcontext)
+    batch, labels = on_gpu(batch_of(40, 12, 90, seed=1)), torch.arange(40, device=CUDA) % 3
+    stream = torch.cuda.current_stream()
+    torch.manual_seed(7)
+    wanted = torch.rand(5, device=CUDA)
+    torch.manual_seed(7)
+    with pytest.warns(TrainingWarning, match="not recorded"):
+        assert graphs.step(batch, labels) is None
+    assert torch.equal(torch.rand(5, device=CUDA), wanted)  # as if nothing had been tried
+    assert torch.cuda.current_stream() == stream
+    torch.nn.functional.cross_entropy(model(*batch), labels).backward()
+    optimizer.step()
+    assert all(bool(torch.isfinite(p).all()) for p in model.parameters())
+    # Memory is handed out as before: what another stream has used comes back.
+    reserved = []
+    for _ in range(3):
+        held = torch.empty(1 << 26, device=CUDA)
+        held.record_stream(torch.cuda.Stream())
+        del held
+        torch.cuda.synchronize()
+        reserved.append(torch.cuda.memory_reserved())
+    assert reserved[1] == reserved[2]
+
+
+def test_batches_are_never_made_on_the_stream_of_a_recording():
+    others = {_stream_beside(CUDA).cuda_stream}
+    others |= {torch.cuda.Stream(CUDA).cuda_stream for _ in range(70)}  # more than PyTorch has
+    assert recording_stream(CUDA).cuda_stream not in others
 
 
 class OneBatch:

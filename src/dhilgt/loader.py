@@ -2,6 +2,7 @@
 
 import copy as copying
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -316,8 +317,7 @@ class TokenLoader:
         self, jobs: list[tuple[NDArray[np.int64], int]]
     ) -> Iterator[tuple[TokenBatch, torch.cuda.Event]]:
         torch.cuda.set_device(self.device)  # a new thread begins on the first
-        # A stream of its own: what waits for the device here does not wait for the model.
-        stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        stream = _stream_beside(self.device)
         make = self._maker()
         for places, copy in jobs:
             with torch.cuda.stream(stream):
@@ -391,6 +391,17 @@ class TokenLoader:
 
 
 Maker = Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]
+
+
+@cache
+def _stream_beside(device: torch.device) -> torch.cuda.Stream:
+    """Gives the stream on which batches are made: what waits for it does not wait for the model.
+
+    One for all: PyTorch has 32 of them and hands them out in turn, so that a new one for every
+    epoch would be, sooner or later, one that something else is using.
+    """
+    stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return stream
 
 
 def averaged_logits(

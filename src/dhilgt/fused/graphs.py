@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from dhilgt.errors import TrainingWarning, warn
 from dhilgt.fused.packing import Room, choose_room, packed_rows, room_for
+from dhilgt.fused.recording import recording, recording_stream
 
 MOST_SHAPES = 6
 """Shapes of batches that are recorded; others run step by step."""
@@ -150,7 +151,7 @@ class _Recorder:
 
     def _warmed_up(self, device: torch.device, work: Callable[[], Any]) -> None:
         """Has products and kernels choose their plans, without drawing random numbers for it."""
-        beside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        beside = recording_stream(device)
         beside.wait_stream(torch.cuda.current_stream(device))
         with torch.random.fork_rng(devices=[device]), torch.cuda.stream(beside):
             for _ in range(2):
@@ -159,13 +160,10 @@ class _Recorder:
         # What was set aside for single kernels is not needed any more.
         torch.cuda.empty_cache()
 
-    def _capture(self) -> tuple[torch.cuda.CUDAGraph, Any]:
+    def _recording(self, graph: torch.cuda.CUDAGraph, device: torch.device) -> Any:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        graph = torch.cuda.CUDAGraph()
-        # All shapes share their memory, as no two run at once. A loader may be making the next
-        # batch in another thread.
-        return graph, torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
+        return recording(graph, self._pool, device)  # all shapes share memory: no two run at once
 
     def _give_up(self, error: RuntimeError) -> None:
         self._given_up = True
@@ -234,8 +232,8 @@ class StepGraphs(_Recorder):
             self._optimizer.zero_grad(set_to_none=True)
             self._warmed_up(labels.device, learn)
             self._optimizer.zero_grad(set_to_none=True)
-            graph, recording = self._capture()
-            with recording:
+            graph = torch.cuda.CUDAGraph()
+            with self._recording(graph, labels.device):
                 loss = self._loss(own(), own_labels, room)
                 loss.backward()  # type: ignore[no-untyped-call]
                 if self._clip_norm is not None:
@@ -315,10 +313,11 @@ class ForwardGraphs(_Recorder):
                 logits: Tensor = self._model(*own())
             return logits
 
+        device = wanted.inputs[1].device
         try:
-            self._warmed_up(wanted.inputs[1].device, answer)
-            graph, recording = self._capture()
-            with recording:
+            self._warmed_up(device, answer)
+            graph = torch.cuda.CUDAGraph()
+            with self._recording(graph, device):
                 logits = answer()
         except RuntimeError as error:
             self._give_up(error)
