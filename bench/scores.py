@@ -2,7 +2,7 @@
 
 `python -m bench.scores` writes docs/results/scores-table.md. The lines come from `bench.search`:
 a folder per recipe, a file per dataset, a line per seed. `--cells FILE` writes those of the best
-recipes as cells of the paper's tables, for the seeds that the other systems there have.
+recipes as cells of the paper's tables, for the seeds that other files of its folder have.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from dhilgt.benchmark.grid import cells
 from dhilgt.benchmark.paper_tables import slim
 from dhilgt.benchmark.recipe import BEST, OURS, Recipe
 from dhilgt.benchmark.recipe import PAPER as PAPER_RECIPE
-from dhilgt.commands.train import parse_seeds
 from dhilgt.file_header import mean_sd
 
 RECIPES = ("paper", "best")
@@ -84,19 +83,27 @@ def as_cell(run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def seeds_beside(file: Path) -> dict[str, set[int]]:
+    """Gives the seeds that each dataset has in the other files of results of a folder."""
+    found: dict[str, set[int]] = {}
+    for other in sorted(set(file.parent.glob("*.jsonl")) - {file}):
+        for line in lines_of(other):
+            found.setdefault(line["data"], set()).add(line["seed"])
+    return found
+
+
 def main() -> None:
     """Writes the table beside the lines, or the lines as cells."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
     parser.add_argument("--cells", type=Path, help="write lines of the best recipes as cells")
-    parser.add_argument("--seeds", default="0-2", help="of these lines")
     options = parser.parse_args()
     folder = options.results / "scores"
     if options.cells is not None:
-        wanted = set(parse_seeds(options.seeds))
+        wanted = seeds_beside(options.cells)
         runs = [run for name in PAPER for run in lines_of(folder / "best" / f"{name}.jsonl")]
         found = [json.dumps(slim(as_cell(run)), sort_keys=True) for run in runs
-                 if run["seed"] in wanted]  # fmt: skip
+                 if run["seed"] in wanted.get(run["data"]["dataset"], ())]  # fmt: skip
         options.cells.write_text("\n".join(found) + "\n", encoding="utf-8")
         return
     (options.results / "scores-table.md").write_text(table(folder), encoding="utf-8")
