@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from bench import known, scores
 
 from dhilgt.benchmark import Results
+from dhilgt.benchmark.paper import OURS, SYSTEMS
 from dhilgt.recipes import recipe
 from dhilgt.settings import Settings
 from tests.cli_cases import ok
@@ -50,6 +52,28 @@ def test_rows_of_the_best_recipes_are_cells_of_the_same_runs():
         assert cell["scores"]["test"][run["metric"]] == run["scores"]["test"][run["metric"]]
         assert cell["split_hash"] == run["split_hash"]
         assert (cell["recipe"], cell["epoch_seconds"]) == ("best", None)
+
+
+def test_every_system_is_better_than_the_mlp_on_some_graph():
+    found = {}
+    for name in ("main", "homophilous"):
+        for line in Results(RESULTS / "paper" / f"{name}.jsonl").lines():
+            if line["status"] == "ok":
+                score = line["scores"]["test"][line["chosen_by"]]
+                found.setdefault((line["system"], line["data"]), []).append(score)
+
+    def error(values):
+        return np.std(values, ddof=1) / np.sqrt(len(values))
+
+    for system in (OURS, *SYSTEMS):
+        better = [
+            data
+            for (other, data), values in found.items()
+            if other == system and len(values) == 10
+            and np.mean(values) - np.mean(found["mlp", data])
+            > 2 * np.hypot(error(values), error(found["mlp", data]))
+        ]  # fmt: skip
+        assert bool(better) == (system != "mlp"), system
 
 
 def test_the_table_of_all_systems_is_made_from_its_lines():
