@@ -280,6 +280,10 @@ class NodeClassifier(Parameters):
 
     def _asked(self, nodes: Any, graph: Any, quick: bool) -> tuple[Pipeline, NDArray[np.int64]]:
         """Gives the pipeline that knows the nodes, and their indices in the order asked for."""
+        if nodes is not None and not is_array(nodes):
+            raise GraphError(
+                f"nodes is a {type(nodes).__name__}; pass ids of nodes, and a graph as graph="
+            )
         if self._is_rows(nodes):
             if not self._from_array or graph is not None:
                 raise GraphError(
