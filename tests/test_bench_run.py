@@ -12,13 +12,14 @@ import pytest
 import torch
 
 from dhilgt import baselines
-from dhilgt.benchmark import Limits, Results, cells, data, models, record, runner
+from dhilgt.benchmark import Limits, Results, cells, contenders, data, models, record, runner
 from dhilgt.benchmark.cell import run_cell
 from dhilgt.benchmark.child import Child, Stopped, run_apart
 from dhilgt.benchmark.grid import Cell, trials_of
 from dhilgt.benchmark.recipe import Changes, Recipe
 from dhilgt.benchmark.space import space_of
 from dhilgt.errors import ArtifactError, ConfigError, DatasetError
+from dhilgt.train import Trainer
 from tests.bench_cases import scripted
 from tests.cli_cases import shell_command
 
@@ -70,6 +71,19 @@ def test_every_system_fills_its_cell(tmp_path):
         assert line["environment"]["cpu"]
     # The same split for all.
     assert len({line["split_hash"] for line in lines}) == 1
+
+
+def test_what_compiles_kernels_before_the_clock_changes_no_result(tmp_path, monkeypatch):
+    wanted = grid("dhilgt", recipe=TINY, seconds=100.0)
+    _, (plain,) = run(tmp_path / "plain.jsonl", wanted)
+    tried, fit = [], Trainer.fit
+    monkeypatch.setattr(Trainer, "fit", lambda self, *a: tried.append(self.config) or fit(self, *a))
+    monkeypatch.setattr(contenders.Ours, "_compiles", lambda self: True)
+    _, (line,) = run(tmp_path / "tried.jsonl", wanted)
+    assert [config.max_seconds for config in tried] == [None, 100.0]
+    for name in ("scores", "val_score", "epochs", "best_epoch", "training"):
+        assert line[name] == plain[name]
+    assert line["stages"]["epoch"]["times"] == plain["stages"]["epoch"]["times"]
 
 
 def test_precompute_of_ours_is_labels_and_tokens(tmp_path):
