@@ -120,17 +120,19 @@ def _one_pass(
 
 def _sorted(nodes: list[Any], logits: list[Any], labels: list[Any]) -> Outputs:
     """Joins parts by ascending node, so that nothing depends on how nodes were shared out."""
-    ids = np.concatenate(nodes)
+    ids, values = np.concatenate(nodes), np.concatenate(logits)
+    classes = np.concatenate(labels) if labels else None
+    if bool((ids[1:] >= ids[:-1]).all()):  # as loaders of inference give them
+        return Outputs(ids, values, classes)
     order = np.argsort(ids, kind="stable")
-    joined = np.concatenate(labels)[order] if labels else None
-    return Outputs(ids[order], np.concatenate(logits)[order], joined)
+    return Outputs(ids[order], values[order], None if classes is None else classes[order])
 
 
 def join(parts: list[Outputs]) -> Outputs:
     """Gives the shares of all processes as one."""
     full = [part for part in parts if len(part.nodes)]
-    if not full:
-        return parts[0]
+    if len(full) < 2:
+        return full[0] if full else parts[0]
     known = [part.labels for part in full if part.labels is not None]
     return _sorted([part.nodes for part in full], [part.logits for part in full], known)
 
@@ -150,8 +152,12 @@ def probabilities(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     """
     if not logits.size:
         return logits.astype(np.float64)
-    powers = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    powers: npt.NDArray[np.float64] = np.subtract(
+        logits, logits.max(axis=1, keepdims=True), dtype=np.float64
+    )
+    np.exp(powers, out=powers)
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers
 
 
 def cross_entropy(labels: npt.NDArray[np.int64], logits: npt.NDArray[np.float32]) -> float:
