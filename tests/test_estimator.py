@@ -199,7 +199,7 @@ def test_torchrun_trains_one_classifier(tmp_path):
                           "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    said = re.findall(r"^sum (\S+) 3$", done.stdout, re.MULTILINE)
+    said = re.findall(r"sum (\d+\.\d+) 3", done.stdout)  # two write at once: lines may run together
     assert len(said) == 2
     assert said[0] == said[1]
     assert NodeClassifier.load(tmp_path / "run").predict().shape == (90,)
