@@ -75,12 +75,21 @@ def test_every_system_fills_its_cell(tmp_path):
 
 def test_what_compiles_kernels_before_the_clock_changes_no_result(tmp_path, monkeypatch):
     wanted = grid("dhilgt", recipe=TINY, seconds=100.0)
-    _, (plain,) = run(tmp_path / "plain.jsonl", wanted)
     tried, fit = [], Trainer.fit
-    monkeypatch.setattr(Trainer, "fit", lambda self, *a: tried.append(self.config) or fit(self, *a))
+
+    def watched(trainer, *loaders):
+        result = fit(trainer, *loaders)
+        weights = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+        tried.append((trainer.config.max_seconds, weights))
+        return result
+
+    monkeypatch.setattr(Trainer, "fit", watched)
+    _, (plain,) = run(tmp_path / "plain.jsonl", wanted)
     monkeypatch.setattr(contenders.Ours, "_compiles", lambda self: True)
     _, (line,) = run(tmp_path / "tried.jsonl", wanted)
-    assert [config.max_seconds for config in tried] == [None, 100.0]
+    (_, alone), (limit, _), (_, after) = tried
+    assert limit is None
+    assert torch.equal(after, alone)
     for name in ("scores", "val_score", "epochs", "best_epoch", "training"):
         assert line[name] == plain[name]
     assert line["stages"]["epoch"]["times"] == plain["stages"]["epoch"]["times"]

@@ -190,17 +190,13 @@ def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
         raise TypeError("the graph is not the one it was trained on")
     if config.in_channels != width * copies or config.out_channels != classes:
         raise TypeError("the model does not fit the graph and its classes")
-    wanted, kept = (
-        found.settings["feature_scale"],
-        NONE if found.scale is None else found.scale.kind,
-    )
+    wanted = found.settings["feature_scale"]
+    kept = NONE if found.scale is None else found.scale.kind
     if kept != wanted:
-        has = (
-            f"{run_folder.SCALE} has {kept!r}" if found.scale else f"{run_folder.SCALE} is missing"
-        )
+        has = f"has {kept!r}" if found.scale else "is missing"
         raise ArtifactError(
-            f"settings and folder do not agree on feature_scale: {wanted!r} is set, {has}; copy "
-            "the folder of the run as a whole, or save it again"
+            f"settings and folder do not agree on feature_scale: {wanted!r} is set, "
+            f"{run_folder.SCALE} {has}; copy the folder of the run as a whole, or save it again"
         )
     if found.scale is not None and found.scale.num_channels != config.in_channels:
         raise TypeError("the scale of the features does not fit the model")
