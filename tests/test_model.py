@@ -319,6 +319,28 @@ def test_switches_take_their_parameters_away():
     assert full - names_of(num_virtual=0) == gone
 
 
+def test_a_slope_lets_the_bias_fall_with_distance_from_a_node():
+    model = DHILGT(7, 16, 3, num_layers=2, heads=4, num_virtual=2, bias_slope=1.5)
+    for layer in model.layers:
+        assert torch.equal(
+            layer.spd_bias[:4], torch.tensor([0, -1.5, -3, -4.5])[:, None].expand(4, 4)
+        )
+        assert (layer.to_virtual_bias == -1.5).all()  # as of neighbours
+        assert not layer.from_virtual_bias.any()
+        assert not layer.virtual_bias.any()
+
+
+def test_with_a_steep_slope_a_node_begins_by_seeing_itself_alone():
+    x, index, spd = batch_of()
+    alone = torch.full_like(index, -1)
+    alone[:, 0] = index[:, 0]
+    for slope, same in ((60, True), (0, False)):
+        torch.manual_seed(0)
+        model = DHILGT(7, 16, 3, heads=4, readout="ego", bias_slope=slope).eval()
+        found, expected = model(x, index, spd), model(x, alone, spd)
+        assert torch.allclose(found, expected, atol=1e-5) == same
+
+
 def test_without_spd_bias_distances_do_not_matter():
     x, index, spd = batch_of()
     other = torch.randint_like(spd, 0, 255)

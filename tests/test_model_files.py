@@ -27,9 +27,22 @@ def test_config():
     assert "heads=4" in repr(model)
 
 
+def test_options_that_are_off_are_not_in_files():
+    """A model without them is read by versions that do not know them."""
+    assert "bias_slope" not in model_of().config.to_dict()
+    assert "output_dropout" not in model_of().config.to_dict()
+    assert model_of(bias_slope=2).config.to_dict()["bias_slope"] == 2.0
+    assert model_of(output_dropout=0.5).config.to_dict()["output_dropout"] == 0.5
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
-    "settings", [{}, {"num_virtual": 0, "readout": "ego", "spd_bias": False, "output_layers": 2}]
+    "settings",
+    [
+        {},
+        {"num_virtual": 0, "readout": "ego", "spd_bias": False, "output_layers": 2},
+        {"bias_slope": 2.0, "output_dropout": 0.3},
+    ],
 )
 def test_saved_and_loaded(tmp_path, dtype, settings):
     model, batch = model_of(dtype=dtype, **settings), batch_of()

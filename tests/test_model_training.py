@@ -36,9 +36,12 @@ def test_overfits_twenty_nodes():
     assert (model(x, index, spd).argmax(1) == wanted).all()
 
 
-@pytest.mark.parametrize("rate", ["dropout", "input_dropout", "bias_dropout", "attention_dropout"])
+RATES = ["dropout", "input_dropout", "bias_dropout", "attention_dropout", "output_dropout"]
+
+
+@pytest.mark.parametrize("rate", RATES)
 def test_each_dropout_acts_in_training_alone(rate):
-    rates = dict.fromkeys(["dropout", "input_dropout", "bias_dropout", "attention_dropout"], 0.0)
+    rates = dict.fromkeys(RATES, 0.0)
     batch = batch_of()
     still = model_of(**rates, train=True)
     assert torch.equal(still(*batch), still(*batch))
@@ -135,6 +138,10 @@ def test_exports_with_batches_of_any_size():
         ({"bias_dropout": -0.1}, "bias_dropout = -0.1"),
         ({"input_dropout": "0.1"}, "input_dropout = '0.1'"),
         ({"attention_dropout": float("nan")}, "attention_dropout = nan"),
+        ({"output_dropout": 1}, "output_dropout = 1"),
+        ({"bias_slope": -1}, "bias_slope = -1; pass a number from 0 to 100"),
+        ({"bias_slope": "steep"}, "bias_slope = 'steep'"),
+        ({"bias_slope": 2, "spd_bias": False}, "there is none with spd_bias = False"),
         ({"ffn_channels": 0}, "ffn_channels = 0"),
         ({"readout": "mean"}, '"attention", "ego"'),
         ({"attention": "flash"}, '"auto", "reference", "sdpa"'),

@@ -14,7 +14,7 @@ def oracle(graph, features, hops, kind="append", restart=0.0):
     adjacency = graph.to_scipy().toarray().astype(np.float64)
     degrees = adjacency.sum(axis=1, keepdims=True)
     mean = np.divide(adjacency, degrees, out=np.zeros_like(adjacency), where=degrees > 0)
-    if kind == "smooth":
+    if kind != "append":
         own = adjacency + np.eye(len(adjacency))
         scale = np.diag(own.sum(axis=1) ** -0.5)
         mean = scale @ own @ scale

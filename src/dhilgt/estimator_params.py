@@ -52,6 +52,8 @@ class Parameters:
         output_layers: int = 1,
         readout: str = "attention",
         spd_bias: bool = True,
+        bias_slope: float = 0.0,
+        output_dropout: float = 0.0,
         attention: str = "auto",
         hops: int = 0,
         hop_kind: str = "append",

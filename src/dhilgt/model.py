@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from dhilgt.attention import default_path, pair_codes
 from dhilgt.attention_choice import choose_path
+from dhilgt.dropout import dropout
 from dhilgt.model_config import DHILGTConfig
 from dhilgt.model_files import load_model, save_model
 from dhilgt.model_layers import (
@@ -64,6 +65,9 @@ class DHILGT(nn.Module):
             sees those of all its nodes but its ego.
         label_dropout: Share of the known classes that are hidden in training, drawn once per
             distinct node and forward.
+        bias_slope: The bias of distance d begins at -bias_slope * d, that of virtual nodes as of
+            neighbours, so that a node attends to itself at first and learns whom else to see.
+        output_dropout: Dropout on the representation of the ego, before the output MLP.
 
     Example:
         >>> import torch
@@ -95,6 +99,8 @@ class DHILGT(nn.Module):
         attention_dropout: float = 0.0,
         label_inputs: bool = False,
         label_dropout: float = 0.5,
+        bias_slope: float = 0.0,
+        output_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         config = DHILGTConfig(
@@ -116,6 +122,8 @@ class DHILGT(nn.Module):
             attention_dropout=attention_dropout,
             label_inputs=label_inputs,
             label_dropout=label_dropout,
+            bias_slope=bias_slope,
+            output_dropout=output_dropout,
         )
         self._config = config
         self.attention_used: str | None = None
@@ -181,7 +189,8 @@ class DHILGT(nn.Module):
         Raises:
             ValueError: If a shape or a type is wrong.
         """
-        logits: Tensor = self.output(self.embed(x, index, spd, known))
+        z = dropout(self.embed(x, index, spd, known), self._config.output_dropout, self.training)
+        logits: Tensor = self.output(z)
         return logits
 
     def embed(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:

@@ -20,9 +20,20 @@ _COUNTS = {
     "input_layers": (1, 100),
     "output_layers": (1, 100),
 }
-_RATES = ("dropout", "input_dropout", "bias_dropout", "attention_dropout", "label_dropout")
+_RATES = (
+    "dropout",
+    "input_dropout",
+    "bias_dropout",
+    "attention_dropout",
+    "output_dropout",
+    "label_dropout",
+)
 # Not in files where they are as here: models without them are written as they always were.
-_UNUSED = {"label_inputs": False, "label_dropout": 0.5}
+_UNUSED: tuple[dict[str, Any], ...] = (
+    {"label_inputs": False, "label_dropout": 0.5},
+    {"bias_slope": 0.0},
+    {"output_dropout": 0.0},
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,8 @@ class DHILGTConfig:
     attention: str = "auto"
     label_inputs: bool = False
     label_dropout: float = 0.5
+    bias_slope: float = 0.0
+    output_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         for name, (low, high) in _COUNTS.items():
@@ -70,14 +83,16 @@ class DHILGTConfig:
         for name in ("spd_bias", "label_inputs"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} = {getattr(self, name)!r}; pass True or False")
+        object.__setattr__(self, "bias_slope", _slope(self.bias_slope, self.spd_bias))
         _check_choice("readout", self.readout, READOUTS)
         _check_choice("attention", self.attention, ATTENTIONS)
 
     def to_dict(self) -> dict[str, Any]:
         """Gives plain values, for a file."""
         values = asdict(self)
-        if all(values[name] == value for name, value in _UNUSED.items()):
-            values = {name: value for name, value in values.items() if name not in _UNUSED}
+        for unused in _UNUSED:
+            if all(values[name] == value for name, value in unused.items()):
+                values = {name: value for name, value in values.items() if name not in unused}
         return values
 
     @classmethod
@@ -102,6 +117,17 @@ class DHILGTConfig:
 def _rate(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"{name} = {value!r}; pass a number from 0 to below 1")
+    return float(value)
+
+
+def _slope(value: Any, learned: bool) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
+        raise ValueError(f"bias_slope = {value!r}; pass a number from 0 to 100")
+    if value and not learned:
+        raise ValueError(
+            f"bias_slope = {value:g} says where the bias per distance begins, and there is none "
+            "with spd_bias = False; change one of them"
+        )
     return float(value)
 
 

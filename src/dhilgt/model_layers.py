@@ -126,15 +126,17 @@ class EncoderLayer(nn.Module):
         self.reset_bias()
 
     def reset_bias(self) -> None:
-        """Sets every bias to 0: attention begins without one."""
-        for table in (
-            self.spd_bias,
-            self.to_virtual_bias,
-            self.from_virtual_bias,
-            self.virtual_bias,
-        ):
+        """Sets every bias to 0, or lets it fall with distance from a node where it has a slope."""
+        for table in (self.from_virtual_bias, self.virtual_bias):
             if table is not None:
                 nn.init.zeros_(table)
+        slope = self.config.bias_slope
+        with torch.no_grad():
+            if self.to_virtual_bias is not None:
+                self.to_virtual_bias.fill_(-slope)
+            if self.spd_bias is not None:
+                distances = torch.arange(NUM_DISTANCES, dtype=self.spd_bias.dtype)
+                self.spd_bias.copy_((-slope * distances)[:, None])
 
     def forward(self, h: Tensor, pairs: Pairs) -> Tensor:
         """Gives the next representation, [B, t, F] to [B, t, F]."""

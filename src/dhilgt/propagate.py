@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dhilgt.graph import Graph
 
-APPEND, SMOOTH = HOP_KINDS = ("append", "smooth")
+APPEND, SMOOTH, STACK = HOP_KINDS = ("append", "smooth", "stack")
 
 
 def with_hops(
@@ -21,7 +21,8 @@ def with_hops(
     With "append" the features are followed by ``hops`` copies, each the mean over neighbours of the
     last (D^-1 A); a node without neighbours gets zeros. With "smooth" they are replaced by what is
     left after so many rounds of averaging over neighbours and the node itself, weighted as in a
-    GCN: (D + I)^-1/2 (A + I) (D + I)^-1/2.
+    GCN: (D + I)^-1/2 (A + I) (D + I)^-1/2. With "stack" they are followed by what is left after
+    each of these rounds.
 
     With a restart each round gives (1 - restart) times the average and restart times the plain
     features: many rounds of smoothing tend to personalised PageRank, and not to the same features
@@ -35,7 +36,7 @@ def with_hops(
         graph: Whose neighbours.
         features: One row per node: an array or a SciPy sparse matrix.
         hops: How many times; 0 gives the features as they are.
-        kind: "append" or "smooth".
+        kind: "append", "smooth" or "stack".
         restart: Share of the plain features in each round, from 0 to below 1.
 
     Example:
@@ -45,6 +46,8 @@ def with_hops(
         [[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]
         >>> with_hops(graph, x, 1, "smooth").astype(float).round(2).tolist()
         [[1.0], [2.45], [2.0]]
+        >>> with_hops(graph, x, 1, "stack").astype(float).round(2).tolist()
+        [[2.0, 1.0], [0.0, 2.45], [4.0, 2.0]]
         >>> with_hops(graph, x, 1, "smooth", 0.5).astype(float).round(2).tolist()
         [[1.5], [1.22], [3.0]]
     """
@@ -59,8 +62,8 @@ def num_copies(hops: int, kind: str) -> int:
     """Gives how many times as wide as the features `with_hops` is.
 
     Example:
-        >>> num_copies(3, "append"), num_copies(3, "smooth")
-        (4, 1)
+        >>> num_copies(3, "append"), num_copies(3, "smooth"), num_copies(3, "stack")
+        (4, 1, 4)
     """
     return 1 if kind == SMOOTH else 1 + hops
 
@@ -92,7 +95,7 @@ def _sparse(graph: Graph, features: Any, hops: int, kind: str, restart: float) -
         found = mean @ blocks[-1]
         if restart:
             found = found * np.float32(1 - restart) + plain * np.float32(restart)
-        blocks = [*blocks, found] if kind == APPEND else [found]
+        blocks = [found] if kind == SMOOTH else [*blocks, found]
     joined = scipy.sparse.hstack(blocks, format="csr", dtype=np.float32)
     if _fills(joined):
         return joined.toarray()

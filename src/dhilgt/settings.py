@@ -97,13 +97,19 @@ class Settings:
     output_layers: int = _model(1, "Linear layers after the transformer.")
     readout: str = _model("attention", 'How a row becomes one vector: "attention" or "ego".')
     spd_bias: bool = _model(True, "Learn an attention bias per distance.")
+    bias_slope: float = _model(
+        0.0, "How steeply that bias falls with distance at first: near slots count before far ones."
+    )
+    output_dropout: float = _model(0.0, "Dropout on what the output layers see.")
     attention: str = _model("auto", 'Attention code: "auto", "reference", "sdpa" or "fused".')
 
     hops: int = _features(
         0, "Append this many copies of the features, each averaged over neighbours once more."
     )
     hop_kind: str = _features(
-        "append", 'What hops do: "append" copies, or "smooth": put the last average in their place.'
+        "append",
+        'What hops do: "append" means over neighbours, "smooth": put the last average, weighted as '
+        'in a GCN, in the place of the features, or "stack": append every such average.',
     )
     hop_restart: float = _features(
         0.0, "Share of the plain features that each round of averaging keeps."
@@ -188,7 +194,7 @@ class Settings:
         self._set("hops", whole_number("hops", self.hops, 0, _MOST_HOPS))
         if self.hop_kind not in HOP_KINDS:
             raise ConfigError(
-                f"hop_kind = {self.hop_kind!r}; choose {' or '.join(map(repr, HOP_KINDS))}"
+                f"hop_kind = {self.hop_kind!r}; choose {', '.join(map(repr, HOP_KINDS))}"
             )
         self._set("hop_restart", _share("hop_restart", self.hop_restart, or_zero=True))
         if self.feature_scale not in FEATURE_SCALES:
