@@ -6,6 +6,7 @@ import pytest
 
 from dhilgt.benchmark import Results, cells
 from dhilgt.benchmark.ablation import (
+    BEYOND,
     WITHOUT,
     ablation_cells,
     ablation_tables,
@@ -82,6 +83,28 @@ def test_what_a_recipe_is_without_is_not_removed_once_more():
         ablation_cells(cells(OURS, ["cora"], [0], recipe))
 
 
+def test_options_are_removed_where_the_recipe_has_them_and_the_row_always():
+    model = {"hops": 2, "bias_slope": 1.0, "num_out": 3}
+    recipe = Recipe("mine", {"dhilgt": {"model": model}})
+    (whole, *others) = ablation_cells(cells(OURS, ["cora"], [0], recipe), BEYOND)
+    full = resolved(whole, "accuracy").model
+    removed = {
+        "mine, the node alone": {"size": 1, "num_out": None, "num_in": None},
+        "mine, no hops": {"hops": 0},
+        "mine, no slope": {"bias_slope": 0.0},
+    }
+    assert [cell.recipe for cell in others] == list(removed)
+    for cell in others:
+        assert resolved(cell, "accuracy").model == full | removed[cell.recipe] != full
+
+
+def test_no_bias_has_no_slope_either():
+    recipe = Recipe("mine", {"dhilgt": {"model": {"bias_slope": 1.0}}})
+    found = {cell.recipe: cell for cell in ablation_cells(cells(OURS, ["cora"], [0], recipe))}
+    for name in ("mine, no SPD bias", "mine, none of the three"):
+        assert resolved(found[name], "accuracy").model["bias_slope"] == 0.0
+
+
 # ---- numbers and tables ------------------------------------------------------------------------
 
 
@@ -96,6 +119,17 @@ def test_differences_are_taken_split_by_split():
     assert found["none of the three"].difference is None
     assert found["no readout"].published == -2.70
     assert found["full"].published == 74.91
+
+
+def test_a_table_of_options_has_rows_of_those_that_were_removed_and_no_others():
+    recipe = Recipe("mine", {"dhilgt": {"model": {"hops": 2}}})
+    lines = [
+        scored(cell, 0.5 if "alone" in cell.recipe else 0.6)
+        for cell in ablation_cells(cells(OURS, ["cora"], [0, 1], recipe), BEYOND)
+    ]
+    found = {effect.variant: effect for effect in effects(lines)}
+    assert list(found) == ["full", "the node alone", "no hops"]
+    assert found["the node alone"].difference.mean == pytest.approx(-0.1)
 
 
 MARKDOWN = """\

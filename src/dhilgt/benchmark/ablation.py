@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,22 +40,38 @@ FULL = "full"
 WITHOUT: dict[str, dict[str, Any]] = {
     "no readout": {"readout": "ego"},
     "no virtual nodes": {"num_virtual": 0},
-    "no SPD bias": {"spd_bias": False},
-    "none of the three": {"readout": "ego", "num_virtual": 0, "spd_bias": False},
+    "no SPD bias": {"spd_bias": False, "bias_slope": 0.0},
+    "none of the three": {
+        "readout": "ego", "num_virtual": 0, "spd_bias": False, "bias_slope": 0.0,
+    },
+}  # fmt: skip
+"""What variants without parts of the model change in the settings, by name."""
+
+BEYOND: dict[str, dict[str, Any]] = {
+    "the node alone": {"size": 1, "num_out": None, "num_in": None},
+    "no hops": {"hops": 0},
+    "no slope": {"bias_slope": 0.0},
+    "no known classes": {"label_inputs": False},
+    "no output dropout": {"output_dropout": 0.0},
 }
-"""What the variants change in the settings, by name."""
+"""What variants without the token row, or an option beyond the paper, change in the settings."""
+
+VARIANTS = WITHOUT | BEYOND
 
 _COLUMNS = ("to full", "95 % interval", "seen", "published")
-_PANEL_HEIGHT = 2.1
+_PANEL_HEIGHT, _ROW_HEIGHT = 0.9, 0.3  # inches, of a panel without rows and of a row
 
 
-def ablation_cells(whole: Iterable[Cell]) -> list[Cell]:
+def ablation_cells(
+    whole: Iterable[Cell], variants: Mapping[str, dict[str, Any]] = WITHOUT
+) -> list[Cell]:
     """Gives each cell of the whole model, followed by those without some of its parts.
 
     What the recipe of a dataset is without already is not removed once more.
 
     Args:
         whole: Cells of DHIL-GT, from `grid.cells`.
+        variants: `WITHOUT`, or `BEYOND`.
 
     Raises:
         ConfigError: If the recipe is without all of the parts already.
@@ -72,7 +88,7 @@ def ablation_cells(whole: Iterable[Cell]) -> list[Cell]:
         settings = resolved(cell, "accuracy").model
         present = {
             name: removed
-            for name, removed in WITHOUT.items()
+            for name, removed in variants.items()
             if any(settings[key] != value for key, value in removed.items())
         }
         if not present:
@@ -94,7 +110,7 @@ class Effect:
     Attributes:
         recipe: Of the whole model.
         data: The dataset.
-        variant: `FULL`, or a name of `WITHOUT`.
+        variant: `FULL`, or a name of `VARIANTS`.
         metric: The score.
         scores: On the test nodes, as shares, in the order of the seeds.
         tried: Seeds that the variant with the most has on this dataset.
@@ -130,7 +146,7 @@ def effects(lines: Iterable[Line]) -> list[Effect]:
             variants = groups[data, recipe]
             whole = variants.get(FULL, {})
             metric = next(line["metrics"][0] for by in variants.values() for line in by.values())
-            for name in (FULL, *WITHOUT):
+            for name in _shown(variants):
                 own = variants.get(name, {})
                 found.append(
                     Effect(
@@ -147,6 +163,13 @@ def effects(lines: Iterable[Line]) -> list[Effect]:
     return found
 
 
+def _shown(ran: Iterable[str]) -> list[str]:
+    """Gives the rows of a table: all parts of the model if any was removed, options as removed."""
+    there = set(ran)
+    parts = list(WITHOUT) if there & set(WITHOUT) else []
+    return [FULL, *parts, *(name for name in BEYOND if name in there)]
+
+
 def _groups(lines: Iterable[Line]) -> dict[tuple[str, str], dict[str, BySeed]]:
     """Gives lines by dataset and recipe, then by variant, where any part is removed."""
     named = [(*_variant(line["recipe"]), line) for line in lines if same_splits.is_ours(line)]
@@ -160,7 +183,7 @@ def _groups(lines: Iterable[Line]) -> dict[tuple[str, str], dict[str, BySeed]]:
 
 
 def _variant(recipe: str) -> tuple[str, str]:
-    for name in WITHOUT:
+    for name in VARIANTS:
         if recipe.endswith(f", {name}"):
             return recipe.removesuffix(f", {name}"), name
     return recipe, FULL
@@ -250,13 +273,17 @@ def draw_ablation(lines: Iterable[Line], stem: Path) -> list[Path]:
         raise ArtifactError("there are no differences to draw; run more cells with --resume")
     data = list(dict.fromkeys(effect.data for effect in found))
     recipes = list(dict.fromkeys(effect.recipe for effect in found))
+    ran = {effect.variant for effect in found}
+    rows = [name for name in VARIANTS if name in ran]
     across = min(2, len(data))
     down = -(-len(data) // across)
-    with figures.drawn(stem, 0.7 + _PANEL_HEIGHT * down) as figure:
+    height = 0.7 + (_PANEL_HEIGHT + _ROW_HEIGHT * len(rows)) * down
+    with figures.drawn(stem, height) as figure:
         panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
         for at, panel in enumerate(panels.flat):
             if at < len(data):
-                _panel(panel, data[at], [e for e in found if e.data == data[at]], recipes)
+                own = [effect for effect in found if effect.data == data[at]]
+                _panel(panel, data[at], own, recipes, rows)
             else:
                 panel.set_visible(False)
         legend = {
@@ -268,8 +295,10 @@ def draw_ablation(lines: Iterable[Line], stem: Path) -> list[Path]:
     return figures.paths(stem)
 
 
-def _panel(panel: Any, data: str, found: Sequence[Effect], recipes: Sequence[str]) -> None:
-    places = {name: -at for at, name in enumerate(WITHOUT)}
+def _panel(
+    panel: Any, data: str, found: Sequence[Effect], recipes: Sequence[str], rows: Sequence[str]
+) -> None:
+    places = {name: -at for at, name in enumerate(rows)}
     panel.axvline(0, color=figures.GREY, linewidth=1)
     for at, recipe in enumerate(recipes):
         shift = 0.18 * (at - (len(recipes) - 1) / 2)

@@ -1,6 +1,9 @@
 """`dhilgt bench ablation`: what each part of the model does to the score."""
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from dhilgt.commands import bench_flags as flags
 from dhilgt.commands import bench_measure as shared
@@ -12,6 +15,12 @@ def run_ablation(
     seeds: flags.Seeds = "0-9",
     output: flags.Output = Path("ablation.jsonl"),
     recipe: flags.RecipeName = "paper",
+    options: Annotated[
+        bool,
+        typer.Option(
+            "--options", help="Remove the token row and options beyond the paper instead."
+        ),
+    ] = False,
     epochs: flags.Epochs = None,
     budget: flags.Budget = None,
     total: flags.Total = None,
@@ -32,16 +41,18 @@ def run_ablation(
     \b
     Example:
       dhilgt bench ablation --seeds 0-9 -o ablation.jsonl
+      dhilgt bench ablation --recipe best --options --resume -o ablation.jsonl
       dhilgt bench ablation --render-only ablation.jsonl --into figures
     """  # noqa: D301 - \b keeps the example's lines apart
     shared.check_form(form)
     files = shared.files_to_show(results, render_only, output)
     if not render_only:
         cells = shared.whole_cells(data, seeds, recipe, epochs)
-        from dhilgt.benchmark.ablation import ablation_cells
+        from dhilgt.benchmark.ablation import BEYOND, WITHOUT, ablation_cells
 
         limits = shared.limits_of(budget, total, jobs, device, root, in_process)
-        shared.measure(ablation_cells(cells), output, limits, resume=resume, quiet=quiet)
+        wanted = ablation_cells(cells, BEYOND if options else WITHOUT)
+        shared.measure(wanted, output, limits, resume=resume, quiet=quiet)
     from dhilgt.benchmark.ablation import ablation_tables, draw_ablation
 
     lines = shared.lines_of(files)
