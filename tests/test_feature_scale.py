@@ -511,10 +511,10 @@ def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch):
     assert_commands_agree(clf, tmp_path / "run")
 
 
-def test_the_space_for_few_dense_columns_chooses_among_all_scales():
+def test_the_space_for_few_dense_columns_brings_them_to_one_scale():
     from dhilgt.tune.space import read_space
 
-    space = read_space(Path(__file__).parent.parent / "bench" / "spaces" / "tabular.yaml")
-    choices = {one.name: getattr(one, "choices", None) for one in space.stages[0].parameters}
-    assert tuple(choices["feature_scale"]) == FEATURE_SCALES
-    assert Settings(feature_scale=choices["feature_scale"][0]) == Settings()
+    space = read_space(Path(__file__).parent.parent / "bench" / "spaces" / "table.yaml")
+    choices = {one.name: one.choices for one in space.stages[0].parameters}
+    assert choices["feature_scale"] == FEATURE_SCALES[1:]
+    assert FEATURE_SCALES[0] == "none"

@@ -48,7 +48,7 @@ def test_the_other_space_adds_what_lies_beyond_the_paper():
     assert names >= {
         "spill", "hops", "dropout", "input_dropout", "bias_dropout", "hidden_channels", "copies",
         "fresh", "num_virtual", "size", "num_out", "out_exponent", "in_exponent", "lr",
-        "num_layers", "weight_decay",
+        "num_layers", "weight_decay", "bias_slope", "output_dropout",
     }  # fmt: skip
 
 
