@@ -60,10 +60,12 @@ def test_each_variant_takes_away_what_its_name_says_and_nothing_else():
 
 
 def test_cells_come_seed_by_seed_and_differ_in_their_keys():
-    found = ablation_cells(cells(OURS, ["chameleon", "squirrel"], [0, 1], Recipe("best")))
-    assert [cell.seed for cell in found] == [0] * 10 + [1] * 10
-    assert len({cell.key for cell in found}) == 20
-    assert all(cell.changes.training["epochs"] == 200 for cell in found)
+    found = ablation_cells(cells(OURS, ["cora", "squirrel"], [0, 1], Recipe("best")))
+    # the recipe of cora has no readout to remove
+    assert [cell.seed for cell in found] == [0] * 9 + [1] * 9
+    assert len({cell.key for cell in found}) == 18
+    epochs = {cell.data: cell.changes.training["epochs"] for cell in found}
+    assert epochs == {"cora": 120, "squirrel": 200}
 
 
 def test_the_whole_model_is_the_cell_of_the_table_so_that_its_line_serves_both():
@@ -78,7 +80,10 @@ def test_what_a_recipe_is_without_is_not_removed_once_more():
     assert [cell.recipe.partition(", ")[2] for cell in found] == [
         "", "no virtual nodes", "no SPD bias", "none of the three",
     ]  # fmt: skip
-    without |= {"num_virtual": 0, "spd_bias": False}
+    without |= {"num_virtual": 0}
+    found = ablation_cells(cells(OURS, ["cora"], [0], recipe))  # removing all is removing the last
+    assert [cell.recipe for cell in found] == ["mine", "mine, no SPD bias"]
+    without |= {"spd_bias": False}
     with pytest.raises(ConfigError, match="without all of the parts on cora"):
         ablation_cells(cells(OURS, ["cora"], [0], recipe))
 

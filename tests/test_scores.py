@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench import known, scores
+from bench import against, known, scores
 
 from dhilgt.benchmark import Results
 from dhilgt.benchmark.paper import OURS, SYSTEMS
@@ -52,6 +52,28 @@ def test_rows_of_the_best_recipes_are_cells_of_the_same_runs():
         assert cell["scores"]["test"][run["metric"]] == run["scores"]["test"][run["metric"]]
         assert cell["split_hash"] == run["split_hash"]
         assert (cell["recipe"], cell["epoch_seconds"]) == ("best", None)
+
+
+def test_the_differences_to_each_system_are_made_from_the_lines():
+    made = against.table(against.read(RESULTS / "paper"))
+    assert (RESULTS / "against-table.md").read_text(encoding="utf-8") == made
+
+
+def test_differences_are_ours_minus_theirs_over_the_splits_that_both_have():
+    def line(system, recipe, seed, score):
+        return {
+            "system": system, "variant": "paper", "recipe": recipe, "trials": 0, "trial": None,
+            "data": "cora", "standin_for": None, "seed": seed, "split_hash": str(seed),
+            "status": "ok", "metrics": ["accuracy"], "scores": {"test": {"accuracy": score}},
+        }  # fmt: skip
+
+    ours = [line("dhilgt", "best", seed, 0.8 + 0.01 * seed) for seed in range(4)]
+    worse = [line("gcn", "paper", seed, 0.75 + 0.01 * seed + 0.001 * seed**2) for seed in range(3)]
+    alike = [line("mlp", "paper", seed, (0.9, 0.7)[seed]) for seed in range(2)]
+    text = against.table(ours + worse + alike)
+    assert "| GCN, not searched | **+4.83 (+4.32 to +5.35)** |" in text
+    assert "| MLP, not searched | +0.50 (-132.92 to +133.92) |" in text
+    assert "Of 2 intervals 1 leave 0 out (bold): 1 for the best recipe, 0 for the other" in text
 
 
 def test_every_system_is_better_than_the_mlp_on_some_graph():

@@ -67,7 +67,8 @@ def ablation_cells(
 ) -> list[Cell]:
     """Gives each cell of the whole model, followed by those without some of its parts.
 
-    What the recipe of a dataset is without already is not removed once more.
+    What the recipe of a dataset is without already is not removed once more, and of two variants
+    that come to the same the first is taken.
 
     Args:
         whole: Cells of DHIL-GT, from `grid.cells`.
@@ -86,18 +87,18 @@ def ablation_cells(
     for cell in whole:
         found.append(cell)
         settings = resolved(cell, "accuracy").model
-        present = {
-            name: removed
-            for name, removed in variants.items()
-            if any(settings[key] != value for key, value in removed.items())
-        }
+        present: dict[str, dict[str, Any]] = {}
+        for name, removed in variants.items():
+            gone = {key: value for key, value in removed.items() if settings[key] != value}
+            if gone and gone not in present.values():
+                present[name] = gone
         if not present:
             raise ConfigError(
                 f"the recipe {cell.recipe!r} is without all of the parts on {cell.data}: nothing "
                 "is left to remove; choose another recipe"
             )
         for name, removed in present.items():
-            changes = Changes(dict(removed)).over(cell.changes)
+            changes = Changes(removed).over(cell.changes)
             found.append(replace(cell, recipe=f"{cell.recipe}, {name}", changes=changes))
             check(found[-1])
     return found
