@@ -10,6 +10,7 @@ from dhilgt.benchmark.study import BASE, PARAMETERS, SQUARE, Point, curves, squa
 from dhilgt.benchmark.study import study_tables as tables
 from dhilgt.benchmark.study_figures import draw_curves, draw_squares
 from dhilgt.errors import ArtifactError
+from dhilgt.recipes import recipe
 from dhilgt.token_spec import TokenSpec
 from tests.cli_cases import fails, ok
 from tests.study_cases import scored, tiny_recipe, write
@@ -48,7 +49,7 @@ def test_points_reach_the_settings():
     for cell in study_cells(cells(OURS, ["chameleon"], [0], Recipe("best"))):
         model = resolved(cell, "accuracy").model
         assert 1 + model["num_in"] + model["num_out"] == model["size"]
-        assert model["hops"] == 3, "all else is the recipe's"
+        assert model["hops"] == recipe("best", "chameleon")["hops"], "all else is the recipe's"
         point = Point(
             model["size"], model["num_in"], int(model["out_exponent"]), int(model["in_exponent"])
         )
