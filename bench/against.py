@@ -6,11 +6,11 @@ in a table says less: scores of a row move with the splits, and rows move togeth
 """
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from bench.scores import lines_of
 from dhilgt.benchmark.paired import DROPS, GAINS, UNSEEN, Difference
 from dhilgt.benchmark.paper_tables import label
 from dhilgt.benchmark.recipe import BEST
@@ -80,11 +80,7 @@ def main() -> None:
 
 def read(folder: Path) -> list[Line]:
     """Gives the lines of the tables in a folder."""
-    return [
-        json.loads(line)
-        for name in FILES
-        for line in (folder / name).read_text(encoding="utf-8").splitlines()
-    ]
+    return [line for name in FILES for line in lines_of(folder / name)]
 
 
 if __name__ == "__main__":
