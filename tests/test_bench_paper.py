@@ -229,8 +229,19 @@ def test_no_memory_and_no_time_are_results():
     rows = {row.label: row for row in first.rows}
     assert rows["GOAT"].entries[0][-1].text == "over budget"
     rows = {row.label: row for row in second.rows}
-    assert [entry.text for entry in rows["HSGT"].entries[0]] == ["–", "OOM", "–", "–", "–"]
+    assert [entry.text for entry in rows["HSGT"].entries[0]] == ["OOM", "–", "–", "–", "–"]
     assert "goat, chameleon, seeds 0, 1: over-budget (600 s)." in first.notes
+
+
+def test_a_cell_cut_off_shows_what_it_had_measured():
+    def cells(**known):
+        one = broken("goat", "penn94-like", 0, "over-budget", "600 s") | known
+        rows = {row.label: row for row in paper_tables([one], "main")[1].rows}
+        return [entry.text for entry in rows["GOAT"].entries[0]]
+
+    assert cells(precompute_seconds=31.0) == ["31.0", "over budget", "–", "–", "–"]
+    trained = cells(precompute_seconds=31.0, epoch_seconds=7.0, gpu_peak_bytes=2e9)
+    assert trained == ["31.0", "7.00", "over budget", "2.00", "–"]
 
 
 # ---- speed -------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """A grid of trainings: every cell is a line, whatever becomes of it, and no line is lost."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -557,3 +558,17 @@ def test_clocks_join_with_their_single_times():
     assert (kept.laps("epoch"), kept.seconds()["epoch"]) == ([1.0, 2.0], 9.0)
     kept.take("nothing", two)
     assert "nothing" not in kept.seconds()
+
+
+def test_a_stage_that_broke_off_has_cost_time_but_is_no_time_of_it():
+    from dhilgt.stages import StageClock
+
+    clock = StageClock()
+    with clock.measure("epoch"):
+        pass
+    with contextlib.suppress(KeyboardInterrupt), clock.measure("epoch"):
+        time.sleep(0.02)
+        raise KeyboardInterrupt
+    (whole,) = clock.laps("epoch")
+    assert clock.to_dict()["epoch"]["times"] == 1
+    assert clock.seconds()["epoch"] >= whole + 0.02

@@ -41,6 +41,19 @@ def outcome(folder):
     return (folder / "metrics.jsonl").read_bytes(), (folder / "best.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize("keep", [0.0, 0.7])
+def test_a_mean_of_weights_counts_each_epoch_once_however_often_it_is_scored(tmp_path, keep):
+    train, val = loaders()
+    in_batch = Signalling(range(40), shuffle=True, at=13, signum=signal.SIGTERM)
+    in_scoring = Signalling(range(40, 60), at=8, signum=signal.SIGTERM)
+    for asking in ((in_batch, val), (train, in_scoring)):
+        with pytest.raises(TrainingInterrupted):
+            trainer(tmp_path / "run", resume=True, weight_average=keep).fit(*asking)
+    trainer(tmp_path / "run", resume=True, weight_average=keep).fit(train, val)
+    trainer(tmp_path / "whole", weight_average=keep).fit(train, val)
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("at", [1, 5, 6, 18])
 def test_stops_saves_and_resumes(tmp_path, signum, at):

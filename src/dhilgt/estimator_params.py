@@ -83,6 +83,7 @@ class Parameters:
         decay_steps: int | None = None,
         max_seconds: float | None = None,
         cuda_graph: str = "auto",
+        weight_average: float = 0.0,
         seed: int = 0,
         validation: float = 0.2,
         device: str = "auto",

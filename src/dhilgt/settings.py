@@ -168,6 +168,9 @@ class Settings:
         None, "Seconds of training after which no other epoch begins; any time when not given."
     )
     cuda_graph: str = _training("auto", 'Record steps as CUDA graphs: "auto" or "off".')
+    weight_average: float = _training(
+        0.0, "Share that each epoch leaves of a running mean of the weights; 0 for no mean."
+    )
 
     seed: int = _run(0, "Start of all random numbers: tokens, split, weights, order, dropout.")
     validation: float = _run(

@@ -38,19 +38,23 @@ class StageClock:
 
     def add(self, name: str, seconds: float, host_bytes: int = 0, device_bytes: int = 0) -> None:
         """Count ``seconds`` more of stage ``name``."""
+        self._count(name, 1, seconds, host_bytes, device_bytes)
+        self._laps.setdefault(name, []).append(seconds)
+
+    def _count(
+        self, name: str, times: int, seconds: float, host_bytes: int, device_bytes: int
+    ) -> None:
         empty = {"seconds": 0.0, "times": 0, "host_peak_bytes": 0, "device_peak_bytes": 0}
         stage = self._stages.setdefault(name, empty)
-        self._laps.setdefault(name, []).append(seconds)
         stage["seconds"] += seconds
-        stage["times"] += 1
+        stage["times"] += times
         stage["host_peak_bytes"] = max(stage["host_peak_bytes"], host_bytes)
         stage["device_peak_bytes"] = max(stage["device_peak_bytes"], device_bytes)
 
     def extend(self, name: str, values: Mapping[str, Any]) -> None:
         """Count what another clock's `to_dict` says of stage ``name``."""
-        self.add(name, values["seconds"], values["host_peak_bytes"], values["device_peak_bytes"])
-        self._stages[name]["times"] += values["times"] - 1
-        self._laps[name].pop()  # a sum of several is no time of one
+        memory = values["host_peak_bytes"], values["device_peak_bytes"]
+        self._count(name, values["times"], values["seconds"], *memory)
 
     def join(self, other: StageClock) -> None:
         """Count all that another clock counted, the single times included."""
@@ -61,24 +65,33 @@ class StageClock:
         """Count what another clock counted of one stage, if it counted any."""
         if name in other._stages:
             self.extend(name, other._stages[name])
-            self._laps[name] += other.laps(name)
+            self._laps.setdefault(name, []).extend(other.laps(name))
 
     @contextlib.contextmanager
     def measure(self, name: str, device: torch.device | None = None) -> Iterator[None]:
-        """Count the block as stage ``name``."""
+        """Count the block as stage ``name``.
+
+        A block that ends by an exception counts with its seconds and memory, but as no time of the
+        stage: ``times`` and `laps` are of blocks that came to their end.
+        """
         on_gpu = device is not None and device.type == "cuda"
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(device)
         start = time.perf_counter()
+        ended = False
         try:
             yield
+            ended = True
         finally:
             if on_gpu:
                 # The block has only queued its last kernels.
                 torch.cuda.synchronize(device)
             seconds = time.perf_counter() - start
             peak = torch.cuda.max_memory_allocated(device) if on_gpu else 0
-            self.add(name, seconds, host_peak_bytes(), peak)
+            if ended:
+                self.add(name, seconds, host_peak_bytes(), peak)
+            else:
+                self._count(name, 0, seconds, host_peak_bytes(), peak)
 
     def seconds(self) -> dict[str, float]:
         """Gives the seconds of each stage."""

@@ -26,6 +26,7 @@ from dhilgt.schedule import build_optimizer
 from dhilgt.scoring import Scorer
 from dhilgt.signals import StopSignals
 from dhilgt.stages import StageClock
+from dhilgt.train_average import WeightAverage
 from dhilgt.train_config import TrainConfig
 from dhilgt.train_display import TrainDisplay
 from dhilgt.train_loop import EpochLoop
@@ -105,6 +106,7 @@ class Trainer:
         self._after_epoch = after_epoch
         self._folder = None if run_dir is None else RunFolder(run_dir)
         self._best: dict[str, Tensor] = {}
+        self._average: WeightAverage | None = None
 
     # ---- training ------------------------------------------------------------------------------
 
@@ -151,12 +153,14 @@ class Trainer:
         config = self.config
         seed_all(config.seed + self.group.rank)
         optimizer = build_optimizer(self.model, config)
+        if config.weight_average:
+            self._average = WeightAverage(self.model, config.weight_average)
         state = TrainState()
         where = run_folder.environment(self.device, self.group.size)
         checkpoint = self._load_checkpoint()
         if checkpoint is not None:
             state = train_resume.check(checkpoint, config, loader, steps, where, self.group.size)
-            train_resume.restore_model(checkpoint, self.model, optimizer)
+            train_resume.restore_model(checkpoint, self.model, optimizer, self._average)
             self._best = checkpoint.best
             self.stages = StageClock(checkpoint.values["stages"] | self.stages.to_dict())
         loop = EpochLoop(self.model, optimizer, config, self.group, self.device, steps)
@@ -179,7 +183,15 @@ class Trainer:
                     state, config, loader, steps, environment=where, stages=self.stages.to_dict()
                 )
                 train_resume.save(
-                    self._folder, self.group, self.model, optimizer, loop, self._best, state, facts
+                    self._folder,
+                    self.group,
+                    self.model,
+                    optimizer,
+                    loop,
+                    self._best,
+                    state,
+                    facts,
+                    self._average,
                 )
 
         def after_step(nodes: int) -> None:
@@ -239,9 +251,29 @@ class Trainer:
             "val_score": None,
             "metric": None if val_loader is None else config.metric,
         }
+        average = self._average
+        with contextlib.nullcontext() if average is None else average.with_epoch():
+            if not self._score_epoch(state, line, val_loader, stop):
+                return False
+        if average is not None:
+            average.commit()
+        state.history.append(line)
+        state.epoch, state.batch = done, 0
+        return True
+
+    def _score_epoch(
+        self,
+        state: TrainState,
+        line: dict[str, Any],
+        val_loader: Loader | None,
+        stop: StopSignals,
+    ) -> bool:
+        """Scores the model as it is and keeps it if it is the best; False if a signal came."""
+        config, done = self.config, line["epoch"]
         if val_loader is None:
             state.best_epoch = done
-            self._best = {}  # The last epoch is the best one, and the model has it.
+            # The last epoch is the best one; the model has its weights, but not a mean of them.
+            self._best = {} if self._average is None else host_copy(self.model)
         elif done % config.eval_every == 0 or done == config.epochs:
             try:
                 # Processes cannot give up one by one: the others would wait for their share.
@@ -263,8 +295,6 @@ class Trainer:
                 state.best_epoch = done
                 state.best_score, state.best_loss = number(score), number(val_loss)
                 self._best = host_copy(self.model)
-        state.history.append(line)
-        state.epoch, state.batch = done, 0
         return True
 
     def _tell(self, line: Mapping[str, Any]) -> None:

@@ -37,6 +37,7 @@ _NUMBERS = {
     "end_lr": (0.0, 1e3, True, False),
     "clip_norm": (0.0, 1e12, False, True),
     "max_seconds": (0.0, 1e9, False, True),
+    "weight_average": (0.0, 1.0, True, False),
 }
 
 
@@ -70,6 +71,8 @@ class TrainConfig:
             before a resume count too. None: any time.
         cuda_graph: "auto" records steps and evaluations as CUDA graphs where the fused kernels
             run on one GPU, after the first epoch; "off" never does.
+        weight_average: Score and keep a running mean of the weights at the ends of epochs, not
+            those of one epoch: the share of it that an epoch leaves as it was, below 1. 0: do not.
 
     Example:
         >>> config = TrainConfig(epochs=20, lr=1e-3)
@@ -99,6 +102,7 @@ class TrainConfig:
     decay_steps: int | None = None
     max_seconds: float | None = None
     cuda_graph: str = "auto"
+    weight_average: float = 0.0
 
     def __post_init__(self) -> None:
         for name, (low, high, optional) in _COUNTS.items():
@@ -109,6 +113,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value not in choices:
                 raise ConfigError(f"{name} = {value!r}; choose {' or '.join(map(repr, choices))}")
+        if self.weight_average == 1:
+            raise ConfigError("weight_average = 1 never learns; pass a number from 0 to below 1")
         if not isinstance(self.metric, str) or not self.metric:
             raise ConfigError(f"metric = {self.metric!r}; pass the name of a metric")
         if not isinstance(self.deterministic, bool):

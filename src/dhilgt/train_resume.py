@@ -15,6 +15,7 @@ from dhilgt.checkpoint import Checkpoint
 from dhilgt.distributed import Group
 from dhilgt.errors import ArtifactError, ConfigError, TrainingWarning, warn
 from dhilgt.run_folder import RunFolder
+from dhilgt.train_average import WeightAverage
 from dhilgt.train_config import TrainConfig
 from dhilgt.train_loop import EpochLoop
 from dhilgt.train_protocols import Loader
@@ -59,13 +60,14 @@ def save(
     best: dict[str, Tensor],
     state: TrainState,
     values: dict[str, Any],
+    average: WeightAverage | None = None,
 ) -> None:
     """Commits a checkpoint of all processes; each must call it."""
     tensors, plain = rng.capture()
     own = {"rng": plain, "loss_sum": float(loop.loss_sum), "count": loop.count}
     processes = group.collect((tensors, own))
     if processes is not None:
-        packed = pack(model, optimizer, best, values, processes)
+        packed = pack(model, optimizer, best, values, processes, average)
         folder.checkpoints.save(state.epoch, state.batch, packed)
 
 
@@ -165,10 +167,13 @@ def _check_processes(values: dict[str, Any], state: TrainState, processes: int) 
 
 
 def restore_model(
-    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
+    checkpoint: Checkpoint,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: WeightAverage | None = None,
 ) -> None:
-    """Puts weights and optimizer back."""
-    unpack(checkpoint, model, optimizer, "the checkpoint")
+    """Puts weights, their average and the optimizer back."""
+    unpack(checkpoint, model, optimizer, "the checkpoint", average)
 
 
 def restore_process(

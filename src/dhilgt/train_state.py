@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dhilgt.checkpoint import Checkpoint
 from dhilgt.errors import ArtifactError
+from dhilgt.train_average import WeightAverage
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,14 @@ def pack(
     best: dict[str, Tensor],
     values: dict[str, Any],
     processes: list[tuple[dict[str, Tensor], dict[str, Any]]],
+    average: WeightAverage | None = None,
 ) -> Checkpoint:
     """Gives a checkpoint; ``processes`` holds tensors and values of each process's own."""
     training = {f"model.{name}": tensor for name, tensor in host_copy(model).items()}
+    if average is not None:
+        for name, tensor in average.tensors().items():
+            training[f"average.{name}"] = tensor.to("cpu", copy=True)
+        values = values | {"averaged_epochs": average.epochs}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     for parameter, state in optimizer.state.items():
         for key, value in state.items():
@@ -154,11 +160,18 @@ def pack(
 
 
 def unpack(
-    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, where: str
+    checkpoint: Checkpoint,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    where: str,
+    average: WeightAverage | None = None,
 ) -> None:
-    """Gives model and optimizer what `pack` took from them."""
+    """Gives model, optimizer and average what `pack` took from them."""
     found = checkpoint.training
     load_weights(model, _under(found, "model."), where)
+    if average is not None:
+        epochs = int(checkpoint.values.get("averaged_epochs", 0))
+        average.restore(_under(found, "average."), epochs)
     states: dict[str, dict[str, Tensor]] = {}
     for name, tensor in _under(found, "optimizer.").items():
         parameter, _, key = name.rpartition(".")

@@ -120,12 +120,13 @@ def _scored(runner: Contender, graph: Graph, names: tuple[str, ...]) -> dict[str
 
 
 def _measured(runner: Contender) -> dict[str, Any]:
-    """Gives times and memory, as far as the cell came."""
+    """Gives times and memory, as far as the cell came: of stages that came to their end."""
     stages = runner.clock.to_dict()
     laps = runner.clock.laps("epoch")
-    prepared = [stages[name]["seconds"] for name in PREPARING if name in stages]
+    prepared = [stages[name] for name in PREPARING if name in stages]
+    whole = bool(prepared) and all(stage["times"] for stage in prepared)
     return {
-        "precompute_seconds": sum(prepared) if prepared else None,
+        "precompute_seconds": sum(stage["seconds"] for stage in prepared) if whole else None,
         "epoch_seconds": statistics.median(laps) if laps else None,
         "first_epoch_seconds": laps[0] if laps else None,
         "gpu_peak_bytes": max((s["device_peak_bytes"] for s in stages.values()), default=0),

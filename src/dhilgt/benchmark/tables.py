@@ -209,10 +209,18 @@ class Block:
     def _without_figures(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
         own = [line for line in lines if not line.get(APART)]
         if lines and not own:  # what was run for its time alone says nothing about a score
-            times = (Entry(NOTHING), Entry(self._trouble(lines)), Entry(NOTHING), Entry(NOTHING))
-            return (*times, *(Entry(NOTHING) for _ in self.metrics))
+            return (*self._as_far_as_it_came(lines), *(Entry(NOTHING) for _ in self.metrics))
         word = self._trouble(own) if own else NOT_RUN
         return (*(Entry(NOTHING),) * 4, *(Entry(word) for _ in self.metrics))
+
+    def _as_far_as_it_came(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
+        """Gives what was measured before the end, and in the next place what ended it."""
+        times = [self._time(lines, name) for name in _FIGURES]
+        reached = next((at for at, one in enumerate(times) if one.text == NOTHING), len(times))
+        if reached < len(times):
+            times[reached] = Entry(self._trouble(lines))
+        trained = reached > _FIGURES.index("epoch")
+        return (*times, _memory(lines) if trained else Entry(NOTHING))
 
     def _trouble(self, lines: Sequence[Line]) -> str:
         found = dict.fromkeys(WORDS[line["status"]] for line in lines if line["status"] in WORDS)
