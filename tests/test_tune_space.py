@@ -1,5 +1,7 @@
 """What a search may choose from, as files say it."""
 
+from pathlib import Path
+
 import pytest
 
 from dhilgt.errors import ConfigError
@@ -17,6 +19,19 @@ def refused(values):
 
 def one(name, **facts):
     return {"stages": [{"name": "a", "parameters": {name: facts}}]}
+
+
+BENCH_SPACES = sorted((Path(__file__).parent.parent / "bench" / "spaces").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", BENCH_SPACES, ids=lambda path: path.stem)
+def test_spaces_of_the_best_recipes_give_settings_that_hold(path):
+    base = Settings(optimizer="adam", num_layers=1).to_dict()
+    for stage in read_space(path).stages:
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+        chosen = [Settings.from_dict(stage.choose(study.ask(), base)) for _ in range(20)]
+        assert len({one.lr for one in chosen}) == 20
+        assert {one.optimizer for one in chosen} == {"adam"}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -48,7 +63,7 @@ def test_the_other_space_adds_what_lies_beyond_the_paper():
     assert names >= {
         "spill", "hops", "dropout", "input_dropout", "bias_dropout", "hidden_channels", "copies",
         "fresh", "num_virtual", "size", "num_out", "out_exponent", "in_exponent", "lr",
-        "num_layers", "weight_decay", "bias_slope", "output_dropout",
+        "num_layers", "weight_decay", "bias_slope", "output_dropout", "weight_average",
     }  # fmt: skip
 
 
