@@ -31,6 +31,10 @@ $(VENV)/.test: $(VENV)/.train
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[test]'
 	@touch $@
 
+$(VENV)/.browser: $(VENV)/.test
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[browser]'
+	@touch $@
+
 $(VENV)/.dev: $(VENV)/.test
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
@@ -62,7 +66,9 @@ test-native: $(VENV)/.tools  ## the native tests, plain and under the sanitizers
 	    $(BIN)/ctest --test-dir build/native-$${kind%%,*} --output-on-failure || exit 1; \
 	done
 
-test-full: test-native $(VENV)/.test  ## everything: native tests, sanitizers, heavy tests
+test-full: test-native $(VENV)/.browser  ## everything: native tests, sanitizers, heavy tests, pages in a browser
+	@command -v chromedriver > /dev/null || echo "no chromedriver: tests of pages are skipped; on Debian," \
+	  "apt-get install chromium chromium-driver"
 	$(BIN)/python -m pytest -n auto -m "full or not full" --timeout=1800
 
 lint: $(VENV)/.dev  ## format check, lint, types

@@ -8,11 +8,15 @@ import pytest
 
 @pytest.fixture(scope="module")
 def browser():
-    selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    selenium = pytest.importorskip(
+        "selenium.webdriver", reason="selenium is not installed; make test-full installs it"
+    )
     program = shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if program is None or driver is None:
-        pytest.skip("chromium or chromedriver is not installed")
+        pytest.skip(
+            "chromium or chromedriver is not here: apt-get install chromium chromium-driver"
+        )
     options = selenium.ChromeOptions()
     options.binary_location = program
     for word in ("--headless=new", "--no-sandbox", "--disable-gpu"):
