@@ -5,6 +5,7 @@ import contextlib
 import pytest
 import torch
 
+from dhilgt.checkpoint import CheckpointFolder
 from dhilgt.errors import ConfigError
 from dhilgt.train_average import WeightAverage
 from dhilgt.train_config import TrainConfig
@@ -84,3 +85,14 @@ def test_an_error_inside_leaves_the_model_its_own_weights():
 def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(ConfigError, match="weight_average"):
         TrainConfig(weight_average=share)
+
+
+def test_a_run_from_before_the_setting_is_not_averaged_from_its_middle_on(tmp_path):
+    trainer(tmp_path, epochs=2, decay="none").fit(*loaders())
+    folder = CheckpointFolder(tmp_path / "checkpoints")
+    saved = folder.load()
+    del saved.values["config"]["weight_average"]
+    folder.save(2, 0, saved)
+    with pytest.raises(ConfigError, match=r"weight_average = 0.8, but the run .* = 0.0"):
+        trainer(tmp_path, epochs=4, decay="none", resume=True, weight_average=0.8).fit(*loaders())
+    assert trainer(tmp_path, epochs=4, decay="none", resume=True).fit(*loaders()).epochs == 4

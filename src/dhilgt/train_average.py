@@ -60,12 +60,11 @@ class WeightAverage:
             self._next = [
                 torch.lerp(now, mean, keep) for now, mean in zip(own, self._mean, strict=True)
             ]
-        # In place: recorded steps and other holders of the tensors must see them.
-        torch._foreach_copy_(weights, self._next)
+        _put(weights, self._next)
         try:
             yield
         finally:
-            torch._foreach_copy_(weights, own)
+            _put(weights, own)
 
     def commit(self) -> None:
         """Counts the epoch that the last `with_epoch` was of."""
@@ -78,6 +77,12 @@ class WeightAverage:
 
     def restore(self, tensors: Mapping[str, Tensor], epochs: int) -> None:
         """Takes up what `tensors` and `epochs` gave."""
-        if set(tensors) == set(self._weights):
+        if epochs:
             self._mean = [tensors[name].to(w.device, w.dtype) for name, w in self._weights.items()]
             self._epochs = epochs
+
+
+def _put(weights: list[Tensor], values: list[Tensor]) -> None:
+    # In place: recorded steps and other holders of the tensors must see them.
+    for weight, value in zip(weights, values, strict=True):
+        weight.copy_(value)

@@ -116,9 +116,11 @@ def check(
         if key not in values:
             raise ArtifactError(f"the checkpoint's state lacks {key!r}; start a new run")
     state = TrainState.from_dict(values["state"])
-    now = config.to_dict()
-    for key, then in values["config"].items():
-        if key in now and now[key] != then and key not in _FREE:
+    # A setting that the run did not know yet was at what is its default now.
+    before, now = TrainConfig().to_dict() | values["config"], config.to_dict()
+    for key in now:
+        then = before[key]
+        if now[key] != then and key not in _FREE:
             raise ConfigError(
                 f"{key} = {now[key]!r}, but the run in this folder has {key} = {then!r}; resume "
                 "with that value, or choose another run_dir"
