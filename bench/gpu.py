@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from dhilgt.benchmark.speed.cases import Step, draw_batch
-from dhilgt.benchmark.speed.timing import milliseconds
+from dhilgt.benchmark.speed.cases import Step, draw_batch, milliseconds
 
 BATCH, SLOTS, WIDTH = 8192, 32, 128
 CUDA = torch.device("cuda")
@@ -41,25 +40,25 @@ def profile(rows: int, nodes: int, fill: float, name: str, shown: int = 40) -> N
 
 def tune() -> None:
     """Prints the time of attention at the main size for several block sizes, packed and not."""
-    from dhilgt.fused import launch
-    from dhilgt.fused.launch import Blocks
-    from dhilgt.fused.packing import pack
+    from dhilgt.model.kernels import attention
+    from dhilgt.model.kernels.attention import Blocks
+    from dhilgt.model.kernels.packing import pack
 
     seed = torch.zeros(1, dtype=torch.int64, device=CUDA)
-    none = launch.Draw(seed, 1, 0.0)
+    none = attention.Draw(seed, 1, 0.0)
     batch = draw_batch(CUDA, BATCH, SLOTS, 0.6)
     model = Step("fused", "bf16", batch, WIDTH).model
     _, index, spd, _ = batch
     packing = pack(model, index, index >= 0)
     assert packing is not None
-    table = launch.flat_tables([torch.randn(282, 8, device=CUDA)])[0]
+    table = attention.flat_tables([torch.randn(282, 8, device=CUDA)])[0]
     for offsets, rows in ((None, BATCH * (SLOTS + 4)), (packing.offsets, packing.rows)):
-        codes = launch.make_codes(spd, index >= 0, 4, launch.Draw(seed, 0, 0.1), offsets)
+        codes = attention.make_codes(spd, index >= 0, 4, attention.Draw(seed, 0, 0.1), offsets)
         qkv = torch.randn(rows, 3 * WIDTH, device=CUDA, dtype=torch.bfloat16)
-        out, lse = launch.attend_forward(qkv, codes, table, 8, none)
+        out, lse = attention.attend_forward(qkv, codes, table, 8, none)
         ways: dict[str, Callable[[], Any]] = {
-            "forward": partial(launch.attend_forward, qkv, codes, table, 8, none),
-            "backward": partial(launch.attend_backward, out, qkv, codes, table, lse, none),
+            "forward": partial(attention.attend_forward, qkv, codes, table, 8, none),
+            "backward": partial(attention.attend_backward, out, qkv, codes, table, lse, none),
         }
         for way, work in ways.items():
             what = f"{'padded' if offsets is None else 'packed'} {way}"
@@ -68,18 +67,18 @@ def tune() -> None:
                 for heads in (8, 2) if way == "forward" else (1,):
                     for registers in (None, 128):
                         blocks = Blocks(queries, warps, heads, registers)
-                        launch.TUNED[way, qkv.element_size()] = blocks
+                        attention.TUNED[way, qkv.element_size()] = blocks
                         print(f"{what}, {blocks}: {milliseconds(work, CUDA, 5):.3f} ms", flush=True)
-                        launch.TUNED.clear()
+                        attention.TUNED.clear()
 
 
 def programs(rows: int = 534, nodes: int = 890, rounds: int = 3) -> None:
     """Prints the time of a small step by the number of programs with sums, measured in turns."""
-    from dhilgt.fused import launch, launch_rows
+    from dhilgt.model.kernels import attention, row_ops
 
-    usual, fewest = launch._chunks, launch_rows._FEWEST
+    usual, fewest = attention._chunks, row_ops._FEWEST
 
-    def fewer(share: int, *given: Any) -> launch._Chunks:
+    def fewer(share: int, *given: Any) -> attention._Chunks:
         chunks = usual(*given)
         return chunks._replace(summing=max(1, chunks.summing // share))
 
@@ -88,11 +87,11 @@ def programs(rows: int = 534, nodes: int = 890, rounds: int = 3) -> None:
         steps = {}
         for share in (1, 2, 4):
             for few in (fewest, fewest // 2, fewest // 4):
-                launch._chunks, launch_rows._FEWEST = partial(fewer, share), few
+                attention._chunks, row_ops._FEWEST = partial(fewer, share), few
                 steps[share, few] = Step("fused", "bf16", batch, WIDTH)
                 milliseconds(steps[share, few].train, CUDA, 3)
                 steps[share, few].train_graph()  # records with these numbers
-        launch._chunks, launch_rows._FEWEST = usual, fewest
+        attention._chunks, row_ops._FEWEST = usual, fewest
         taken: dict[tuple[int, int], list[float]] = {way: [] for way in steps}
         for _ in range(rounds):
             for way, step in steps.items():

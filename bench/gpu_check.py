@@ -7,8 +7,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from dhilgt.benchmark.speed.cases import Batch, Step, draw_batch
-from dhilgt.fused.graphs import StepGraphs
-from dhilgt.model import DHILGT
+from dhilgt.model.dhilgt import DHILGT
+from dhilgt.model.kernels.cuda_graphs import StepGraphs
 
 # Relative distance of logits and of all gradients together.
 TOLERANCE = {"fp32": 5e-5, "bf16": 6e-2}

@@ -14,7 +14,7 @@ from bench import graphs
 from bench.labels import build
 from bench.measure import Bench, Row, seconds
 from dhilgt import Graph, GraphWarning, HubLabels, TokenSampler
-from dhilgt.grow import quick_labels
+from dhilgt.labels.grow import quick_labels
 
 PER_MILLE = {"cora": (10, 50), "pubmed": (10, 50), "ogbn-arxiv": (1, 10, 50)}  # nodes hidden
 EPOCHS = {"cora": 30, "pubmed": 10}  # where predictions are compared, at the largest share

@@ -8,7 +8,7 @@ import sys
 import time
 
 from dhilgt import HubLabels, datasets
-from dhilgt.orders import ORDERS, node_order
+from dhilgt.labels.orders import ORDERS, node_order
 
 
 def main(names: list[str]) -> None:

@@ -14,9 +14,9 @@ from scipy.sparse import csr_array
 from scipy.special import softmax
 
 import dhilgt
-from dhilgt.feature_scale import FeatureScale
-from dhilgt.graph_store import load_graph
-from dhilgt.propagate import with_hops
+from dhilgt.features.from_graph import with_hops
+from dhilgt.features.scale import FeatureScale
+from dhilgt.graph.store import load_graph
 
 graph, model = load_graph(sys.argv[1]), Path(sys.argv[2])
 facts = json.loads(model.with_suffix(".serving.json").read_text())

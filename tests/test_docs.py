@@ -18,7 +18,7 @@ import pytest
 import typer.main
 
 import dhilgt
-from dhilgt.cli import app
+from dhilgt.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

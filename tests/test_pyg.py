@@ -12,7 +12,7 @@ from torch_geometric.data import Data, HeteroData, InMemoryDataset
 
 from dhilgt import GraphError, TokenSampler
 from dhilgt.pyg import AddHubTokens
-from tests.token_cases import generated, labels_of
+from tests.tokens.cases import generated, labels_of
 
 
 def data_of(directed=False, **more):

@@ -1,7 +1,6 @@
 """Graph Transformers for graphs too large for one."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dhilgt import datasets
 from dhilgt._version import __version__
@@ -18,55 +17,36 @@ from dhilgt.errors import (
     TrainingInterrupted,
     TrainingWarning,
 )
-from dhilgt.estimate import LabelEstimate, estimate
-from dhilgt.generate import generate
-from dhilgt.graph import Graph
-from dhilgt.graph_parts import Cleaning
-from dhilgt.grow import quick_labels
-from dhilgt.label_block import LabelBlock, label_block
-from dhilgt.labels import UNREACHABLE, HubLabels, LabelGraph, Witness
-from dhilgt.settings import Settings
-from dhilgt.token_sampler import PackedRows, TokenRows, TokenSampler
-from dhilgt.token_spec import TokenSpec
-from dhilgt.tokens import Tokens
+from dhilgt.graph.build import Cleaning
+from dhilgt.graph.graph import Graph
+from dhilgt.graph.random_graphs import generate
+from dhilgt.labels.blocks import LabelBlock, label_block
+from dhilgt.labels.build import LabelEstimate, estimate
+from dhilgt.labels.grow import quick_labels
+from dhilgt.labels.hub_labels import UNREACHABLE, HubLabels, LabelGraph, Witness
+from dhilgt.settings.settings import Settings
+from dhilgt.tokens.sampler import PackedRows, TokenRows, TokenSampler
+from dhilgt.tokens.spec import TokenSpec
+from dhilgt.tokens.tokens import Tokens
+from dhilgt.utils.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dhilgt import baselines as baselines
-    from dhilgt.batch import TokenBatch as TokenBatch
-    from dhilgt.batch_size import find_batch_size as find_batch_size
-    from dhilgt.estimator import NodeClassifier as NodeClassifier
-    from dhilgt.explanation import Explanation as Explanation
-    from dhilgt.export import export_onnx as export_onnx
-    from dhilgt.export import export_program as export_program
+    from dhilgt.classifier.classifier import NodeClassifier as NodeClassifier
+    from dhilgt.classifier.explanation import Explanation as Explanation
     from dhilgt.hierarchy import hierarchy_numbers as hierarchy_numbers
     from dhilgt.hierarchy import plot_hierarchy as plot_hierarchy
-    from dhilgt.loader import TokenLoader as TokenLoader
-    from dhilgt.loader import averaged_logits as averaged_logits
-    from dhilgt.model import DHILGT as DHILGT
-    from dhilgt.model_config import DHILGTConfig as DHILGTConfig
-    from dhilgt.train import Trainer as Trainer
-    from dhilgt.train_config import TrainConfig as TrainConfig
-    from dhilgt.train_state import TrainResult as TrainResult
-
-# What needs torch is imported when it is first used: labels and tokens do without. Pictures, too.
-_LAZY = {
-    "DHILGT": "dhilgt.model",
-    "DHILGTConfig": "dhilgt.model_config",
-    "Explanation": "dhilgt.explanation",
-    "NodeClassifier": "dhilgt.estimator",
-    "TokenBatch": "dhilgt.batch",
-    "TokenLoader": "dhilgt.loader",
-    "TrainConfig": "dhilgt.train_config",
-    "TrainResult": "dhilgt.train_state",
-    "Trainer": "dhilgt.train",
-    "averaged_logits": "dhilgt.loader",
-    "baselines": "dhilgt.baselines",
-    "export_onnx": "dhilgt.export",
-    "export_program": "dhilgt.export",
-    "find_batch_size": "dhilgt.batch_size",
-    "hierarchy_numbers": "dhilgt.hierarchy",
-    "plot_hierarchy": "dhilgt.hierarchy",
-}
+    from dhilgt.loader.batch import TokenBatch as TokenBatch
+    from dhilgt.loader.loader import TokenLoader as TokenLoader
+    from dhilgt.loader.loader import averaged_logits as averaged_logits
+    from dhilgt.model.config import DHILGTConfig as DHILGTConfig
+    from dhilgt.model.dhilgt import DHILGT as DHILGT
+    from dhilgt.model.export import export_onnx as export_onnx
+    from dhilgt.model.export import export_program as export_program
+    from dhilgt.training.batch_size import find_batch_size as find_batch_size
+    from dhilgt.training.config import TrainConfig as TrainConfig
+    from dhilgt.training.state import TrainResult as TrainResult
+    from dhilgt.training.trainer import Trainer as Trainer
 
 __all__ = [
     "DHILGT",
@@ -119,20 +99,28 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(_LAZY[name])
-        value = module if name == "baselines" else getattr(module, name)
-    except ModuleNotFoundError as error:
-        if error.name not in ("torch", "safetensors"):
-            raise
-        raise ImportError(
-            f"dhilgt.{name} needs {error.name}; install it with pip install 'dhilgt[train]'"
-        ) from error
-    globals()[name] = value
-    return value
+# Imported when first used: labels and tokens need no torch, and only pictures need Matplotlib.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "DHILGT": "dhilgt.model.dhilgt",
+        "DHILGTConfig": "dhilgt.model.config",
+        "Explanation": "dhilgt.classifier.explanation",
+        "NodeClassifier": "dhilgt.classifier.classifier",
+        "TokenBatch": "dhilgt.loader.batch",
+        "TokenLoader": "dhilgt.loader.loader",
+        "TrainConfig": "dhilgt.training.config",
+        "TrainResult": "dhilgt.training.state",
+        "Trainer": "dhilgt.training.trainer",
+        "averaged_logits": "dhilgt.loader.loader",
+        "baselines": "dhilgt.baselines",
+        "export_onnx": "dhilgt.model.export",
+        "export_program": "dhilgt.model.export",
+        "find_batch_size": "dhilgt.training.batch_size",
+        "hierarchy_numbers": "dhilgt.hierarchy",
+        "plot_hierarchy": "dhilgt.hierarchy",
+    },
+)
 
 
 def __dir__() -> list[str]:

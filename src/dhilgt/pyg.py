@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dhilgt import validate
 from dhilgt.errors import GraphError
-from dhilgt.graph import Graph
-from dhilgt.labels import HubLabels
-from dhilgt.token_sampler import TokenSampler
-from dhilgt.token_spec import TokenSpec, whole_number
+from dhilgt.graph import checks
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.spec import TokenSpec, whole_number
 
 try:
     import torch
@@ -105,7 +105,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
             fill=fill,
         )
         self.copies = whole_number("copies", copies, 1, _MOST_COPIES)
-        validate.num_threads(threads)  # refused here rather than in the middle of a pipeline
+        checks.num_threads(threads)  # refused here rather than in the middle of a pipeline
         self.directed = directed
         self.threads = threads
         self.packed = packed
@@ -141,7 +141,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
                 f"{type(data).__name__} has no edge_index; pass a torch_geometric.data.Data "
                 "(for heterogeneous data its to_homogeneous())"
             )
-        validate.weights(getattr(data, "edge_weight", None), self.weights, "edge_weight")
+        checks.weights(getattr(data, "edge_weight", None), self.weights, "edge_weight")
         # Only the structure is looked at: features, classes and masks may be of any kind here.
         return Graph.from_edge_index(
             edges, data.num_nodes, directed=self.directed, threads=self.threads

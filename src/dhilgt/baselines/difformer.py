@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from dhilgt.baselines.base import About
-from dhilgt.baselines.kinds import GraphBaseline
+from dhilgt.baselines.base import About, GraphBaseline
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
 from dhilgt.baselines.shared.sparse import SparseMatrix
-from dhilgt.dropout import dropout
+from dhilgt.model.dropout import dropout
 
 # The smallest mean weight that is divided by: rows that all point away from a query sum to 0.
 _LEAST = 1e-6

@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About
-from dhilgt.baselines.kinds import GraphBaseline
+from dhilgt.baselines.base import About, GraphBaseline
 from dhilgt.baselines.settings import Settings, choice, count, rate, switch
 from dhilgt.baselines.shared.layers import GraphConv, make_norm
 from dhilgt.baselines.shared.sparse import SparseMatrix
-from dhilgt.dropout import dropout
+from dhilgt.model.dropout import dropout
 
 
 @dataclass(frozen=True)

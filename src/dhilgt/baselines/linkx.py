@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About
-from dhilgt.baselines.batches import RowStore
-from dhilgt.baselines.kinds import NodeBaseline
+from dhilgt.baselines.base import About, NodeBaseline
+from dhilgt.baselines.loaders import RowStore
 from dhilgt.baselines.settings import Settings, count, rate
-from dhilgt.baselines.shared.clean import rows_of
-from dhilgt.baselines.shared.features import dense_features
 from dhilgt.baselines.shared.layers import MLPBlock, SafeBatchNorm, SparseLinear
+from dhilgt.baselines.shared.message_graph import dense_features, rows_of
 from dhilgt.baselines.shared.sparse import SparseMatrix
-from dhilgt.dropout import dropout
-from dhilgt.graph import Graph
+from dhilgt.graph.graph import Graph
+from dhilgt.model.dropout import dropout
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from dhilgt.baselines.base import About
-from dhilgt.baselines.kinds import TokenBaseline
+from dhilgt.baselines.base import About, TokenBaseline
 from dhilgt.baselines.settings import Settings, choice, count, rate
-from dhilgt.baselines.shared.features import dense_features
 from dhilgt.baselines.shared.layers import MLPBlock
-from dhilgt.graph import Graph
+from dhilgt.baselines.shared.message_graph import dense_features
+from dhilgt.graph.graph import Graph
 
 
 @dataclass(frozen=True)

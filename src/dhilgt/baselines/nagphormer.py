@@ -10,15 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About
-from dhilgt.baselines.kinds import TokenBaseline
+from dhilgt.baselines.base import About, TokenBaseline
 from dhilgt.baselines.settings import Settings, count, rate
-from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.encoder import TokenEncoder, draw_small
-from dhilgt.baselines.shared.features import dense_features
+from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
 from dhilgt.baselines.shared.sparse import SparseMatrix
 from dhilgt.baselines.shared.spectral import laplacian_vectors
-from dhilgt.graph import Graph
+from dhilgt.graph.graph import Graph
 
 
 @dataclass(frozen=True)

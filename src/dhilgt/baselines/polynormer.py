@@ -10,15 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About, Phase
-from dhilgt.baselines.kinds import GraphBaseline
+from dhilgt.baselines.base import About, GraphBaseline, Phase
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
-from dhilgt.baselines.shared.clean import CleanGraph
 from dhilgt.baselines.shared.layers import GraphConv, SafeBatchNorm
+from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.baselines.shared.sparse import SparseMatrix, segment_softmax
-from dhilgt.dropout import dropout
 from dhilgt.errors import ConfigError
-from dhilgt.train_config import TrainConfig
+from dhilgt.model.dropout import dropout
+from dhilgt.training.config import TrainConfig
 
 LOCAL, GLOBAL = "local", "global"
 

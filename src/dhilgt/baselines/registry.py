@@ -11,8 +11,8 @@ import torch
 
 from dhilgt.baselines.base import ARCHITECTURE, Baseline, BaselineConfig, Shape
 from dhilgt.errors import ConfigError
-from dhilgt.graph import Graph
-from dhilgt.model_files import load_model
+from dhilgt.graph.graph import Graph
+from dhilgt.model.store import load_model
 
 # A system joins by a line here: its name, its module under dhilgt.baselines and its class. The
 # tests go over all of them.

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About
-from dhilgt.baselines.kinds import GraphBaseline
+from dhilgt.baselines.base import About, GraphBaseline
 from dhilgt.baselines.settings import Settings, choice, count, number, rate
 from dhilgt.baselines.shared.layers import GraphConv, SafeBatchNorm
 from dhilgt.baselines.shared.sparse import SparseMatrix
-from dhilgt.dropout import dropout
+from dhilgt.model.dropout import dropout
 
 _EPS = 1e-6
 

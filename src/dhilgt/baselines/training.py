@@ -10,11 +10,11 @@ from typing import Any, Literal
 import torch
 
 from dhilgt.baselines.base import PRECOMPUTE, Baseline
-from dhilgt.stages import StageClock
-from dhilgt.train import Trainer
-from dhilgt.train_config import TrainConfig
-from dhilgt.train_protocols import Metric
-from dhilgt.train_state import TrainResult, host_copy, load_weights
+from dhilgt.training.clock import StageClock
+from dhilgt.training.config import TrainConfig
+from dhilgt.training.protocols import Metric
+from dhilgt.training.state import TrainResult, host_copy, load_weights
+from dhilgt.training.trainer import Trainer
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@
 `runner` runs them all and keeps their lines (`record`), `tables` and `render` show them.
 """
 
-from dhilgt.benchmark.grid import Cell, cells, models
-from dhilgt.benchmark.record import Results
-from dhilgt.benchmark.runner import Limits, run
-from dhilgt.benchmark.tables import Table, tables
+from dhilgt.benchmark.running.grid import Cell, cells, models
+from dhilgt.benchmark.running.results import Results
+from dhilgt.benchmark.running.runner import Limits, run
+from dhilgt.benchmark.show.tables import Table, tables
 
 __all__ = ["Cell", "Limits", "Results", "Table", "cells", "models", "run", "tables"]

@@ -4,8 +4,8 @@
 """
 
 from dhilgt.datasets.files import data_folder
+from dhilgt.datasets.graph_statistics import Statistics, statistics
 from dhilgt.datasets.loading import load, resplit
-from dhilgt.datasets.measure import Statistics, statistics
 from dhilgt.datasets.registry import DatasetInfo, info, names
 from dhilgt.datasets.splits import random_split, split_hash
 from dhilgt.errors import DatasetError

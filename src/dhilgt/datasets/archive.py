@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import IO
 
 from dhilgt.errors import DatasetError
-from dhilgt.memory import format_bytes
-from dhilgt.store_files import write_file
+from dhilgt.store.files import write_file
+from dhilgt.utils.memory import format_bytes
 
-_CHUNK_BYTES = 1 << 20
+_UNPACK_BYTES = 1 << 20
 _MOST_FILES = 100_000
 _DRIVE = re.compile(r"^[A-Za-z]:")
 
@@ -165,7 +165,7 @@ class _Counted:
         self.done = 0
 
     def chunks(self) -> Iterator[memoryview]:
-        while chunk := self._stream.read(_CHUNK_BYTES):
+        while chunk := self._stream.read(_UNPACK_BYTES):
             self.done += len(chunk)
             if self.done > self._room:
                 raise DatasetError(

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dhilgt.datasets import archive, needs
+from dhilgt.datasets import archive, optional
 from dhilgt.datasets.files import Files, check, refuse_web_page
 from dhilgt.datasets.registry import RawFile
 from dhilgt.errors import DatasetError
-from dhilgt.files import is_web_page
-from dhilgt.progress import progress_bar
+from dhilgt.readers.files import is_web_page
+from dhilgt.utils.progress import progress_bar
 
 RETRIES = 3
 TIMEOUT_SECONDS = 30.0
@@ -94,7 +94,7 @@ def _from_archive(files: Files, progress: bool) -> None:
 
 def _download(url: str, place: Path, sha256: str | None, progress: bool) -> None:
     """Puts the content of an address in place, whole and checked, or raises."""
-    pooch = needs.pooch()
+    pooch = optional.pooch()
     pooch.get_logger().setLevel("ERROR")  # it would announce every step on standard error
     keeper = pooch.create(
         path=place.parent,

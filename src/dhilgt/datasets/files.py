@@ -20,7 +20,7 @@ from typing import Literal
 
 from dhilgt.datasets.registry import DatasetInfo, RawFile
 from dhilgt.errors import DatasetError, DhilgtError
-from dhilgt.files import is_web_page
+from dhilgt.readers.files import is_web_page
 
 VARIABLE = "DHILGT_DATA"
 _CHUNK_BYTES = 1 << 20

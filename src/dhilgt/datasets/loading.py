@@ -10,10 +10,10 @@ import numpy as np
 
 from dhilgt.datasets import splits
 from dhilgt.datasets.files import Files
-from dhilgt.datasets.raw import Raw
+from dhilgt.datasets.readers.raw import Raw
 from dhilgt.datasets.registry import DatasetInfo, info
 from dhilgt.errors import DatasetError, GraphError, GraphWarning
-from dhilgt.graph import Graph
+from dhilgt.graph.graph import Graph
 
 
 def load(

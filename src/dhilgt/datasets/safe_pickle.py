@@ -91,7 +91,7 @@ class _Matrix:
         self.state = state
 
     def make(self, resolve: Any) -> Any:
-        from dhilgt.datasets.needs import scipy_sparse
+        from dhilgt.datasets.optional import scipy_sparse
 
         sparse = scipy_sparse()
         state = {_text(key): resolve(value) for key, value in dict(self.state).items()}

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt import validate_nodes
-from dhilgt.datasets.raw import Split
+from dhilgt.datasets.readers.raw import Split
 from dhilgt.errors import DatasetError
+from dhilgt.graph import checks
 
 Masks = dict[str, NDArray[np.bool_]]
 
@@ -84,8 +84,8 @@ def official_split(splits: Sequence[Split], num_nodes: int, seed: int, name: str
         raise DatasetError(f"{name} has no official split; pass split='random' or split='60/20/20'")
     chosen = splits[seed % len(splits)]
     return {
-        part: validate_nodes.node_mask(np.asarray(chosen[part]), num_nodes, f"split {part!r}")
-        for part in validate_nodes.MASK_NAMES
+        part: checks.node_mask(np.asarray(chosen[part]), num_nodes, f"split {part!r}")
+        for part in checks.MASK_NAMES
     }
 
 
@@ -114,7 +114,7 @@ def split_hash(masks: Mapping[str, NDArray[np.bool_]] | None) -> str:
         '817079b041ed788c'
     """
     digest = hashlib.sha256(b"dhilgt split 1")
-    for part in validate_nodes.MASK_NAMES:
+    for part in checks.MASK_NAMES:
         mask = np.empty(0, np.bool_) if masks is None or part not in masks else masks[part]
         nodes = np.flatnonzero(mask).astype("<i8")
         digest.update(part.encode() + len(nodes).to_bytes(8, "little") + nodes.tobytes())

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.datasets import needs
+from dhilgt.datasets import optional
 from dhilgt.datasets.files import Files
-from dhilgt.datasets.raw import Raw
+from dhilgt.datasets.readers.raw import Raw
 from dhilgt.datasets.registry import info
 from dhilgt.errors import DatasetError
-from dhilgt.generate import class_features, draw
+from dhilgt.graph.random_graphs import class_features, draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +126,13 @@ def _one_hot_groups(
         start += width
     ones = np.ones(columns.size, dtype=np.float32)
     offsets = np.arange(0, columns.size + 1, len(groups))
-    return needs.scipy_sparse().csr_matrix(
+    return optional.scipy_sparse().csr_matrix(
         (ones, columns.reshape(-1), offsets), shape=(len(labels), start)
     )
 
 
 def _on_arxiv(files: Files, features: bool, official: bool, seed: int) -> Raw:
-    from dhilgt.datasets import ogb
+    from dhilgt.datasets.readers import ogb
 
     real = ogb.read(files, features=False, official=official)
     x = None

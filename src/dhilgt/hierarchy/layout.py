@@ -1,19 +1,74 @@
-"""Where the nodes of a graph are drawn: springs along edges, small components around the largest.
+"""Edges of a graph and of its label graph, and where their nodes are drawn.
 
-The springs are igraph's, a package under the GPL that only pictures need.
+Springs along the edges, small components around the largest. The layout algorithm is igraph's, a
+package under the GPL that only pictures need.
 """
 
 import contextlib
 import math
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
-from dhilgt.hierarchy.edges import Pairs
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.hub_labels import LabelGraph
+
+Pairs = NDArray[np.int64]
+"""Two node indices per row, [m, 2]: each pair of nodes once, no node with itself."""
+
+
+class LabelEdges(NamedTuple):
+    """The edges of a label graph.
+
+    Attributes:
+        pairs: Node and hub, [m, 2].
+        distances: Hops between the two, [m].
+    """
+
+    pairs: Pairs
+    distances: NDArray[np.int32]
+
+
+def raw_pairs(graph: Graph) -> Pairs:
+    """Gives the pairs of nodes that an edge joins, whatever its direction.
+
+    Example:
+        >>> raw_pairs(Graph.from_edges([0, 1], [1, 2])).tolist()
+        [[0, 1], [1, 2]]
+    """
+    pairs = graph.to_edge_index().T
+    if graph.directed:
+        return np.unique(np.sort(pairs, axis=1), axis=0)
+    return np.ascontiguousarray(pairs[pairs[:, 0] < pairs[:, 1]])
+
+
+def label_edges(rows: LabelGraph) -> LabelEdges:
+    """Gives the edges from nodes to their hubs; of two nodes one at most is a hub of the other.
+
+    Args:
+        rows: As `HubLabels.label_graph` gives them.
+    """
+    num_nodes = len(rows.out_offsets) - 1
+    sources = np.repeat(np.arange(num_nodes), np.diff(rows.out_offsets))
+    return LabelEdges(np.stack([sources, rows.out_hubs], axis=1), rows.out_distances)
+
+
+def thinned(pairs: Pairs, most: int, seed: int) -> NDArray[np.int64]:
+    """Gives the places of the edges to draw: all, or a uniform sample of `most` in their order.
+
+    Args:
+        pairs: The edges there are.
+        most: How many can be drawn.
+        seed: Key of the sample.
+    """
+    if len(pairs) <= most:
+        return np.arange(len(pairs))
+    return np.sort(np.random.default_rng(seed).choice(len(pairs), most, replace=False))
+
 
 Places = NDArray[np.float64]
 """A point per node, [n, 2], around the origin."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
-from dhilgt.graph import Graph
-from dhilgt.hierarchy.edges import LabelEdges, Pairs, label_edges, raw_pairs
-from dhilgt.labels import HubLabels
+from dhilgt.graph.graph import Graph
+from dhilgt.hierarchy.layout import LabelEdges, Pairs, label_edges, raw_pairs
+from dhilgt.labels.hub_labels import HubLabels
 
 _STEPS_AT_ONCE = 20_000_000  # two-step paths that are held at a time while triangles are counted
 _DIGITS = 6

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
-from dhilgt.hierarchy.colors import RANK_STOPS
-from dhilgt.hierarchy.scene import Panel, Scene
-from dhilgt.report.markup import Markup, joined, tag
-from dhilgt.token_sampler import TokenSampler
+from dhilgt.hierarchy.scene import RANK_STOPS, Panel, Scene
+from dhilgt.report.html import Markup, joined, tag
+from dhilgt.tokens.sampler import TokenSampler
 
 MOST_NODES, MOST_ENTRIES = 100_000, 10_000_000
 _ROWS_AT_ONCE = 4_096

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
-from dhilgt.hierarchy.colors import RANK_STOPS, edge_groups
 from dhilgt.hierarchy.numbers import GraphNumbers
-from dhilgt.hierarchy.scene import Panel, Scene
+from dhilgt.hierarchy.scene import RANK_STOPS, Panel, Scene, edge_groups
 
 _INK, _SOFT, _EDGE = "#1d232a", "#66707a", "#98a1aa"
 _SIZE = (13.0, 7.4)  # inches

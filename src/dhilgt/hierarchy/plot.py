@@ -4,13 +4,13 @@ from os import PathLike
 from pathlib import Path
 
 from dhilgt.errors import ArtifactError, ConfigError, GraphError
-from dhilgt.graph import Graph
+from dhilgt.graph.graph import Graph
 from dhilgt.hierarchy.numbers import HierarchyNumbers
 from dhilgt.hierarchy.page import check_size, page
 from dhilgt.hierarchy.picture import draw
 from dhilgt.hierarchy.scene import Options, Scene
-from dhilgt.labels import HubLabels
-from dhilgt.store_files import explained, write_file
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.store.files import explained, write_file
 
 ENDINGS = (".png", ".svg", ".html")
 

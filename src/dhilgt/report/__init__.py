@@ -1,6 +1,6 @@
 """The report of a run: facts, charts and the page that shows them."""
 
-from dhilgt.report.facts import read_facts, run_facts
-from dhilgt.report.page import render, write_report
+from dhilgt.report.run.facts import read_facts, run_facts
+from dhilgt.report.run.page import render, write_report
 
 __all__ = ["read_facts", "render", "run_facts", "write_report"]

@@ -12,21 +12,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from dhilgt import metrics
-from dhilgt.cache import Cache
-from dhilgt.distributed import choose_device
+from dhilgt.classifier.cache import Cache
+from dhilgt.classifier.classifier import new_model, training_loaders
+from dhilgt.classifier.inputs import FitInputs, prepare
+from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.errors import TrainingError
-from dhilgt.estimator_parts import new_model, training_loaders
-from dhilgt.fit_inputs import FitInputs, prepare
-from dhilgt.graph import Graph
-from dhilgt.labels import HubLabels
-from dhilgt.orders import DRAWN
-from dhilgt.pipeline import Pipeline
-from dhilgt.settings import Settings
-from dhilgt.stages import host_peak_bytes
-from dhilgt.token_sampler import TokenSampler
-from dhilgt.tokens import Tokens
-from dhilgt.train import Trainer
-from dhilgt.train_state import TrainResult
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.orders import DRAWN
+from dhilgt.settings.settings import Settings
+from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.tokens import Tokens
+from dhilgt.training.clock import host_peak_bytes
+from dhilgt.training.distributed import choose_device
+from dhilgt.training.state import TrainResult
+from dhilgt.training.trainer import Trainer
 
 REPORTS_PER_RUN = 20
 """How often a run's score is compared with those of other trials."""

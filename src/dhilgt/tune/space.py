@@ -10,10 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from dhilgt import settings_file
 from dhilgt.errors import ConfigError
-from dhilgt.settings import Settings
-from dhilgt.token_spec import TokenSpec
+from dhilgt.settings import yaml_files
+from dhilgt.settings.settings import Settings
+from dhilgt.tokens.spec import TokenSpec
 
 KINDS = ("categorical", "int", "float", "log")
 BUILT_IN = ("paper", "extended", "large")
@@ -193,11 +193,11 @@ def read_space(text: str) -> Space:
     """
     if text in BUILT_IN:
         place = files("dhilgt.tune") / "spaces" / f"{text}.yaml"
-        return space_of(settings_file.read_mapping(Path(str(place))), text, text)
+        return space_of(yaml_files.read_mapping(Path(str(place))), text, text)
     path = Path(text)
     if not path.suffix and not path.exists():
         raise ConfigError(f"there is no space named {text!r}; {_hint(text, BUILT_IN)}, or a file")
-    return space_of(settings_file.read_mapping(path), path.stem, str(path))
+    return space_of(yaml_files.read_mapping(path), path.stem, str(path))
 
 
 def space_of(values: Mapping[str, Any], name: str, place: str) -> Space:
@@ -252,7 +252,7 @@ def _parameter(name: str, values: Any, place: str) -> Parameter:
         choices = values.get("choices")
         if not isinstance(choices, list) or not choices:
             raise ConfigError(f"{where}: choices = {choices!r}; write a list of values")
-        checked = tuple(settings_file.checked_value(name, one, where) for one in choices)
+        checked = tuple(yaml_files.checked_value(name, one, where) for one in choices)
         return Parameter(name, kind, checked)
     low = _number(name, values.get("low"), f"{where}, low")
     high: Any = values.get("high")
@@ -277,7 +277,7 @@ def _parameter(name: str, values: Any, place: str) -> Parameter:
 
 
 def _number(name: str, value: Any, place: str) -> float:
-    found = None if value is None else settings_file.checked_value(name, value, place)
+    found = None if value is None else yaml_files.checked_value(name, value, place)
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         raise ConfigError(f"{place} = {value!r}; write a number")
     return found

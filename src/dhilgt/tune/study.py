@@ -12,15 +12,15 @@ from typing import Any
 
 from dhilgt import metrics
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
-from dhilgt.settings import Settings
-from dhilgt.signals import StopSignals
-from dhilgt.store_files import explained
-from dhilgt.store_target import BuildLock
+from dhilgt.settings.settings import Settings
+from dhilgt.store.files import explained
+from dhilgt.store.target import BuildLock
+from dhilgt.training.signals import StopSignals
 from dhilgt.tune.objective import Source
 from dhilgt.tune.space import Space, followed
 from dhilgt.tune.storage import default_address, is_journal, open_storage, optuna
 from dhilgt.tune.trials import Task, counted, failures, take_back, work
-from dhilgt.workers import Workers
+from dhilgt.utils.workers import Workers
 
 PRUNERS = ("median", "hyperband", "none")
 _SECONDS_BETWEEN_NOTES = 2.0

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from dhilgt.cache import Cache
+from dhilgt.classifier.cache import Cache
 from dhilgt.errors import DhilgtError
-from dhilgt.gpu_memory import free_gpu
-from dhilgt.settings import Settings
-from dhilgt.signals import StopSignals
+from dhilgt.settings.settings import Settings
+from dhilgt.training.signals import StopSignals
 from dhilgt.tune.objective import Objective
 from dhilgt.tune.storage import open_storage, optuna
-from dhilgt.workers import orphaned
+from dhilgt.utils.devices import free_gpu
+from dhilgt.utils.workers import orphaned
 
 if TYPE_CHECKING:
     from dhilgt.tune.space import Stage

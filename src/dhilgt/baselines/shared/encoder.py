@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.dropout import dropout
+from dhilgt.model.dropout import dropout
 
 _STD = 0.02
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dhilgt.baselines.shared.sparse import SparseMatrix
-from dhilgt.dropout import dropout
+from dhilgt.model.dropout import dropout
 
 
 class SafeBatchNorm(nn.BatchNorm1d):

@@ -10,11 +10,11 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dhilgt.baselines.shared.clean import CleanGraph, rows_of
+from dhilgt.baselines.shared.message_graph import CleanGraph, rows_of
 from dhilgt.baselines.shared.sparse import SparseMatrix, multiply, segment_softmax
-from dhilgt.dropout import dropout
 from dhilgt.errors import MemoryLimitError
-from dhilgt.memory import available_bytes, format_bytes
+from dhilgt.model.dropout import dropout
+from dhilgt.utils.memory import available_bytes, format_bytes
 
 _STEPS = 1 << 23  # neighbours looked at at once while pairs are searched
 _CHUNK = {"cpu": 1 << 15, "cuda": 1 << 21}  # pairs whose queries and keys are gathered at once

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.baselines.shared.clean import CleanGraph
+from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.errors import TrainingWarning, warn
 
 _DENSE = 200  # nodes up to which a dense solver is as fast

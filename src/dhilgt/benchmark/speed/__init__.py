@@ -4,8 +4,7 @@
 adds what a size does not show, `show` makes a table and a plot of the lines.
 """
 
-from dhilgt.benchmark.speed.grid import Sizes, Way, default_ways, measure, parse_ways
-from dhilgt.benchmark.speed.others import OTHERS
+from dhilgt.benchmark.speed.measure import OTHERS, Sizes, Way, default_ways, measure, parse_ways
 from dhilgt.benchmark.speed.show import draw, table
 
 __all__ = ["OTHERS", "Sizes", "Way", "default_ways", "draw", "measure", "parse_ways", "table"]

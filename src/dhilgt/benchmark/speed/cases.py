@@ -1,8 +1,11 @@
-"""Drawn batches, and a model that takes steps on them."""
+"""Batches of random rows, a model that takes steps on them, and their time and memory."""
 
 from __future__ import annotations
 
 import contextlib
+import statistics
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from dhilgt.batch import TokenBatch, knowing_fill
-from dhilgt.model import DHILGT
-from dhilgt.schedule import build_optimizer
-from dhilgt.token_spec import NO_PATH, PADDING
-from dhilgt.train_config import TrainConfig
+from dhilgt.loader.batch import TokenBatch, knowing_fill
+from dhilgt.model.dhilgt import DHILGT
+from dhilgt.tokens.spec import NO_PATH, PADDING
+from dhilgt.training.config import TrainConfig
+from dhilgt.training.optimizer import build_optimizer
 
 CHANNELS, CLASSES, NODES = 128, 10, 50_000
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -98,7 +101,7 @@ class Step:
         self.optimizer = build_optimizer(self.model, TrainConfig())
         self.records = path == "fused" and self.device.type == "cuda"
         if self.records:
-            from dhilgt.fused.graphs import ForwardGraphs, StepGraphs
+            from dhilgt.model.kernels.cuda_graphs import ForwardGraphs, StepGraphs
 
             self._steps = StepGraphs(self.model, self.optimizer, None, self.context)
             self._forward = ForwardGraphs(self.model, self.context)
@@ -139,3 +142,65 @@ class Step:
     def _knowing(self) -> AbstractContextManager[None]:
         x, index, spd, labels = self.batch
         return knowing_fill(TokenBatch((x, index, spd), labels, labels, self.filled))
+
+
+_WARM = 3
+
+
+def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) -> float:
+    """Gives the median time of a call, after some to warm up; on a GPU by its own clock.
+
+    Args:
+        work: What is timed.
+        device: Where it runs.
+        repeats: Calls that are timed.
+
+    Example:
+        >>> milliseconds(lambda: sum(range(10)), torch.device("cpu"), 3) < 1000
+        True
+    """
+    for _ in range(_WARM if device.type == "cuda" else 1):
+        work()
+    found: list[float] = []
+    for _ in range(repeats):
+        if device.type == "cuda":
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            start.record()
+            work()
+            end.record()
+            end.synchronize()
+            found.append(float(start.elapsed_time(end)))
+        else:
+            began = time.perf_counter()
+            work()
+            found.append(1000 * (time.perf_counter() - began))
+    return statistics.median(found)
+
+
+def timed(
+    work: Callable[[], Any], device: torch.device, repeats: int
+) -> tuple[float, float | None]:
+    """Gives the time of a call, and the most GiB that it took beside what was held before.
+
+    Args:
+        work: What is timed.
+        device: Where it runs.
+        repeats: Calls that are timed.
+    """
+    if device.type != "cuda":  # what a process on the host takes cannot be told apart
+        return milliseconds(work, device, repeats), None
+    torch.cuda.empty_cache()
+    held = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    taken = milliseconds(work, device, repeats)
+    return taken, (torch.cuda.max_memory_allocated(device) - held) / 2**30
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """Gives what figures depend on: the device and the versions.
+
+    Args:
+        device: Where figures come from.
+    """
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    return {"device": name, "torch": torch.__version__, "threads": torch.get_num_threads()}

@@ -1,0 +1,91 @@
+"""The best recipes against every system, split by split, from the lines of the paper's tables.
+
+`python -m docs.make.against` writes docs/results/against-table.md: for each system and graph the mean
+of our score minus its score over the splits that both have, with the interval of that mean. A place
+in a table says less: scores of a row move with the splits, and rows move together.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from docs.make.scores import lines_of
+
+from dhilgt.benchmark.experiments.paper_tables import label
+from dhilgt.benchmark.running.recipe import BEST
+from dhilgt.benchmark.show.paired import (
+    DROPS,
+    GAINS,
+    UNSEEN,
+    BySeed,
+    Difference,
+    Line,
+    difference_texts,
+    in_known_order,
+    paired_difference,
+)
+from dhilgt.benchmark.show.tables import NOTHING, RowKey, row_key, sorted_keys
+
+FILES = ("main.jsonl", "homophilous.jsonl", "best.jsonl")
+
+
+def rows_of(lines: Iterable[Line]) -> dict[RowKey, dict[str, BySeed]]:
+    """Gives the lines of graphs that are here by row, dataset and seed."""
+    found: dict[RowKey, dict[str, BySeed]] = {}
+    for line in lines:
+        if line["trial"] is None and line["standin_for"] is None:
+            by_data = found.setdefault(row_key(line), {})
+            by_data.setdefault(line["data"], {})[line["seed"]] = line
+    return found
+
+
+def entry(gap: Difference | None) -> str:
+    """Gives mean and interval in points, bold where the interval leaves 0 out."""
+    mean, interval, verdict = difference_texts(gap)
+    if gap is None or gap.low is None:
+        return mean
+    text = f"{mean} ({interval})"
+    return text if verdict == UNSEEN else f"**{text}**"
+
+
+def table(lines: Iterable[Line]) -> str:
+    """Gives the differences as Markdown, and under them what they come to."""
+    rows = rows_of(lines)
+    (ours,) = (by_data for key, by_data in rows.items() if key[2] == BEST)
+    others = [key for key in sorted_keys(rows) if key[2] != BEST]
+    names = in_known_order(ours)
+    head = ["", *(f"{name}, {len(ours[name])} splits" for name in names)]
+    shown = [head, ["---", *["---:"] * len(names)]]
+    verdicts: Counter[str] = Counter()
+    for key in others:
+        gaps = [paired_difference(rows[key].get(name, {}), ours[name]) for name in names]
+        shown.append([label(key, searched=True), *map(entry, gaps)])
+        verdicts.update(gap.verdict for gap in gaps if gap is not None and gap.low is not None)
+    text = "".join("| " + " | ".join(row) + " |\n" for row in shown)
+    return text + (
+        "\n"
+        "- Points by which the best recipe is above the system: mean over splits, 95 % interval.\n"
+        f"- Of {verdicts.total()} intervals {verdicts[GAINS] + verdicts[DROPS]} leave 0 out "
+        f"(bold): {verdicts[GAINS]} for the best recipe, {verdicts[DROPS]} for the other system. "
+        f"About {verdicts.total() / 20:.0f} would by chance where nothing differs.\n"
+        f"- {NOTHING}: no split that both have.\n"
+    )
+
+
+def main() -> None:
+    """Writes the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=Path("docs/results"))
+    folder = parser.parse_args().results
+    text = table(read(folder / "paper"))
+    (folder / "against-table.md").write_text(text, encoding="utf-8")
+
+
+def read(folder: Path) -> list[Line]:
+    """Gives the lines of the tables in a folder."""
+    return [line for name in FILES for line in lines_of(folder / name)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Baselines against figures their own papers report, each under the protocol of its paper.
+
+`python -m docs.make.known --seconds 120 --jobs 8` trains (on a GPU if there is one), adds a JSON line
+per run to known.jsonl in the folder of results, and writes known-table.md from all lines there;
+what has a line is not run again. `--render` writes the table alone.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dhilgt.settings.recipes import mean_sd
+from dhilgt.utils.workers import Workers
+
+
+@dataclass(frozen=True)
+class Check:
+    """A figure that is known, and how it was come by.
+
+    Attributes:
+        system: Name of the baseline.
+        variant: Its named settings.
+        data: Dataset.
+        split: As for `dhilgt.datasets.load`.
+        seeds: Of split (where there are several) and training.
+        low: The known figure's range, per cent.
+        high: Its upper end.
+        model: Changed settings of the model.
+        training: Changed settings of the training.
+        rows_sum_to_one: Whether rows of features are divided by their sum before.
+    """
+
+    system: str
+    variant: str
+    data: str
+    split: str
+    seeds: tuple[int, ...]
+    low: float
+    high: float
+    model: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    rows_sum_to_one: bool = False
+
+    @property
+    def name(self) -> str:
+        """Without seeds."""
+        return f"{self.system}:{self.variant} {self.data} {self.split}"
+
+
+CHECKS = (
+    Check("gcn", "tuned", "squirrel", "official", tuple(range(10)), 43.0, 46.0,
+          {"num_layers": 4, "dropout": 0.7}, {"epochs": 500}),
+    Check("nagphormer", "paper", "physics", "paper", (0, 1, 2), 97.0, 97.4),
+    Check("difformer", "released", "cora", "official", (0, 1, 2, 3, 4), 84.0, 86.0,
+          rows_sum_to_one=True),
+    Check("polynormer", "relu", "physics", "paper", (0,), 97.0, 97.4),
+    Check("polynormer", "relu", "tolokers", "official", (0,), 84.0, 86.0),
+    Check("hsgt", "paper", "cora", "official", (0, 1, 2), 82.0, 84.0),
+    Check("ansgt", "released", "cora", "paper", (0,), 87.5, 89.0, {}, {"eval_every": 5}),
+)  # fmt: skip
+
+
+def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict[str, Any]:
+    """Trains once and gives its line; runs in a process of its own."""
+    import numpy as np
+    import torch
+
+    from dhilgt import baselines, datasets
+    from dhilgt.metrics import metric
+    from dhilgt.training.run_folder import environment
+
+    graph = datasets.load(check.data, root, split=check.split, seed=seed)
+    if check.rows_sum_to_one:
+        x = np.asarray(graph.features.todense() if hasattr(graph.features, "todense")
+                       else graph.features, np.float32)  # fmt: skip
+        graph = graph.with_data(features=x / np.maximum(x.sum(1, keepdims=True), 1e-12))
+    name = datasets.info(check.data).metrics[0]
+    begun = time.perf_counter()
+    model = baselines.create(check.system, graph, variant=check.variant, seed=seed, **check.model)
+    config = model.train_config(
+        check.variant, metric=name, seed=seed, max_seconds=seconds, **check.training
+    )
+    masks = graph.masks
+    assert masks is not None, "a dataset has a split"
+    result = baselines.fit(
+        model, masks["train"], masks["val"], config, metric=metric(name), progress=False
+    )
+    test = result.trainer.evaluate(model.inference_batches(masks["test"]))
+    where = environment(result.trainer.device, 1)
+    where.pop("release", None)
+    late = any(phase.out_of_time for phase in result.phases.values())
+    return {
+        "check": check.name, "seed": seed, "score": float(test[name]), "metric": name,
+        "val_score": result.best_score, "epochs": result.epochs, "out_of_time": late,
+        "seconds": time.perf_counter() - begun, "max_seconds": seconds, "environment": where,
+        "training": config.to_dict(), "cuda": torch.cuda.is_available(),
+    }  # fmt: skip
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """Gives the table as Markdown."""
+    head = ("system", "graph", "split", "known", "measured", "seeds", "epochs", "reading")
+    rows = [head, tuple("---" for _ in head)]
+    for check in CHECKS:
+        runs = [line for line in lines if line["check"] == check.name]
+        if not runs:
+            continue
+        scores = [100 * run["score"] for run in runs]
+        mean, _, spread = mean_sd(scores).partition(" ± ")
+        shown = f"{float(mean):.2f}" + (f" ± {float(spread):.2f}" if spread else "")
+        epochs = max(run["epochs"] for run in runs)
+        cut = ", cut by time" if any(run["out_of_time"] for run in runs) else ""
+        found = float(mean)
+        reading = "met" if found <= check.high else "above"
+        if found < check.low:
+            within = bool(spread) and check.low - found <= 2 * float(spread)
+            reading = f"{check.low - found:.1f} below" + (", within two deviations" * within)
+        rows.append((
+            f"{check.system}:{check.variant}", check.data, check.split,
+            f"{check.low:g} to {check.high:g}", shown, str(len(runs)), f"{epochs}{cut}", reading,
+        ))  # fmt: skip
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+
+
+def main() -> None:
+    """Runs what has no line, then writes the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=Path("docs/results"))
+    parser.add_argument("--seconds", type=float, default=600, help="of training, per run")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=3600, help="no run begins after it")
+    parser.add_argument("--systems", nargs="+", help="some of them only")
+    parser.add_argument("--root", help="folder of the datasets")
+    parser.add_argument("--render", action="store_true", help="write the table alone")
+    options = parser.parse_args()
+    options.results.mkdir(parents=True, exist_ok=True)
+    path = options.results / "known.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {(line["check"], line["seed"]) for line in lines}
+    waiting = [] if options.render else [
+        (check, seed) for at in range(10) for check in CHECKS for seed in check.seeds[at : at + 1]
+        if (check.name, seed) not in done
+        and (options.systems is None or check.system in options.systems)
+    ]  # fmt: skip
+    end = time.time() + options.budget
+    with Workers(options.jobs) as workers:
+
+        def start() -> None:
+            while waiting and workers.running < options.jobs and time.time() < end:
+                check, seed = waiting.pop(0)
+                name = f"{check.name} seed {seed}"
+                workers.start(name, run_check, check, seed, options.seconds, options.root)
+
+        start()
+        for name, line in workers.results(start):
+            print(f"{name}: {line['score']:.4f}, {line['epochs']} epochs, {line['seconds']:.0f} s")
+            lines.append(line)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, sort_keys=True) + "\n")
+    (options.results / "known-table.md").write_text(table(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

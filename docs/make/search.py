@@ -1,0 +1,256 @@
+"""Scores on public datasets: a search by validation score, then ten seeds of what it found.
+
+`python -m docs.make.search --data cora chameleon --space extended --seconds 300 --jobs 12` searches,
+trains, and writes a folder per dataset: the search, `runs.jsonl` with a line per seed, and
+`recipe.yaml`, the settings with what was measured. The same command goes on with what is there,
+and ends in good order when its --budget is spent. The table stands beside the paper's figures.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dhilgt.cli import train_output
+from dhilgt.cli.inputs import Inputs, InputSource
+from dhilgt.cli.train import parse_seeds
+from dhilgt.cli.tune import parse_fixed
+from dhilgt.datasets import info
+from dhilgt.settings.recipes import mean_sd, recipe, render
+from dhilgt.settings.settings import Settings
+from dhilgt.tune.results import Found, look, write_found
+from dhilgt.tune.space import read_space
+from dhilgt.tune.study import Search, run_search
+from dhilgt.utils.workers import Workers
+
+# Published mean and standard deviation, per cent: accuracy, ROC AUC on tolokers.
+PAPER = {
+    "chameleon": "43.63 ± 2.34", "squirrel": "37.16 ± 0.57", "tolokers": "79.86 ± 0.47",
+    "penn94": "78.74 ± 0.45", "genius": "91.06 ± 0.47", "twitch-gamer": "67.03 ± 2.17",
+    "cora": "85.58 ± 0.18", "citeseer": "74.91 ± 0.64", "pubmed": "89.80 ± 0.48",
+    "physics": "96.31 ± 0.42", "ogbn-arxiv": "69.17 ± 0.33", "ogbn-mag": "33.74 ± 0.24",
+}  # fmt: skip
+RUNS = "runs.jsonl"
+RECIPE = "recipe.yaml"
+_RESERVE = 1.5  # times what ten seeds should take is kept free for them
+_START_SECONDS = 20.0  # of a process with torch and a GPU
+
+
+def main() -> None:
+    """Searches and trains on each dataset, then prints the table."""
+    options = _options()
+    end = time.time() + options.budget
+    for name in options.data:
+        if time.time() > end:
+            print(f"the budget of {options.budget:.0f} s is spent; the same command goes on")
+            break
+        print(f"== {name}", file=sys.stderr, flush=True)
+        _one(name, options, end)
+    _table(options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    small = ["chameleon", "squirrel", "tolokers", "cora", "citeseer", "pubmed", "physics"]
+    parser.add_argument("--data", nargs="+", default=small)
+    parser.add_argument("--space", default="extended", help="paper, extended, a file, or none")
+    parser.add_argument("--seconds", type=float, default=300, help="of search, per dataset")
+    parser.add_argument("--trials", type=int, help="the most per dataset")
+    parser.add_argument("--jobs", type=int, default=8, help="processes on the one GPU")
+    parser.add_argument("--budget", type=float, default=3600, help="seconds of this call in all")
+    parser.add_argument("--search-seeds", default="0-2")
+    parser.add_argument("--seeds", default="0-9", help="of the runs after the search")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="fixed settings")
+    parser.add_argument("--recipe", default="paper", help="settings to begin with")
+    parser.add_argument("--root", help="folder of the datasets")
+    parser.add_argument("--results", type=Path, default=Path("bench-results/search"))
+    return parser.parse_args()
+
+
+def _one(name: str, options: argparse.Namespace, end: float) -> None:
+    folder = options.results / name
+    fixed = parse_fixed(options.set)
+    base = Settings.from_dict(recipe(options.recipe, name) | fixed)
+    inputs = Inputs(dataset=info(name).name, root=options.root)
+    source = InputSource(inputs)
+    seeds = parse_seeds(options.seeds)
+    command = shlex.join(["python", "-m", "docs.make.search", *sys.argv[1:]])
+    if options.space == "none":
+        runs = _seeds(source, base, folder, seeds, options.jobs, end)
+        if runs:
+            about = f"{name} by the recipe {options.recipe!r}, not searched."
+            _write_recipe(folder, name, base, runs, about, command, [])
+        return
+    search = Search(
+        source=source,
+        base=base,
+        space=read_space(options.space).without(fixed),
+        folder=folder / "search",
+        seeds=tuple(parse_seeds(options.search_seeds)),
+        trials=options.trials,
+        budget=options.seconds,
+        # Where the files lie on this machine is no part of what is searched.
+        about={"dataset": info(name).name},
+    )
+    told = [0.0]
+
+    def tell() -> None:
+        if time.time() - told[0] > 20:
+            told[0] = time.time()
+            _progress(look(search))
+
+    finished = run_search(
+        search, jobs=options.jobs, watch=tell, until=end - _reserve(search, len(seeds), options)
+    )
+    found = look(search)
+    _progress(found)
+    if found.settings is None or found.best is None:
+        return
+    write_found(search, found, command)
+    if not finished:
+        print(f"{name}: the search was paused by the budget", file=sys.stderr)
+    runs = _seeds(source, found.settings, folder, seeds, options.jobs, end)
+    of_search = {
+        "trials": len(found.trials), "seconds": round(found.seconds), "space": options.space,
+        "seeds": list(search.seeds), "score": found.best["score"], "processes": options.jobs,
+    }  # fmt: skip
+    runs = [run | {"search": of_search} for run in runs]
+    _write_lines(folder / RUNS, runs)
+    searched = [
+        ("search", f"{len(found.trials)} trials of the space {options.space!r} in "
+         f"{found.seconds:.0f} s by {options.jobs} processes"),
+        ("search score", f"{found.best['score']:.4f} on the validation nodes of seeds "
+         f"{options.search_seeds}"),
+    ]  # fmt: skip
+    about = f"{name}: the best settings found by validation score."
+    if runs:
+        _write_recipe(folder, name, found.settings, runs, about, command, searched)
+
+
+def _reserve(search: Search, count: int, options: argparse.Namespace) -> float:
+    """Gives the seconds that the runs after the search should take, from the trials so far."""
+    if not (search.folder / "search.journal").exists():
+        return _START_SECONDS
+    found = look(search)
+    if found.best is None:
+        return _START_SECONDS
+    one = float(found.best["seconds"]) / len(search.seeds)
+    rounds = -(-count // min(options.jobs, count))
+    return min(_START_SECONDS + _RESERVE * one * rounds, options.budget / 2)
+
+
+def _progress(found: Found) -> None:
+    best = "none yet" if found.best is None else f"{found.best['score']:.4f} {found.best['chosen']}"
+    ended = f"{found.count('complete')} ended, {found.count('pruned')} pruned"
+    print(f"  {found.seconds:.0f} s: {ended}, {found.count('failed')} failed; best {best}",
+          file=sys.stderr, flush=True)  # fmt: skip
+
+
+# ---- the runs after the search -----------------------------------------------------------------
+
+
+def _seeds(
+    source: InputSource, settings: Settings, folder: Path, seeds: list[int], jobs: int, end: float
+) -> list[dict[str, Any]]:
+    """Gives a line per seed; what was measured with the same settings is not measured again."""
+    path = folder / RUNS
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {}
+    if path.exists():
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        known = {one["seed"]: one for one in lines if _same(one["config"], settings)}
+    waiting = [seed for seed in seeds if seed not in known]
+    with Workers(max(1, min(jobs, len(waiting)))) as workers:
+
+        def start() -> None:
+            while waiting and workers.running < jobs and time.time() < end:
+                seed = waiting.pop(0)
+                workers.start(str(seed), run_seed, source, settings, seed)
+
+        start()
+        for seed, line in workers.results(start):
+            known[int(seed)] = line
+            _write_lines(path, [known[one] for one in sorted(known)])
+    return [known[seed] for seed in seeds if seed in known]
+
+
+def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines)
+    path.write_text(text, encoding="utf-8")
+
+
+def _same(config: Mapping[str, Any], settings: Settings) -> bool:
+    mine = settings.to_dict()
+    return all(config.get(key) == value for key, value in mine.items() if key != "seed")
+
+
+def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, Any]:
+    """Trains with one seed and gives its line; runs in a process of its own."""
+
+    import dhilgt
+    from dhilgt.benchmark.running.results import environment
+
+    chosen = Settings.from_dict(settings.to_dict() | {"seed": seed})
+    start = time.perf_counter()
+    clf = dhilgt.NodeClassifier(**chosen.to_dict(), progress=False).fit(source(seed))
+    line = train_output.facts(
+        clf, Path(), set(), time.perf_counter() - start, {"dataset": source.inputs.dataset}
+    )
+    device = next(clf.model_.parameters()).device
+    where = environment(str(device))
+    where.pop("release", None)  # of the kernel: says nothing about a score
+    gone = ("path", "files", "reused_from_cache", "classes_without_training_nodes")
+    return {key: value for key, value in line.items() if key not in gone} | {"environment": where}
+
+
+def _write_recipe(
+    folder: Path,
+    name: str,
+    settings: Settings,
+    runs: list[dict[str, Any]],
+    about: str,
+    command: str,
+    searched: list[tuple[str, str]],
+) -> None:
+    text = render(name, settings, runs, about=about, command=command, searched=searched)
+    (folder / RECIPE).write_text(text, encoding="utf-8")
+
+
+# ---- the table ---------------------------------------------------------------------------------
+
+
+def _table(options: argparse.Namespace) -> None:
+    rows = [("dataset", "metric", "seeds", "val %", "test %", "paper %", "seconds a run")]
+    for name in options.data:
+        path = options.results / name / RUNS
+        if not path.exists():
+            continue
+        runs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        metric = runs[0]["metric"]
+        shown = []
+        for part in ("val", "test"):
+            values = [100 * run["scores"][part][metric] for run in runs]
+            mean, _, sd = mean_sd(values).partition(" ± ")
+            shown.append(f"{float(mean):.2f}" + (f" ± {float(sd):.2f}" if sd else ""))
+        seconds = sum(run["seconds"] for run in runs) / len(runs)
+        paper = PAPER.get(name, "")
+        rows.append((name, metric, str(len(runs)), *shown, paper, f"{seconds:.1f}"))
+    drawn = Table(*rows[0])
+    for row in rows[1:]:
+        drawn.add_row(*row)
+    Console(width=110).print(drawn)
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines.insert(1, "|" + "---|" * len(rows[0]))
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

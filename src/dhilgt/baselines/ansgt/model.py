@@ -1,0 +1,384 @@
+"""ANS-GT: short sequences of sampled nodes and super-nodes; a bandit learns what to sample by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dhilgt.baselines.ansgt.coarsen import CoarseGraph, coarsen
+from dhilgt.baselines.ansgt.proximity import KINDS, powers, proximities, restarts
+from dhilgt.baselines.base import About, Baseline
+from dhilgt.baselines.loaders import GraphBatch, Key, NodeLoader, RowStore
+from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
+from dhilgt.baselines.shared.encoder import TokenEncoder, draw_small
+from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
+from dhilgt.errors import ConfigError
+from dhilgt.graph.graph import Graph
+from dhilgt.model.dropout import dropout
+
+_EPS = 1e-5
+_SCORED = 256  # sequences whose attention is read at once
+
+
+@dataclass(frozen=True)
+class ANSGTSettings(Settings):
+    """Settings of `ANSGT`.
+
+    Attributes:
+        hidden_channels: Width, a multiple of `heads`.
+        ffn_channels: Inner width of the feed-forward part.
+        num_layers: Transformer layers.
+        heads: Attention heads.
+        sampled_nodes: Nodes drawn for a sequence.
+        super_nodes: Super-nodes drawn for a sequence, besides the node's own.
+        coarsening: Whether there are super-nodes at all.
+        keep: Super-nodes for each node.
+        sequences: Sequences of each node: as many examples in training, as many votes after it.
+        hops: Powers of Â that attention is biased by.
+        restart: Chance of the walks of PageRank to begin anew.
+        first: What nodes are drawn by before the bandit has learned: "uniform" for all four
+            proximities alike, "ppr" for PageRank alone.
+        period: Epochs between two moves of the bandit; None for none.
+        least_share: Share of the draws that every proximity keeps.
+        vote: The class with the "majority" of a node's sequences, or "mean" of their probabilities.
+        dropout: On what each part of a layer adds.
+        attention_dropout: On the attention weights.
+        input_dropout: On the tokens.
+        exact_nodes: Up to so many nodes, proximities and powers of Â of all pairs are held.
+        candidates: Above it, so many of each row.
+        batch_size: Nodes per batch; None for all at once.
+    """
+
+    hidden_channels: int = count(128)
+    ffn_channels: int = count(128)
+    num_layers: int = count(4)
+    heads: int = count(8)
+    sampled_nodes: int = count(14)
+    super_nodes: int = count(3, low=0)
+    coarsening: bool = switch(True)
+    keep: float = number(0.1, 0, 1)
+    sequences: int = count(8)
+    hops: int = count(6)
+    restart: float = number(0.15, 0.001, 1)
+    first: str = choice("uniform", "ppr")
+    period: int | None = count(100, optional=True)
+    least_share: float = number(0.05, 0, 0.25)
+    vote: str = choice("majority", "mean")
+    dropout: float = rate(0.1)
+    attention_dropout: float = rate(0.5)
+    input_dropout: float = rate(0.1)
+    exact_nodes: int = count(4096, low=0)
+    candidates: int = count(64)
+    batch_size: int | None = count(32, optional=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_heads()
+        if self.super_nodes and not self.coarsening:
+            raise ConfigError(
+                f"super_nodes = {self.super_nodes} without coarsening; pass super_nodes=0, or "
+                "coarsening=True"
+            )
+
+
+class ANSGT(Baseline):
+    """A transformer over a node, sampled nodes, super-nodes and a learned token."""
+
+    about: ClassVar = About("ANS-GT", "Zhang et al., NeurIPS 2022", "samples")
+    settings_type: ClassVar[type[Settings]] = ANSGTSettings
+    settings: ANSGTSettings
+    recipe: ClassVar[Mapping[str, Any]] = {
+        "epochs": 1000,
+        "lr": 2e-4,
+        "weight_decay": 0.01,
+        "warmup_epochs": 100,
+        "end_lr": 1e-9,
+        "patience": None,
+    }
+
+    mixture: Tensor
+    weights: Tensor
+    draws: Tensor
+
+    @classmethod
+    def variants(cls) -> dict[str, dict[str, Any]]:
+        """Gives "paper"; "released" and "released-large": what the code does by default."""
+        released = {"first": "ppr", "period": None, "super_nodes": 0}
+        return {
+            "paper": {},
+            "released": released,
+            "released-large": released | {"coarsening": False, "sampled_nodes": 15},
+        }
+
+    # ---- layers --------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Makes the layers."""
+        s, width = self.settings, self.settings.hidden_channels
+        self.input = nn.Linear(self.shape.in_channels, width)
+        self.token = nn.Embedding(1, width)
+        self.token_bias = nn.Embedding(1, s.hops)
+        self.biases = nn.ModuleList(nn.Linear(s.hops, s.heads) for _ in range(s.num_layers))
+        self.encoder = TokenEncoder(
+            width,
+            num_layers=s.num_layers,
+            heads=s.heads,
+            ffn=s.ffn_channels,
+            dropout=s.dropout,
+            attention_dropout=s.attention_dropout,
+        )
+        self.output = nn.Linear(width, self.shape.out_channels)
+        draw_small(self, s.num_layers)
+        share = torch.zeros(len(KINDS))
+        share[0] = 1
+        if s.first == "uniform":
+            share.fill_(1 / len(KINDS))
+        # What the bandit knows; sequences follow from it, and so are not kept.
+        self.register_buffer("mixture", share)
+        self.register_buffer("weights", torch.ones(len(KINDS)))
+        self.register_buffer("draws", torch.tensor(0))
+
+    # ---- before training -----------------------------------------------------------------------
+
+    def _prepare(self, graph: Graph) -> None:
+        s, x = self.settings, dense_features(graph)
+        limits = {"exact_nodes": s.exact_nodes, "candidates": s.candidates}
+        hat = CleanGraph.of(graph).adjacency("symmetric")
+        self._near = proximities(hat, x, restart=s.restart, **limits)
+        self._powers = powers(hat, s.hops, **limits)
+        self._coarse: CoarseGraph | None = None
+        if s.coarsening:
+            self._coarse = coarsen(CleanGraph.of(graph, self_loops=False), s.keep, self.seed)
+            self._coarse_powers = powers(self._coarse.adjacency, s.hops, **limits)
+            self._coarse_near = restarts(self._coarse.adjacency, restart=s.restart, **limits)
+            x = torch.cat([x, self._coarse.means(x)])  # super-node c is row n + c
+        self._features = RowStore(x)
+        self._drawn: tuple[Any, NDArray[np.int64]] | None = None
+        self._learns_from: NDArray[np.int64] | None = None
+        self.sequences()
+
+    def sequences(self) -> NDArray[np.int64]:
+        """Gives the tokens of all sequences, [n, sequences, tokens]; -1 where there is none.
+
+        The node itself, the sampled nodes, its own super-node, further ones. Super-node c is n + c.
+        Drawn anew when the bandit has moved.
+        """
+        mixture = self.mixture.cpu().numpy()
+        known = int(self.draws), tuple(mixture.tolist())
+        if self._drawn is None or self._drawn[0] != known:
+            self._drawn = known, self._draw(mixture, int(self.draws))
+        return self._drawn[1]
+
+    def _draw(self, mixture: NDArray[np.float32], number: int) -> NDArray[np.int64]:
+        s, n = self.settings, self._near.num_nodes
+        rows = np.repeat(np.arange(n), s.sequences)
+        seed = [self.seed, number]
+        parts: list[NDArray[Any]] = [rows[:, None]]
+        parts.append(self._near.draw(rows, mixture, s.sampled_nodes, [*seed, 0]))
+        if self._coarse is not None:
+            own = self._coarse.member_of[rows]
+            others = self._coarse_near.draw(own, np.ones(1), s.super_nodes, [*seed, 1])
+            parts += [n + own[:, None], np.where(others < 0, -1, n + others.astype(np.int64))]
+        return np.concatenate(parts, 1).reshape(n, s.sequences, -1)
+
+    # ---- batches -------------------------------------------------------------------------------
+
+    def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
+        self._learns_from = np.unique(nodes)
+        size = self.settings.batch_size
+        return _SequenceLoader(
+            self._one_each,
+            nodes,
+            labels,
+            batch_size=size,
+            shuffle=size is not None,
+            seed=seed,
+            on_epoch=self.begin_epoch,
+            copies=self.settings.sequences,
+        )
+
+    def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
+        return NodeLoader(
+            lambda some, key: self._inputs(self.sequences()[some]),
+            nodes,
+            labels,
+            batch_size=self.settings.batch_size,
+            may_stay=True,
+        )
+
+    def _one_each(self, nodes: NDArray[np.int64], key: Key) -> tuple[Any, ...]:
+        """Gives each node's first sequence, second, ...: nodes come as often as they have some."""
+        copies = self.settings.sequences
+        return self._inputs(self.sequences()[nodes, np.arange(len(nodes)) % copies][:, None])
+
+    def _inputs(self, tokens: NDArray[np.int64]) -> tuple[Any, ...]:
+        missing = tokens < 0
+        tokens = np.where(missing, tokens[..., :1], tokens)  # [B, sequences, tokens]
+        seen, places = np.unique(tokens, return_inverse=True)
+        return (
+            self._features.rows(seen),
+            torch.from_numpy(places.reshape(tokens.shape)),
+            torch.from_numpy(missing),
+            torch.from_numpy(self.pair_biases(tokens)),
+        )
+
+    def pair_biases(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Gives Â^1 ... Â^K between the tokens of each sequence, [..., tokens, tokens, K].
+
+        A pair with a super-node has the powers of the small graph's Â between the super-nodes of
+        both.
+        """
+        real = tokens[..., : 1 + self.settings.sampled_nodes]
+        fine = self._powers.lookup(*_pairs(real))
+        if self._coarse is None:
+            return fine
+        n = self._near.num_nodes
+        inside = np.where(tokens < n, self._coarse.member_of[np.minimum(tokens, n - 1)], tokens - n)
+        out = self._coarse_powers.lookup(*_pairs(inside))
+        out[..., : real.shape[-1], : real.shape[-1], :] = fine
+        return out
+
+    # ---- the bandit ----------------------------------------------------------------------------
+
+    def epoch_begins(self, epoch: int) -> None:
+        """Moves the bandit every `period` epochs, and has all sequences drawn anew."""
+        period = self.settings.period
+        if period is None or epoch == 0 or epoch % period or self._learns_from is None:
+            return
+        reward = self.rewards(self._learns_from)
+        weights, mixture = bandit_move(
+            self.weights.cpu().numpy(), self.mixture.cpu().numpy(), reward,
+            self.settings.least_share,
+        )  # fmt: skip
+        self.weights.copy_(torch.from_numpy(weights))
+        self.mixture.copy_(torch.from_numpy(mixture))
+        self.draws.add_(1)
+
+    @torch.no_grad()
+    def rewards(self, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Gives the reward of each proximity: what nodes attend to, by who proposed it.
+
+        score_j = mean over heads of attention(node -> j) |v_j| in the last layer, over the sampled
+        nodes j of a node's first sequence; r_k = mean of score_j s_k(j) / sum_k' p_k' s_k'(j).
+        """
+        device, training = self.begun.device, self.training
+        mixture, total, seen = self.mixture.cpu().numpy(), np.zeros(len(KINDS)), 0
+        self.eval()
+        try:
+            for at in range(0, len(nodes), _SCORED):
+                tokens = self.sequences()[nodes[at : at + _SCORED], :1]
+                inputs = [part.to(device) for part in self._inputs(tokens)]
+                last = self.encoder.last_attention(*self._embedded(*inputs))
+                sampled = slice(1, 1 + self.settings.sampled_nodes)
+                shares = last.weights[:, :, 0, sampled] * last.values[:, :, sampled].norm(dim=-1)
+                scores = shares.mean(1).double().cpu().numpy()  # [B, sampled]
+                drawn = tokens[:, 0, sampled]
+                there = drawn >= 0
+                rows = np.broadcast_to(tokens[:, 0, :1], drawn.shape)
+                near = self._near.lookup(rows, np.where(there, drawn, 0)).astype(np.float64)
+                ways = near / (near @ mixture + _EPS)[..., None]
+                total += (ways * (scores * there)[..., None]).sum((0, 1))
+                seen += int(there.sum())
+        finally:
+            self.train(training)
+        return total / max(1, seen)
+
+    # ---- the model -----------------------------------------------------------------------------
+
+    def logits(self, x: Tensor, places: Tensor, missing: Tensor, bias: Tensor) -> Tensor:
+        """Gives [B, C]; of several sequences, the logarithm of their votes.
+
+        Args:
+            x: Features of all nodes in the batch, super-nodes too, [seen, F0].
+            places: Tokens as places in `x`, [B, sequences, tokens].
+            missing: Which of them are not there, [B, sequences, tokens].
+            bias: Powers of Â between tokens, [B, sequences, tokens, tokens, K].
+        """
+        h = self.encoder(*self._embedded(x, places, missing, bias))
+        found: Tensor = self.output(h[:, 0]).view(*places.shape[:2], -1)  # [B, sequences, C]
+        return found[:, 0] if found.shape[1] == 1 else votes(found, self.settings.vote)
+
+    def _embedded(
+        self, x: Tensor, places: Tensor, missing: Tensor, bias: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        places, missing, bias = places.flatten(0, 1), missing.flatten(0, 1), bias.flatten(0, 1)
+        h = self.input(x)[places]
+        last = self.token.weight.expand(len(h), 1, -1).to(h.dtype)
+        h = dropout(torch.cat([h, last], 1), self.settings.input_dropout, self.training)
+        size = h.shape[1]
+        edge = self.token_bias.weight.expand(len(h), size, -1)
+        bias = torch.cat([bias, edge[:, :-1, None]], 2)
+        bias = torch.cat([bias, edge[:, None]], 1)  # [B, t, t, K], the learned token last
+        absent = torch.cat([missing, missing.new_zeros(len(h), 1)], 1)[:, None, None]
+        scores = [
+            layer(bias).permute(0, 3, 1, 2).masked_fill(absent, -torch.inf) for layer in self.biases
+        ]
+        return h, scores
+
+
+class _SequenceLoader(NodeLoader):
+    """A node comes once for each of its sequences, so that the loss is the mean over them."""
+
+    def __init__(self, *args: Any, copies: int, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._copies = copies
+
+    def _batch(self, nodes: NDArray[np.int64], number: int) -> GraphBatch:
+        return super()._batch(np.repeat(nodes, self._copies), number)
+
+
+def votes(logits: Tensor, kind: str = "majority") -> Tensor:
+    """Gives the logarithm of each class's share in the votes of a node's sequences.
+
+    Between classes of as many votes the mean probability decides.
+
+    Args:
+        logits: [B, sequences, C].
+        kind: "majority", or "mean": the mean probability alone.
+
+    Example:
+        >>> three = torch.tensor([[[9.0, 0.0], [0.0, 0.1], [0.0, 0.1]]])
+        >>> votes(three).argmax(1).tolist(), votes(three, "mean").argmax(1).tolist()
+        ([1], [0])
+    """
+    mean = torch.softmax(logits.float(), -1).mean(1)
+    share = mean
+    if kind == "majority":
+        each = nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).float().mean(1)
+        # The mean is worth less than one vote, and keeps the logarithm finite.
+        part = 0.5 / logits.shape[1]
+        share = (each + part * mean) / (1 + part)
+    return share.clamp_min(1e-12).log()
+
+
+def bandit_move(
+    weights: NDArray[Any], mixture: NDArray[Any], reward: NDArray[Any], least: float
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Gives new weights w and shares p of the draws, from the reward of each arm.
+
+    w <- w exp(2 (r + 0.01 / p)), p = (1 - K least) w / sum w + least.
+
+    Example:
+        >>> _, shares = bandit_move(np.ones(2), np.full(2, 0.5), np.array([1.0, 0.0]), 0.1)
+        >>> shares.round(3).tolist()
+        [0.8050000071525574, 0.19499999284744263]
+    """
+    with np.errstate(divide="ignore"):
+        chance = np.where(mixture > 0, 0.01 / mixture, 0)
+    steps = np.log(weights) + 2 * (reward + chance)
+    new = np.exp(steps - steps.max())  # only ratios count, and these cannot overflow
+    shares = (1 - len(new) * least) * new / new.sum() + least
+    new = np.maximum(new, np.finfo(np.float32).tiny)
+    return new.astype(np.float32), shares.astype(np.float32)
+
+
+def _pairs(tokens: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    size = tokens.shape[-1]
+    shape = (*tokens.shape, size)
+    return np.broadcast_to(tokens[..., None], shape), np.broadcast_to(tokens[..., None, :], shape)

@@ -1,0 +1,199 @@
+"""How near nodes are, in several ways: what ANS-GT draws nodes by, and biases attention by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dhilgt.baselines.ansgt.row_table import RowTable
+from dhilgt.baselines.shared.sparse import SparseMatrix
+
+KINDS = ("ppr", "one_hop", "two_hops", "features")
+"""The ways, in the order of a table's values."""
+
+_STEPS = 5  # of a truncated personalised PageRank
+_EPS = 1e-5
+_BLOCK = 1 << 24  # entries of a dense block of similarities
+
+
+def proximities(
+    adjacency: SparseMatrix, x: Tensor, *, restart: float, exact_nodes: int, candidates: int
+) -> RowTable:
+    """Gives four scores of pairs: PageRank, Â, Â^2 and cosine similarity of features.
+
+    Scores of a node with itself are 0, negative ones are cut off, and rows sum to 1.
+
+    Args:
+        adjacency: Â, symmetric.
+        x: Features, [n, F0].
+        restart: Chance c of a walk to begin anew: PageRank is c (I - (1 - c) Â)^-1.
+        exact_nodes: Up to so many nodes all pairs are there; above it, the best of each row.
+        candidates: How many of each row and kind those are.
+    """
+    if adjacency.shape[0] <= exact_nodes:
+        hat = adjacency.to_dense()
+        cosine = _unit_rows(x) @ _unit_rows(x).T
+        parts = [page_rank(hat, restart), hat, adjacency @ hat, cosine]
+        return RowTable.full(_shares(part) for part in parts)
+    one = _best(_scipy_rows(adjacency), candidates)
+    parts = [
+        _truncated_page_rank(one, restart, candidates),
+        one,
+        _product(one, one, candidates),
+        _nearest_rows(x, candidates),
+    ]
+    return RowTable.union(_sparse_shares(part) for part in parts)
+
+
+def restarts(
+    adjacency: SparseMatrix, *, restart: float, exact_nodes: int, candidates: int
+) -> RowTable:
+    """Gives PageRank alone, with the same limits as `proximities`."""
+    if adjacency.shape[0] <= exact_nodes:
+        return RowTable.full([_shares(page_rank(adjacency.to_dense(), restart))])
+    one = _best(_scipy_rows(adjacency), candidates)
+    return RowTable.union([_sparse_shares(_truncated_page_rank(one, restart, candidates))])
+
+
+def powers(adjacency: SparseMatrix, count: int, *, exact_nodes: int, candidates: int) -> RowTable:
+    """Gives Â^1 ... Â^count for pairs of nodes; the best of each row on large graphs."""
+    if adjacency.shape[0] <= exact_nodes:
+        return RowTable.full(part.numpy() for part in _dense_powers(adjacency, count))
+    one = _best(_scipy_rows(adjacency), candidates)
+    found = [one]
+    for _ in range(count - 1):
+        found.append(_product(found[-1], one, candidates))
+    return RowTable.union(found)
+
+
+def page_rank(hat: Tensor, restart: float) -> Tensor:
+    """Gives c (I - (1 - c) Â)^-1 for a dense symmetric Â with eigenvalues of at most 1.
+
+    Example:
+        >>> page_rank(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), 0.5).round(decimals=3).tolist()
+        [[0.75, 0.25], [0.25, 0.75]]
+    """
+    matrix = torch.eye(len(hat), dtype=torch.float64) - (1 - restart) * hat.double()
+    # Positive definite, so a Cholesky factor will do: half the work of an inversion.
+    found: Tensor = restart * torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+    return found
+
+
+# ---- dense -------------------------------------------------------------------------------------
+
+
+def _dense_powers(adjacency: SparseMatrix, count: int) -> Iterator[Tensor]:
+    power = adjacency.to_dense()
+    yield power
+    for _ in range(count - 1):
+        power = adjacency @ power
+        yield power
+
+
+def _shares(scores: Tensor) -> NDArray[np.float32]:
+    scores = scores.clone().fill_diagonal_(0).clamp_min_(0)
+    found: NDArray[np.float32] = (scores / (scores.sum(1, keepdim=True) + _EPS)).float().numpy()
+    return found
+
+
+def _unit_rows(x: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(x, dim=1)
+
+
+# ---- sparse, for large graphs ------------------------------------------------------------------
+
+
+def _scipy_rows(adjacency: SparseMatrix) -> Any:
+    try:
+        from scipy import sparse
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "sampling on large graphs needs scipy; install it with pip install 'dhilgt[io]'"
+        ) from error
+    parts = (adjacency.values.numpy(), adjacency.columns.numpy(), adjacency.offsets.numpy())
+    return sparse.csr_array(parts, shape=adjacency.shape)
+
+
+def _best(matrix: Any, size: int) -> Any:
+    """Gives the largest entries of each row, with columns ascending."""
+    lengths = np.diff(matrix.indptr)
+    longer = np.flatnonzero(lengths > size)
+    longer = longer[np.argsort(-lengths[longer], kind="stable")]
+    kept, at = np.ones(len(matrix.data), np.bool_), 0
+    while at < len(longer):  # rows of about one length together, so that little is padding
+        width = int(lengths[longer[at]])
+        rows = longer[at : at + max(1, _BLOCK // width)]
+        inside = np.arange(width) < lengths[rows][:, None]
+        places = np.where(inside, matrix.indptr[rows][:, None] + np.arange(width), 0)
+        values = np.where(inside, matrix.data[places], -np.inf)
+        worse = np.argpartition(-values, size - 1, axis=1)[:, size:]
+        dropped = np.take_along_axis(places, worse, 1)
+        kept[dropped[np.take_along_axis(inside, worse, 1)]] = False
+        at += len(rows)
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, size))])
+    found = type(matrix)((matrix.data[kept], matrix.indices[kept], offsets), shape=matrix.shape)
+    found.sort_indices()
+    return found
+
+
+def _by_rows(matrix: Any, size: int, step: Callable[[Any, int], Any]) -> Any:
+    """Gives the best entries of a matrix that is made some rows at a time."""
+    from scipy import sparse
+
+    rows = max(1, _BLOCK // (size * size))
+    parts = [
+        _best(step(matrix[at : at + rows], at), size) for at in range(0, matrix.shape[0], rows)
+    ]
+    return sparse.vstack(parts, format="csr")
+
+
+def _product(left: Any, right: Any, size: int) -> Any:
+    return _by_rows(left, size, lambda part, at: part @ right)
+
+
+def _truncated_page_rank(one: Any, restart: float, size: int) -> Any:
+    from scipy import sparse
+
+    n = one.shape[0]
+    again = sparse.csr_array(restart * sparse.eye_array(n, format="csr", dtype=np.float32))
+    found = again
+    for _ in range(_STEPS):
+        found = _by_rows(
+            found,
+            size,
+            lambda part, at: (1 - restart) * (part @ one) + again[at : at + part.shape[0]],
+        )
+    return found
+
+
+def _nearest_rows(x: Tensor, size: int) -> Any:
+    from scipy import sparse
+
+    n, unit = len(x), _unit_rows(x)
+    size = min(size, n - 1)
+    step, values, columns = max(1, _BLOCK // n), [], []
+    for at in range(0, n, step):
+        scores = unit[at : at + step] @ unit.T
+        own = torch.arange(len(scores))
+        scores[own, at + own] = -torch.inf
+        best = scores.topk(size, dim=1)
+        values.append(best.values.clamp_min_(0))
+        columns.append(best.indices)
+    offsets = np.arange(n + 1) * size
+    parts = (torch.cat(values).flatten().numpy(), torch.cat(columns).flatten().numpy(), offsets)
+    found = sparse.csr_array(parts, shape=(n, n))
+    found.eliminate_zeros()
+    return found
+
+
+def _sparse_shares(matrix: Any) -> Any:
+    matrix = matrix.tocoo()
+    kept = (matrix.row != matrix.col) & (matrix.data > 0)
+    rows, columns, values = matrix.row[kept], matrix.col[kept], matrix.data[kept]
+    total = np.bincount(rows, values, minlength=matrix.shape[0]) + _EPS
+    return type(matrix)((values / total[rows], (rows, columns)), shape=matrix.shape)

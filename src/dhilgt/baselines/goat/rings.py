@@ -1,0 +1,104 @@
+"""Sampled neighbourhoods, one per root: who is how many sampled hops away."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt.baselines.shared.message_graph import CleanGraph, rows_of
+
+
+class Rings(NamedTuple):
+    """What each root sees, root by root.
+
+    Attributes:
+        offsets: Where the nodes of each root begin, [B + 1].
+        nodes: The sampled nodes, ascending for each root, [entries].
+        distance: Hops at which each was first reached; 0 for the root itself, [entries].
+        ring_size: How many nodes of this root were reached at that distance, [entries].
+    """
+
+    offsets: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    distance: NDArray[np.int64]
+    ring_size: NDArray[np.int64]
+
+
+def sample_rings(
+    graph: CleanGraph, roots: NDArray[np.int64], sizes: tuple[int, ...], rng: np.random.Generator
+) -> Rings:
+    """Gives the nodes found from each root alone, as if the others were not there.
+
+    Args:
+        graph: Without loops.
+        roots: [B].
+        sizes: For each hop the most neighbours that are drawn, without replacement, of each node
+            that the hop before reached first.
+        rng: Where the draws come from.
+
+    Example:
+        >>> import dhilgt
+        >>> path = CleanGraph.of(dhilgt.Graph.from_edges([0, 1, 2], [1, 2, 3]), self_loops=False)
+        >>> rings = sample_rings(path, np.array([0]), (2, 2), np.random.default_rng(0))
+        >>> rings.nodes.tolist(), rings.distance.tolist(), rings.ring_size.tolist()
+        ([0, 1, 2], [0, 1, 2], [1, 1, 1])
+    """
+    n = np.int64(graph.num_nodes)
+    # A root and a node of its neighbourhood are one number, so that sets are sorted arrays.
+    frontier = np.arange(len(roots), dtype=np.int64) * n + roots
+    keys, distance = frontier, np.zeros(len(roots), np.int64)
+    for hop, size in enumerate(sizes, 1):
+        starts, drawn = sample_neighbours(graph, frontier % n, size, rng)
+        owners = np.repeat(frontier // n, np.diff(starts))
+        found = np.sort(owners * n + drawn)
+        fresh = ~_among(found, keys)
+        fresh[1:] &= found[1:] != found[:-1]
+        frontier = found[fresh]
+        keys = np.concatenate([keys, frontier])
+        distance = np.concatenate([distance, np.full(len(frontier), hop)])
+        order = np.argsort(keys, kind="stable")
+        keys, distance = keys[order], distance[order]
+    owners = keys // n
+    offsets = np.zeros(len(roots) + 1, np.int64)
+    np.cumsum(np.bincount(owners, minlength=len(roots)), out=offsets[1:])
+    ring = owners * (len(sizes) + 1) + distance
+    return Rings(offsets, keys % n, distance, np.bincount(ring)[ring])
+
+
+def sample_neighbours(
+    graph: CleanGraph, nodes: NDArray[np.int64], size: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Gives neighbours of each node as compressed rows: all of them, or `size` different ones.
+
+    Example:
+        >>> import dhilgt
+        >>> star = CleanGraph.of(dhilgt.Graph.from_edges([0] * 9, range(1, 10)), self_loops=False)
+        >>> _, drawn = sample_neighbours(star, np.array([0]), 4, np.random.default_rng(0))
+        >>> len(set(drawn.tolist()))
+        4
+    """
+    degrees = graph.degrees[nodes]
+    few, many = np.flatnonzero(degrees <= size), np.flatnonzero(degrees > size)
+    offsets = np.zeros(len(nodes) + 1, np.int64)
+    np.cumsum(np.minimum(degrees, size), out=offsets[1:])
+    out = np.empty(offsets[-1], np.int64)
+    starts, whole = rows_of(graph.offsets, graph.targets, nodes[few])
+    out[np.arange(len(whole)) + np.repeat(offsets[few] - starts[:-1], np.diff(starts))] = whole
+    # Floyd's draw without replacement, all rows in step: `size` rounds whatever the degrees are.
+    chosen = np.empty((len(many), size), np.int64)
+    last = degrees[many] - size
+    for place in range(size):
+        drawn = rng.integers(0, last + place + 1)
+        taken = (chosen[:, :place] == drawn[:, None]).any(1)
+        chosen[:, place] = np.where(taken, last + place, drawn)
+    places = offsets[many][:, None] + np.arange(size)
+    out[places] = graph.targets[graph.offsets[nodes[many]][:, None] + chosen]
+    return offsets, out
+
+
+def _among(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    found: NDArray[np.bool_] = ascending[at] == values
+    return found

@@ -1,0 +1,1 @@
+"""HSGT: clusters of nodes, and a Transformer over their hierarchy."""

@@ -1,0 +1,162 @@
+"""The graph for message passing: both directions, self-loops or none, dense features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dhilgt.baselines.shared.sparse import SparseMatrix
+from dhilgt.errors import MemoryLimitError
+from dhilgt.graph.graph import Graph
+from dhilgt.utils.memory import available_bytes, format_bytes
+
+KINDS = ("symmetric", "row", "ones")
+
+
+@dataclass(frozen=True)
+class CleanGraph:
+    """An undirected graph without duplicate edges, in compressed rows.
+
+    Attributes:
+        offsets: Where the neighbours of each node begin, [n + 1] int64.
+        targets: Neighbours, ascending for each node, [m] int64.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.Graph.from_edges([0, 1], [1, 2], num_nodes=4, directed=True)
+        >>> clean = CleanGraph.of(graph)
+        >>> clean.offsets.tolist(), clean.targets.tolist()
+        ([0, 2, 5, 7, 8], [0, 1, 0, 1, 2, 1, 2, 3])
+        >>> clean.induced(np.array([1, 2])).targets.tolist()
+        [0, 1, 0, 1]
+    """
+
+    offsets: NDArray[np.int64]
+    targets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, graph: Graph, *, self_loops: bool = True) -> CleanGraph:
+        """Gives a graph made symmetric, with exactly one loop per node, or without any."""
+        n = graph.num_nodes
+        offsets, targets = np.asarray(graph.offsets), np.asarray(graph.targets, np.int64)
+        if graph.directed:
+            sources = np.repeat(np.arange(n), np.diff(offsets))
+            keys = np.unique(np.concatenate([sources * n + targets, targets * n + sources]))
+            offsets = np.zeros(n + 1, np.int64)
+            np.cumsum(np.bincount(keys // n, minlength=n), out=offsets[1:])
+            targets = keys % n
+        if self_loops:
+            sources = np.repeat(np.arange(n), np.diff(offsets))
+            below = np.bincount(sources[targets < sources], minlength=n)
+            targets = np.insert(targets, offsets[:-1] + below, np.arange(n))
+            offsets = offsets + np.arange(n + 1)
+        return cls(offsets, targets)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Entries per row, a loop counted once."""
+        return np.diff(self.offsets)
+
+    def sources(self) -> NDArray[np.int64]:
+        """Gives the row of each entry of `targets`."""
+        return np.repeat(np.arange(self.num_nodes), self.degrees)
+
+    def induced(self, nodes: NDArray[np.int64]) -> CleanGraph:
+        """Gives the edges among some nodes, renumbered by their place in `nodes`.
+
+        Rows stay ascending if `nodes` is.
+        """
+        place = np.full(self.num_nodes, -1, np.int64)
+        place[nodes] = np.arange(len(nodes))
+        starts, found = rows_of(self.offsets, self.targets, nodes)
+        targets = place[found]
+        kept = targets >= 0
+        rows = np.repeat(np.arange(len(nodes)), np.diff(starts))[kept]
+        offsets = np.zeros(len(nodes) + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=len(nodes)), out=offsets[1:])
+        return CleanGraph(offsets, targets[kept])
+
+    def adjacency(self, kind: str = "symmetric") -> SparseMatrix:
+        """Gives the adjacency matrix.
+
+        Args:
+            kind: "symmetric" (D^-1/2 A D^-1/2), "row" (D^-1 A) or "ones" (A). D counts what is in
+                the rows, loops included; a row without entries stays empty.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"kind = {kind!r}; choose {', '.join(map(repr, KINDS))}")
+        degrees = np.maximum(self.degrees, 1).astype(np.float64)
+        if kind == "symmetric":
+            roots = degrees**-0.5
+            values = np.repeat(roots, self.degrees) * roots[self.targets]
+        elif kind == "row":
+            values = np.repeat(1.0 / degrees, self.degrees)
+        else:
+            values = np.ones(len(self.targets))
+        return SparseMatrix.from_numpy(self.offsets, self.targets, values, symmetric=kind != "row")
+
+
+def rows_of(
+    offsets: NDArray[np.int64], targets: NDArray[Any], nodes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Gives some of the rows, as offsets and targets of their own.
+
+    Example:
+        >>> rows_of(np.array([0, 2, 3]), np.array([5, 6, 7]), np.array([1, 0]))
+        (array([0, 1, 3]), array([7, 5, 6]))
+    """
+    counts = offsets[nodes + 1] - offsets[nodes]
+    starts = np.zeros(len(nodes) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    at = np.arange(starts[-1]) + np.repeat(offsets[nodes] - starts[:-1], counts)
+    return starts, targets[at]
+
+
+def dense_features(graph: Graph, *, normalize_rows: bool = False) -> Tensor:
+    """Gives the features of a graph as float32, [n, F0], sparse ones filled up with zeros.
+
+    Args:
+        graph: A graph with features.
+        normalize_rows: Divide each row by the sum of its absolute values; rows of zeros stay.
+
+    Raises:
+        MemoryLimitError: If the dense form of sparse features does not fit.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.Graph.from_edges([0], [1], num_nodes=2, features=[[1, 3], [0, 0]])
+        >>> dense_features(graph, normalize_rows=True).tolist()
+        [[0.25, 0.75], [0.0, 0.0]]
+    """
+    values = graph.features
+    if hasattr(values, "toarray"):
+        need, free = 4 * values.shape[0] * values.shape[1], available_bytes()
+        if free is not None and need > free:
+            raise MemoryLimitError(
+                f"dense features take {format_bytes(need)}, {format_bytes(free)} are free; "
+                "reduce the features first, for example with a truncated SVD"
+            )
+        values = values.toarray()
+    x = torch.from_numpy(np.array(values, np.float32))
+    return row_normalized(x) if normalize_rows else x
+
+
+def row_normalized(x: Tensor) -> Tensor:
+    """Gives rows whose absolute values sum to 1; rows of zeros stay zeros.
+
+    Example:
+        >>> row_normalized(torch.tensor([[2.0, -2.0], [0.0, 0.0]])).tolist()
+        [[0.5, -0.5], [0.0, 0.0]]
+    """
+    total = x.abs().sum(1, keepdim=True)
+    return x / total.where(total > 0, torch.ones_like(total))

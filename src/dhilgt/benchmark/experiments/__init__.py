@@ -1,0 +1,1 @@
+"""The paper's experiments: tables, ablation, parameter study, scaling."""

@@ -1,0 +1,1 @@
+"""Running a comparison: its cells, its processes, its result lines."""

@@ -1,0 +1,289 @@
+"""A system in the ring: prepared, trained and asked the same way, whatever it is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt.benchmark.running.grid import Cell
+from dhilgt.benchmark.running.recipe import OURS
+from dhilgt.graph.graph import Graph
+from dhilgt.settings.settings import Settings
+from dhilgt.training.clock import StageClock
+
+if TYPE_CHECKING:
+    from dhilgt.training.config import TrainConfig
+
+PREPARING = ("precompute", "labels", "tokens", "features")
+"""Stages that together are the precomputation of a system."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the training of a contender ended."""
+
+    epochs: int
+    best_epoch: int
+    best_score: float | None
+    chosen_by: str
+    out_of_time: bool = False
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The settings of a cell with nothing left open: those of the system, and of its training."""
+
+    model: dict[str, Any]
+    training: TrainConfig
+
+
+def resolved(cell: Cell, metric: str) -> Resolved:
+    """Gives all settings of a cell.
+
+    Args:
+        cell: The cell.
+        metric: The score that chooses the epoch.
+
+    Raises:
+        ConfigError: If a setting does not exist or has a wrong value.
+    """
+    run = {"metric": metric, "seed": cell.seed}
+    if cell.system == OURS:
+        settings = Settings.from_dict({**cell.changes.model, **cell.changes.training, **run})
+        config = settings.train_config()
+        training = config.to_dict()
+        model = {name: v for name, v in settings.to_dict().items() if name not in training}
+        return Resolved(model, config)
+    from dhilgt.baselines.registry import system
+
+    cls = system(cell.system)
+    own = {**cls.variants()[cell.variant], **cell.changes.model}
+    config = cls.train_config(cell.variant, **cell.changes.training, **run)
+    return Resolved(cls.settings_type.from_dict(own).to_dict(), config)
+
+
+class Contender(ABC):
+    """A system on a graph with a split.
+
+    Attributes:
+        clock: What each stage took, in seconds and memory; also after an error.
+        num_parameters: Trained numbers; 0 before `prepare`.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        settings: Resolved,
+        graph: Graph,
+        device: str,
+        threads: int | None = None,
+    ) -> None:
+        self.cell, self.settings, self.graph = cell, settings, graph
+        self.clock = StageClock()
+        self.num_parameters = 0
+        self._device, self._threads = device, threads
+        self._loaders: dict[str, Any] = {}  # of inference: made once, as in serving
+        assert graph.masks is not None, "loaded with a split"
+        self._split = {part: np.flatnonzero(mask) for part, mask in graph.masks.items()}
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Does all that is done once, before training; timed under the names of `PREPARING`."""
+
+    @abstractmethod
+    def train(self) -> Training:
+        """Trains, choosing the epoch by the validation nodes; timed as "epoch"."""
+
+    @abstractmethod
+    def predict(self, part: str) -> NDArray[np.float32]:
+        """Gives class probabilities of the nodes of a part; timed as "inference"."""
+
+    @property
+    @abstractmethod
+    def inference_device(self) -> str:
+        """Where the last predictions were made."""
+
+    def rows(self) -> dict[str, float] | None:
+        """Gives what token rows hold on average; None for systems without them."""
+        return None
+
+    def part(self, name: str) -> NDArray[np.int64]:
+        """Gives the nodes of a part of the split, ascending."""
+        return self._split[name]
+
+
+class Ours(Contender):
+    """DHIL-GT: labels and tokens made anew, the model, the trainer."""
+
+    def prepare(self) -> None:
+        """Makes labels, tokens and hops, without the cache: the time is that of making them."""
+        from dhilgt.classifier.classifier import new_model
+        from dhilgt.classifier.pipeline import Pipeline
+        from dhilgt.training.distributed import choose_device
+
+        training = self.settings.training.to_dict()
+        settings = Settings.from_dict({**self.settings.model, **training})
+        if self._threads is not None:
+            settings = replace(settings, threads=self._threads)
+        self._pipeline = Pipeline(
+            self.graph, settings, cache=None, progress=False, clock=self.clock
+        )
+        _ = self._pipeline.tokens, self._pipeline.features  # made here, not in the first epoch
+        self._on = choose_device(self._device)
+        classes = max(2, self.graph.num_classes)
+        self._model = new_model(self._pipeline, classes).to(self._on)
+        self.num_parameters = sum(weight.numel() for weight in self._model.parameters())
+
+    def train(self) -> Training:
+        """Trains by the one trainer."""
+        from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
+        from dhilgt.training.trainer import Trainer
+
+        config = self.settings.training
+        trainer = self._trainer = Trainer(self._model, config, device=self._on, progress=False)
+        size = self.settings.model["batch_size"]
+        self._batch_size: int = CPU_BATCH if size == "auto" else size
+        train = self._loader("train", training=True)
+        if size == "auto":
+            self._batch_size = auto_batch_size(self._model, train, config, self._on)
+            train = train.with_batch_size(self._batch_size)
+        if config.max_seconds is not None and self._compiles():
+            self._try_out(config)
+        try:
+            result = trainer.fit(train, self._loader("val"))
+        finally:
+            self.clock.join(trainer.stages)
+            trainer.stages = self.clock
+        return Training(
+            result.epochs,
+            result.best_epoch,
+            result.best_score,
+            result.metric,
+            result.out_of_time,
+        )
+
+    def _compiles(self) -> bool:
+        """Says whether the first steps compile kernels."""
+        return self._on.type == "cuda"
+
+    def _try_out(self, config: TrainConfig) -> None:
+        """Has kernels compiled, once for all runs, before the seconds of a training are counted.
+
+        A copy of the model takes a few steps and is thrown away; every training seeds its own
+        random numbers.
+        """
+        from dhilgt.training.trainer import Trainer
+
+        short = replace(config, epochs=3, max_batches=2, max_eval_batches=2, max_seconds=None)
+        Trainer(deepcopy(self._model), short, device=self._on, progress=False).fit(
+            self._loader("train", training=True), self._loader("val")
+        )
+
+    def _loader(self, part: str, training: bool = False) -> Any:
+        return self._pipeline.loader(
+            self.part(part),
+            self.graph.labels,
+            device=self._on,
+            batch_size=self._batch_size,
+            training=training,
+        )
+
+    def predict(self, part: str) -> NDArray[np.float32]:
+        """Gives probabilities, batch by batch."""
+        if part not in self._loaders:
+            self._loaders[part] = self._loader(part)
+        return self._trainer.predict(self._loaders[part])[1]
+
+    def rows(self) -> dict[str, float] | None:
+        """Gives what token rows hold on average; None where they are drawn anew each time."""
+        from dhilgt.tokens.stats import mean_slots
+        from dhilgt.tokens.tokens import Tokens
+
+        tokens = self._pipeline.tokens
+        return mean_slots(tokens) if isinstance(tokens, Tokens) else None
+
+    @property
+    def inference_device(self) -> str:
+        """The device of training."""
+        return str(self._on)
+
+
+class Baseline(Contender):
+    """Any other system, through `dhilgt.baselines`."""
+
+    def prepare(self) -> None:
+        """Creates the system, which prepares the graph."""
+        from dhilgt import baselines
+
+        self._model = baselines.create(
+            self.cell.system,
+            self.graph,
+            variant=self.cell.variant,
+            seed=self.cell.seed,
+            **self.cell.changes.model,
+        )
+        self.clock.join(self._model.stages)
+        self.num_parameters = sum(weight.numel() for weight in self._model.parameters())
+
+    def train(self) -> Training:
+        """Trains through all phases of the system."""
+        from dhilgt import baselines
+
+        counted = StageClock()
+        try:
+            result = baselines.fit(
+                self._model,
+                self.part("train"),
+                self.part("val"),
+                self.settings.training,
+                device=self._device,
+                progress=False,
+                stages=counted,
+            )
+        finally:
+            for name in ("epoch", "evaluation"):  # what was prepared is counted already
+                self.clock.take(name, counted)
+        self._trainer = result.trainer
+        self._trainer.stages = self.clock
+        before = 0
+        for name, phase in result.phases.items():
+            if name == result.best_phase:
+                break
+            before += phase.epochs
+        best = result.phases[result.best_phase]
+        late = any(phase.out_of_time for phase in result.phases.values())
+        return Training(
+            result.epochs, before + best.best_epoch, result.best_score, best.metric, late
+        )
+
+    def predict(self, part: str) -> NDArray[np.float32]:
+        """Gives probabilities, on the host where the graph does not fit the device."""
+        if part not in self._loaders:
+            self._loaders[part] = self._model.inference_batches(self.part(part))
+        return self._trainer.predict(self._loaders[part])[1]
+
+    @property
+    def inference_device(self) -> str:
+        """Where the last batch was run."""
+        return self._model.inference_device or str(self._trainer.device)
+
+
+def contender(
+    cell: Cell, settings: Resolved, graph: Graph, device: str, threads: int | None = None
+) -> Contender:
+    """Gives the contender of a cell.
+
+    Args:
+        cell: The cell.
+        settings: All of its settings.
+        graph: With features, classes and a split.
+        device: Where to train.
+        threads: For labels and tokens; None for all.
+    """
+    kind = Ours if cell.system == OURS else Baseline
+    return kind(cell, settings, graph, device, threads)

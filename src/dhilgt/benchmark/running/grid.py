@@ -1,0 +1,180 @@
+"""The cells of a comparison: system, dataset and seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from dhilgt.benchmark.running.recipe import OURS, PAPER, Changes, Recipe
+from dhilgt.errors import ConfigError
+from dhilgt.store.files import canonical_json
+
+REFERENCES = ("gcn", "sage", "linkx", "mlp")
+"""Systems that every table has: without them a reader cannot tell what a figure is worth."""
+
+PAPER_SPACE = "paper-space"
+OUR_VARIANTS = [PAPER, PAPER_SPACE]
+"""Of DHIL-GT: the same settings; "paper-space" searches only what the paper says it searched."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training to be done.
+
+    Attributes:
+        system: "dhilgt", or the name of a baseline.
+        data: Name of the dataset.
+        seed: Of the split, of the first weights and of the training.
+        variant: Named settings of the system to begin with.
+        recipe: Name of the recipe.
+        changes: What the recipe changes in the settings.
+        trials: Settings that a search tries before; 0 for none.
+        trial: Number of the trial of a search that this is; None for a cell of the table.
+
+    Example:
+        >>> Cell("gcn", "cora", 0).name, Cell("gcn", "cora", 1, "tuned", trial=4).name
+        ('gcn cora seed 0', 'gcn:tuned cora seed 1 trial 4')
+    """
+
+    system: str
+    data: str
+    seed: int
+    variant: str = PAPER
+    recipe: str = PAPER
+    changes: Changes = field(default_factory=Changes)
+    trials: int = 0
+    trial: int | None = None
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        system = self.system if self.variant == PAPER else f"{self.system}:{self.variant}"
+        number = "" if self.trial is None else f" trial {self.trial}"
+        return f"{system} {self.data} seed {self.seed}{number}"
+
+    @property
+    def key(self) -> str:
+        """16 hexadecimal digits that are equal for equal work."""
+        return hashlib.sha256(b"dhilgt cell 1" + canonical_json(asdict(self))).hexdigest()[:16]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for another process."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Cell:
+        """Gives the cell that `to_dict` wrote."""
+        return cls(**{**values, "changes": Changes(**values["changes"])})
+
+
+def models(text: str, *, references: bool = True) -> list[tuple[str, str]]:
+    """Gives the systems meant by "all" or a list like "dhilgt,gcn:tuned", each with its variant.
+
+    Args:
+        text: What was asked for.
+        references: Whether GCN, GraphSAGE, LINKX and MLP join where they are not named.
+
+    Raises:
+        ConfigError: If a system or variant is not known.
+
+    Example:
+        >>> models("dhilgt,gcn:tuned", references=False)
+        [('dhilgt', 'paper'), ('gcn', 'tuned')]
+    """
+    from dhilgt import baselines
+
+    found: list[tuple[str, str]] = []
+    for part in (part.strip() for part in text.split(",")):
+        if part == "all":
+            found += [(OURS, PAPER), *((name, PAPER) for name in baselines.names())]
+            continue
+        system, _, variant = part.partition(":")
+        variant = variant or PAPER
+        known = OUR_VARIANTS if system == OURS else list(baselines.describe(system)["variants"])
+        if variant not in known:
+            raise ConfigError(f"{system} has no variant {variant!r}; choose {', '.join(known)}")
+        found.append((system, variant))
+    if references:
+        named = {system for system, _ in found}
+        found += [(name, PAPER) for name in REFERENCES if name not in named]
+    return list(dict.fromkeys(found))
+
+
+def cells(
+    systems: Sequence[tuple[str, str]],
+    data: Sequence[str],
+    seeds: Sequence[int],
+    recipe: Recipe | None = None,
+    *,
+    epochs: int | None = None,
+    seconds: float | None = None,
+    trials: int = 0,
+) -> list[Cell]:
+    """Gives all cells, seed by seed: a grid that is cut short has few seeds of all systems.
+
+    Args:
+        systems: Systems with their variants.
+        data: Datasets.
+        seeds: Seeds.
+        recipe: How systems are trained; None for each as its own paper has it.
+        epochs: The most epochs of every system; None for those of the recipe.
+        seconds: Of training, after which a cell has the best epoch so far; None for any time.
+        trials: Settings to try in a search before.
+
+    Raises:
+        ConfigError: If a setting of the recipe does not exist or has a wrong value.
+    """
+    recipe = Recipe() if recipe is None else recipe
+    asked = {"epochs": epochs, "max_seconds": seconds}
+    limit = Changes(training={name: value for name, value in asked.items() if value is not None})
+    found = []
+    for seed in seeds:
+        for name in data:
+            for system, variant in systems:
+                changes = limit.over(recipe.changes(system, name))
+                used = recipe.name_for(system)
+                cell = Cell(system, name, seed, variant, used, changes, trials)
+                check(cell)
+                found.append(cell)
+    return found
+
+
+def check(cell: Cell) -> None:
+    """Refuses settings that do not exist or have a wrong value, before any work.
+
+    Raises:
+        ConfigError: It names the cell.
+    """
+    from dhilgt.benchmark.running.contenders import resolved
+
+    try:
+        resolved(cell, "accuracy")
+    except ConfigError as error:
+        raise ConfigError(f"{cell.name}: {error}") from error
+
+
+def trials_of(cell: Cell, seed: int) -> list[Cell]:
+    """Gives the trials of the search that a cell needs; all cells of its system and data share it.
+
+    Args:
+        cell: A cell with trials.
+        seed: Of the split that is searched on.
+    """
+    from dhilgt.benchmark.running.recipe import space_of
+
+    space = space_of(cell.system, variant=cell.variant)
+    drawn = space.draws(f"{cell.system}:{cell.variant} {cell.data}", cell.trials)
+    return [
+        replace(cell, seed=seed, trials=0, trial=at, changes=_searched(cell.changes, one))
+        for at, one in enumerate(drawn)
+    ]
+
+
+def _searched(recipe: Changes, drawn: Changes) -> Changes:
+    found = drawn.over(recipe)
+    for name in ("epochs", "max_seconds"):  # a limit, whatever is searched
+        if name in recipe.training:
+            found.training[name] = recipe.training[name]
+    return found

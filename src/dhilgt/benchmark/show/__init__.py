@@ -1,0 +1,1 @@
+"""Showing a comparison: tables, statistics, figures."""

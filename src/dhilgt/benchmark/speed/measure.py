@@ -1,0 +1,287 @@
+"""Speed of all implementations at the main size, of some at others, and special cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from dhilgt.benchmark.speed.cases import (
+    CHANNELS,
+    CLASSES,
+    NODES,
+    Step,
+    draw_batch,
+    machine,
+    milliseconds,
+    timed,
+)
+from dhilgt.errors import DhilgtError
+from dhilgt.loader.loader import TokenLoader
+from dhilgt.tokens.sampler import PackedRows, TokenSampler
+from dhilgt.tokens.spec import PADDING, TokenSpec
+
+PATHS, PRECISIONS = ("reference", "sdpa", "fused"), ("fp32", "bf16")
+
+
+class Way(NamedTuple):
+    """A path of attention and a precision."""
+
+    path: str
+    precision: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.precision}"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is varied. The first value of each is the main size; others come in alone.
+
+    Attributes:
+        rows: Rows of a batch.
+        slots: Slots of a row, virtual nodes not counted.
+        width: Channels.
+        fill: Mean share of slots that hold a node.
+
+    Example:
+        >>> [tuple(shape.values()) for shape in Sizes((8, 16), (4,), (16,), (0.8, 0.6)).shapes()]
+        [(8, 4, 16, 0.8), (16, 4, 16, 0.8), (8, 4, 16, 0.6)]
+    """
+
+    rows: Sequence[int]
+    slots: Sequence[int]
+    width: Sequence[int]
+    fill: Sequence[float]
+
+    def shapes(self) -> list[dict[str, Any]]:
+        """Gives the main size, then each of the others."""
+        lists = {name: getattr(self, name) for name in ("rows", "slots", "width", "fill")}
+        main = {name: values[0] for name, values in lists.items()}
+        others = [main | {name: value} for name, values in lists.items() for value in values[1:]]
+        return [main, *others]
+
+
+def default_ways(device: torch.device) -> list[Way]:
+    """Gives the ways that a device has.
+
+    Args:
+        device: Where they run.
+    """
+    if device.type == "cuda":
+        return parse_ways("reference:fp32,sdpa:bf16,fused:fp32,fused:bf16", device)
+    return parse_ways("reference:fp32,sdpa:fp32", device)
+
+
+def parse_ways(text: str, device: torch.device) -> list[Way]:
+    """Gives the ways that a list like ``reference:fp32,fused:bf16`` names.
+
+    Args:
+        text: The list.
+        device: Where they run.
+
+    Raises:
+        DhilgtError: If a name is unknown, or a way cannot run there.
+
+    Example:
+        >>> [str(way) for way in parse_ways("sdpa:bf16", torch.device("cpu"))]
+        ['sdpa bf16']
+    """
+    ways = []
+    for name in text.split(","):
+        path, _, precision = name.strip().partition(":")
+        way = Way(path, precision or "fp32")
+        if path not in PATHS or way.precision not in PRECISIONS:
+            raise DhilgtError(
+                f"{name.strip()!r} is no way to compute; name {', '.join(PATHS)}, each with "
+                ":fp32 or :bf16"
+            )
+        if path == "fused" and device.type != "cuda":
+            raise DhilgtError(f"fused runs on CUDA, not on {device.type}; leave it out")
+        ways.append(way)
+    return ways
+
+
+def measure(
+    sizes: Sizes, ways: Sequence[Way], device: torch.device, repeats: int = 10
+) -> Iterator[dict[str, Any]]:
+    """Gives a line of figures for each size and way: ms per 100,000 egos, and GiB.
+
+    All ways take the main size and its other fills; of further sizes the first and the last. The
+    last way, where it is the fused one, is also measured at the main size with padding left in and
+    with layers computed twice.
+
+    Args:
+        sizes: What is varied.
+        ways: Of computing.
+        device: Where.
+        repeats: Steps that are timed.
+    """
+    main, told = sizes.shapes()[0], machine(device)
+    for shape in sizes.shapes():
+        near = all(shape[name] == main[name] for name in ("rows", "slots", "width"))
+        chosen = list(ways) if near else list(dict.fromkeys((ways[0], ways[-1])))
+        extra: list[dict[str, Any]] = [{}]
+        if near and ways[-1].path == "fused":
+            extra = [{}, {"packing": "off"}]
+            if shape == main:
+                extra.append({"recompute": True})
+        for way in chosen:
+            for settings in extra if way == ways[-1] else [{}]:
+                found = figures(way, shape, settings, device, repeats)
+                yield {"measure": "size", "main": shape == main, **found, "machine": told}
+
+
+def figures(
+    way: Way, shape: dict[str, Any], settings: dict[str, Any], device: torch.device, repeats: int
+) -> dict[str, Any]:
+    """Times training and inference of one way at one size.
+
+    The fused way is timed as the trainer runs it, as a CUDA graph, and kernel by kernel.
+
+    Args:
+        way: Of computing.
+        shape: See `Sizes`.
+        settings: For `Step`.
+        device: Where.
+        repeats: Steps that are timed.
+    """
+    rows = shape["rows"]
+    nodes = NODES if device.type == "cuda" else min(NODES, 4 * rows)
+    batch = draw_batch(device, rows, shape["slots"], shape["fill"], nodes)
+    step = Step(way.path, way.precision, batch, shape["width"], **settings)
+    step.train()  # the optimizer's state is not the step's
+    step.optimizer.zero_grad(set_to_none=True)
+    count = min(repeats, 5) if way.path == "reference" else repeats
+    found: dict[str, Any] = {"way": str(way), **shape, "packing": "auto", "recompute": False}
+    found |= settings
+    for name in ("train", "infer"):
+        taken, held = timed(getattr(step, name), device, count)
+        if step.records:
+            found[f"ms_{name}_kernels"] = taken * 1e5 / rows
+            taken, more = timed(getattr(step, f"{name}_graph"), device, count)
+            held = None if held is None or more is None else max(held, more)
+        found[f"ms_{name}"], found[f"gib_{name}"] = taken * 1e5 / rows, held
+    found["path"] = step.model.attention_used
+    return found
+
+
+_ROWS, _SLOTS, _WIDTH = 8192, 32, 128
+
+
+def small(device: torch.device, rows: int = 534, nodes: int = 890) -> list[dict[str, Any]]:
+    """Times a step and an evaluation of a small graph: kernel by kernel, and as a CUDA graph.
+
+    Args:
+        device: A GPU.
+        rows: Rows of the batch.
+        nodes: Distinct nodes.
+    """
+    lines = []
+    for fill in (0.8, 0.6):
+        batch = draw_batch(device, rows, _SLOTS, fill, nodes)
+        found: dict[str, Any] = {"rows": rows, "fill": fill}
+        for path, precision in (("reference", "fp32"), ("fused", "fp32"), ("fused", "bf16")):
+            step = Step(path, precision, batch, _WIDTH)
+            for name in ("train", "infer"):
+                key = f"ms_{name} {path} {precision}"
+                found[key] = milliseconds(getattr(step, name), device, 20)
+                if step.records:
+                    found[f"{key} graph"] = milliseconds(
+                        getattr(step, f"{name}_graph"), device, 100
+                    )
+        lines.append(found)
+    return lines
+
+
+def sparse(device: torch.device, channels: int = 4814, stored: int = 6) -> list[dict[str, Any]]:
+    """Times the input stage of wide sparse features, and the whole step around it.
+
+    Args:
+        device: A GPU.
+        channels: Width of the features.
+        stored: Features of a node that are not zero.
+    """
+    nodes = 41_554
+    _, index, spd, classes = draw_batch(device, _ROWS, _SLOTS, 0.8, nodes, 1)
+    drawn = torch.randint(0, channels, (nodes, stored), device=device)
+    columns = drawn.sort(1).values.reshape(-1)
+    offsets = torch.arange(0, nodes * stored + 1, stored, device=device)
+    values = torch.ones(nodes * stored, device=device)
+    x = torch.sparse_csr_tensor(offsets, columns, values, (nodes, channels), check_invariants=False)
+    step = Step("fused", "bf16", (x, index, spd, classes), _WIDTH)
+
+    def stage() -> None:
+        step.model.zero_grad(set_to_none=True)
+        with step.context():
+            step.model.input(x).float().sum().backward()
+
+    kernels, part = (milliseconds(work, device, 10) for work in (step.train, stage))
+    whole = milliseconds(step.train_graph, device, 10)
+    best = min(whole, kernels)
+    return [{"ms_graph": whole, "ms_kernels": kernels, "ms_input": part, "share": part / best}]
+
+
+class _DrawnRows(TokenSampler):
+    """Rows that were drawn at random and are held in memory, as stored tokens are."""
+
+    def __init__(self, nodes: int) -> None:
+        self.spec, self.directed, self.num_nodes = TokenSpec(size=_SLOTS), False, nodes
+        draw = np.random.default_rng(0)
+        self._ids = draw.integers(0, nodes, (nodes, _SLOTS), dtype=np.int32)
+        lengths = draw.integers(round(0.6 * _SLOTS), _SLOTS + 1, nodes)  # a fifth is padding
+        self._ids[np.arange(_SLOTS) >= lengths[:, None]] = PADDING
+        self._spd = draw.integers(1, 8, (nodes, self.spec.num_pairs(False)), dtype=np.uint8)
+
+    def packed_rows(self, nodes: Any, copy: int = 0, *, update: Any = None) -> PackedRows:
+        """Gives the rows of nodes, whichever copy is wanted."""
+        return PackedRows(self._ids[nodes], self._spd[nodes], np.zeros((len(nodes), 2), np.uint16))
+
+
+def streamed(device: torch.device, nodes: int = 200_000) -> list[dict[str, Any]]:
+    """Times an epoch with rows and features on the device, and with one or both on the host.
+
+    Args:
+        device: A GPU.
+        nodes: Egos of an epoch.
+    """
+    rows = _DrawnRows(nodes)
+    features = np.random.default_rng(1).normal(size=(nodes, CHANNELS)).astype(np.float32)
+    classes = np.random.default_rng(2).integers(0, CLASSES, nodes)
+    found: dict[str, Any] = {"nodes": nodes}
+    ways: dict[str, Any] = {"resident": True, "streamed": "features", "all_streamed": False}
+    for name, resident in ways.items():
+        loader = TokenLoader(
+            rows,
+            features,
+            classes,
+            batch_size=_ROWS,
+            shuffle=True,
+            device=device,
+            resident=resident,
+        )
+        step = Step("fused", "bf16", draw_batch(device, _ROWS, _SLOTS), _WIDTH)
+        step.train()
+
+        def epoch(loader: TokenLoader = loader, step: Step = step) -> None:
+            for batch in loader:
+                assert batch.labels is not None
+                assert batch.filled is not None
+                x, index, spd = batch.inputs
+                step.batch, step.filled = (x, index, spd, batch.labels), batch.filled
+                step.train_graph()
+
+        found[f"ms_{name}"] = milliseconds(epoch, device, 3) * 1e5 / nodes
+    found["share"] = found["ms_resident"] / found["ms_streamed"]
+    return [found]
+
+
+OTHERS: dict[str, Callable[[torch.device], list[dict[str, Any]]]] = {
+    "small": small,
+    "sparse": sparse,
+    "streamed": streamed,
+}
+"""Further measures by name; each gives lines."""

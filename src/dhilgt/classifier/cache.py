@@ -1,0 +1,338 @@
+"""Labels, tokens and graphs kept between runs, found again by what they were made from."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from dhilgt._version import __version__
+from dhilgt.errors import ArtifactError, warn
+from dhilgt.graph import store as graph_store
+from dhilgt.graph.graph import Graph
+from dhilgt.labels import store as labels_store
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.orders import DRAWN, ORDERS
+from dhilgt.store.files import canonical_json
+from dhilgt.store.manifest import MANIFEST
+from dhilgt.store.target import BuildLock
+from dhilgt.tokens import store as tokens_store
+from dhilgt.tokens.spec import TokenSpec
+from dhilgt.tokens.tokens import Tokens
+from dhilgt.utils.memory import format_bytes
+from dhilgt.utils.progress import progress_note
+
+KINDS = ("labels", "tokens", "graphs")
+VARIABLE = "DHILGT_CACHE"
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in the cache.
+
+    Attributes:
+        kind: "labels", "tokens" or "graphs".
+        key: Its name: a hash of what it was made from.
+        num_bytes: Its size on disk.
+        made: When it was made, in seconds since 1970.
+        last_used: When it was last asked for.
+        path: Its folder.
+        whole: False for what an interrupted build left behind.
+    """
+
+    kind: str
+    key: str
+    num_bytes: int
+    made: float
+    last_used: float
+    path: Path
+    whole: bool
+
+
+class Cache:
+    """A folder of labels, tokens and generated graphs, keyed by content and never by path.
+
+    The key is a hash of the graph's fingerprint, the parameters and the version of the format:
+    the same graph under another name is found again, and a graph that changed by one edge is not.
+    Several processes may use one cache; one builds, the others wait for it.
+
+    Args:
+        root: The folder. None takes $DHILGT_CACHE, else the user's cache folder.
+
+    Example:
+        >>> import tempfile
+        >>> cache = Cache(tempfile.mkdtemp())
+        >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3])
+        >>> labels = cache.labels(graph)
+        >>> cache.labels(graph).distance(0, 3)
+        3
+        >>> [entry.kind for entry in cache.entries()]
+        ['labels']
+        >>> len(cache.clear())
+        1
+    """
+
+    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+        self.root = cache_folder() if root is None else Path(root).expanduser().resolve()
+
+    # ---- asking for things ---------------------------------------------------------------------
+
+    def labels(
+        self,
+        graph: Graph,
+        order: str = "degree",
+        *,
+        seed: int = 0,
+        threads: int | None = None,
+        progress: bool | Literal["auto"] = "auto",
+    ) -> HubLabels:
+        """Gives the labels of a graph, made now or found; on disk and mapped either way.
+
+        Args:
+            graph: The graph.
+            order: Ranking of the nodes by name, one of `dhilgt.orders.ORDERS`.
+            seed: Of the orders that are drawn.
+            threads: Threads to use; None for every core.
+            progress: False for no display.
+        """
+        if order not in ORDERS:
+            raise ValueError(f"order = {order!r}; choose {' or '.join(map(repr, ORDERS))}")
+        facts = {"graph": graph.fingerprint, "order": order, "format": labels_store.FORMAT}
+        if order in DRAWN:
+            facts["seed"] = seed
+
+        def build(path: Path) -> HubLabels:
+            made = HubLabels.build(
+                graph, threads=threads, order=order, seed=seed, progress=bool(progress)
+            )
+            made.save(path, threads=threads)
+            return made
+
+        found = self._get("labels", facts, HubLabels.load, build, progress)
+        return found.with_ids(graph.ids)
+
+    def tokens(
+        self,
+        labels: HubLabels,
+        options: Mapping[str, Any],
+        *,
+        copies: int = 1,
+        threads: int | None = None,
+        progress: bool | Literal["auto"] = "auto",
+    ) -> Tokens:
+        """Gives the token rows of all nodes, made now or found; an interrupted build goes on.
+
+        Args:
+            labels: The labels of the graph.
+            options: Fields of `TokenSpec`.
+            copies: Rows per node.
+            threads: Threads to use; None for every core.
+            progress: False for no display.
+        """
+        spec = TokenSpec(**options).to_dict()
+        facts = {
+            "graph": labels.graph_fingerprint,
+            "labels": labels.fingerprint,
+            "spec": spec,
+            "copies": copies,
+            "format": tokens_store.FORMAT,
+        }
+
+        def build(path: Path) -> Tokens:
+            return Tokens.build(
+                labels,
+                copies=copies,
+                threads=threads,
+                path=path,
+                resume=True,
+                progress=bool(progress),
+                **spec,
+            )
+
+        return self._get("tokens", facts, Tokens.load, build, progress)
+
+    def graph(
+        self,
+        name: str,
+        make: Callable[[], Graph],
+        *,
+        progress: bool | Literal["auto"] = "auto",
+    ) -> Graph:
+        """Gives a graph that follows from its name alone, made now or found; features are mapped.
+
+        Args:
+            name: All that determines the graph, such as the arguments of a generator.
+            make: Gives the graph.
+            progress: False for no display.
+
+        Example:
+            >>> import tempfile
+            >>> cache = Cache(tempfile.mkdtemp())
+            >>> cache.graph("a line", lambda: Graph.from_edges([0, 1], [1, 2]))
+            Graph(nodes=3, edges=4, undirected)
+        """
+        facts = {"name": name, "version": __version__, "format": graph_store.FORMAT}
+
+        def build(path: Path) -> Graph:
+            graph_store.save_graph(make(), path)
+            return graph_store.load_graph(path)
+
+        return self._get("graphs", facts, graph_store.load_graph, build, progress)
+
+    def _get(
+        self,
+        kind: str,
+        facts: Mapping[str, Any],
+        load: Callable[[Path], _T],
+        build: Callable[[Path], _T],
+        progress: bool | Literal["auto"],
+    ) -> _T:
+        path = self.path_of(kind, facts)
+        with self._alone(path, f"{kind}: waiting for another process that makes them", progress):
+            found = self._found(path, load)
+            if found is not None:
+                progress_note(f"{kind}: reused from the cache", enabled=progress)
+            else:
+                found = build(path)
+            self._mark_used(path)
+        return found
+
+    def path_of(self, kind: str, facts: Mapping[str, Any]) -> Path:
+        """Gives the folder of what has these facts, whether it is there or not.
+
+        Args:
+            kind: "labels", "tokens" or "graphs".
+            facts: Everything that determines its bytes, as plain values.
+        """
+        digest = hashlib.sha256(canonical_json({"kind": kind, **facts})).hexdigest()
+        return self.root / kind / digest[:32]
+
+    @contextlib.contextmanager
+    def _alone(self, path: Path, note: str, progress: bool | Literal["auto"]) -> Iterator[None]:
+        """Has one process at a time look for and build an entry; the others wait."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        gate = _gate_of(path)
+        lock: BuildLock | None = None
+        while lock is None:
+            try:
+                lock = BuildLock(gate)
+            except ArtifactError:  # held by another
+                progress_note(note, enabled=progress)
+                note, progress = "", False  # said once
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _found(self, path: Path, load: Callable[[Path], _T]) -> _T | None:
+        if not (path / MANIFEST).exists():
+            return None
+        try:
+            return load(path)
+        except ArtifactError as error:
+            warn(f"a damaged entry of the cache is made again ({error})")
+            remove(path)
+            return None
+
+    def _mark_used(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            _stamp_of(path).touch()
+
+    # ---- what there is -------------------------------------------------------------------------
+
+    def entries(self) -> list[Entry]:
+        """Gives all entries, the last used first."""
+        found = []
+        for kind in KINDS:
+            folder = self.root / kind
+            if not folder.is_dir():
+                continue
+            for path in folder.iterdir():
+                if path.is_dir() and not path.name.startswith("."):
+                    with contextlib.suppress(OSError):  # removed meanwhile by another process
+                        found.append(_entry(kind, path))
+        return sorted(found, key=lambda entry: (-entry.last_used, entry.kind, entry.key))
+
+    def clear(self, *, older_than: float | None = None) -> list[Entry]:
+        """Removes entries, and gives what is gone; what is being made right now stays.
+
+        Args:
+            older_than: Remove only those not used for this many seconds. None: all.
+        """
+        now, removed = time.time(), []
+        for entry in self.entries():
+            if older_than is not None and now - entry.last_used <= older_than:
+                continue
+            try:
+                gate = BuildLock(_gate_of(entry.path))
+            except ArtifactError:  # held by its maker
+                continue
+            remove(entry.path)
+            gate.release()
+            removed.append(entry)
+        return removed
+
+    def __repr__(self) -> str:
+        entries = self.entries()
+        size = format_bytes(sum(entry.num_bytes for entry in entries))
+        return f"Cache({str(self.root)!r}, {len(entries)} entries, {size})"
+
+
+def cache_folder() -> Path:
+    """Gives the folder of the cache: $DHILGT_CACHE, else one in the user's cache folder."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().resolve()
+    home = Path.home()
+    if sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "dhilgt"
+
+
+def remove(path: Path) -> None:
+    """Removes one entry: first from sight by a rename, then from the disk."""
+    hidden = path.with_name(f".{path.name}.removed-{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        path.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        _stamp_of(path).unlink(missing_ok=True)
+
+
+def _gate_of(path: Path) -> Path:
+    return path.with_name(f"{path.name.removesuffix('.partial')}.gate")
+
+
+def _stamp_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.used")
+
+
+def _entry(kind: str, path: Path) -> Entry:
+    files = [file.stat() for file in path.iterdir() if file.is_file()]
+    whole = (path / MANIFEST).exists()
+    made = (path / MANIFEST).stat().st_mtime if whole else path.stat().st_mtime
+    stamp = _stamp_of(path)
+    return Entry(
+        kind=kind,
+        key=path.name,
+        num_bytes=sum(status.st_size for status in files),
+        made=made,
+        last_used=max(made, stamp.stat().st_mtime) if stamp.exists() else made,
+        path=path,
+        whole=whole,
+    )

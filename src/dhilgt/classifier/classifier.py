@@ -1,0 +1,480 @@
+"""`NodeClassifier`: from a graph to predictions in two calls, `fit` and `predict`."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dhilgt import metrics
+from dhilgt.classifier import store
+from dhilgt.classifier.cache import Cache
+from dhilgt.classifier.inputs import (
+    FitInputs,
+    array_graph,
+    as_graph,
+    check_width,
+    is_array,
+    prepare,
+)
+from dhilgt.classifier.parameters import Parameters
+from dhilgt.classifier.pipeline import Pipeline
+from dhilgt.classifier.store import scale_of_run
+from dhilgt.errors import GraphError
+from dhilgt.features.known_classes import carried_over
+from dhilgt.graph.checks import as_array
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.loader.loader import TokenLoader
+from dhilgt.model.dhilgt import DHILGT
+from dhilgt.settings.settings import Settings
+from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.tokens import Tokens
+from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
+from dhilgt.training.clock import StageClock
+from dhilgt.training.distributed import Group, choose_device, warnings_of_main
+from dhilgt.training.run_folder import RunFolder
+from dhilgt.training.state import TrainResult
+from dhilgt.training.trainer import Trainer
+from dhilgt.utils.progress import progress_note
+
+if TYPE_CHECKING:
+    from dhilgt.classifier.explanation import Explanation
+
+
+def training_loaders(
+    inputs: FitInputs,
+    pipeline: Pipeline,
+    model: DHILGT,
+    trainer: Trainer,
+    run_dir: str | PathLike[str] | None,
+    resume: bool,
+) -> tuple[dict[str, TokenLoader], int]:
+    """Gives the loaders of training and validation, and the batch size; keeps the scale."""
+    settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
+    size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
+    train = pipeline.loader(
+        inputs.split["train"], classes, device=device, batch_size=size, training=True
+    )
+    train.class_names = tuple(map(str, inputs.classes.tolist()))  # for warnings
+    if settings.batch_size == "auto":
+        found = size_of_run(run_dir) if resume else None
+        size = found or auto_batch_size(model, train, trainer.config, device)
+        train = train.with_batch_size(size)
+    with trainer.group.agreed():
+        if run_dir is not None and trainer.group.is_main:
+            store.write_scale(RunFolder(run_dir).path, pipeline.scale)
+    loaders = {"train": train}
+    if "val" in inputs.split:
+        loaders["val"] = pipeline.loader(
+            inputs.split["val"], classes, device=device, batch_size=size
+        )
+    return loaders, size
+
+
+def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
+    """Gives a model whose first weights follow from the seed, and leaves other random numbers."""
+    settings = pipeline.settings
+    config = settings.model_config(pipeline.num_channels, num_classes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return DHILGT(**config.to_dict())
+
+
+def size_of_run(run_dir: str | PathLike[str] | None) -> int | None:
+    """Gives the batch size that the run in a folder began with."""
+    if run_dir is None:
+        return None
+    checkpoint = RunFolder(run_dir).checkpoints.load()
+    found = None if checkpoint is None else checkpoint.values.get("batch_size")
+    return found if isinstance(found, int) else None
+
+
+_RESUME_CALL = "fit(graph, run_dir={run_dir!r}, resume=True)"
+
+
+class NodeClassifier(Parameters):
+    """Learns the classes of a graph's nodes: labels, tokens, model and training in one object.
+
+    The arguments are those of `Settings`, by name, with the same defaults; `cache=False` keeps
+    labels and tokens out of the cache, `progress=False` shows nothing. It follows scikit-learn's
+    conventions (`get_params`, `set_params`, `clone`) and does not need it.
+
+    Attributes:
+        classes_: The user's classes, ascending.
+        n_features_in_: Features per node.
+        graph_: The graph it was trained on. Its labels are places in ``classes_`` (-1: unknown),
+            its masks are the split.
+        split_: Node indices of "train" and, where there are any, "val" and "test".
+        model_: The model with the weights of the best epoch, in evaluation mode.
+        result_: How training ended.
+        scores_: Loss and metric by part of the split.
+        settings_: The settings it was trained with.
+        batch_size_: Nodes per step; what "auto" came to.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(200, 8, seed=1, num_features=8, num_classes=3)
+        >>> clf = NodeClassifier(size=8, hidden_channels=16, num_layers=1, epochs=3, progress=False)
+        >>> clf.fit(graph).predict([0, 1, 2]).shape
+        (3,)
+        >>> clf.predict_proba().shape
+        (200, 3)
+    """
+
+    classes_: NDArray[Any]
+    n_features_in_: int
+    graph_: Graph
+    split_: dict[str, NDArray[np.int64]]
+    model_: DHILGT
+    result_: TrainResult
+    scores_: dict[str, dict[str, float]]
+    settings_: Settings
+    batch_size_: int
+    _pipeline: Pipeline
+    _others: dict[str, tuple[Graph, bool, Pipeline]]  # the last other graph that was asked about
+    _from_array: bool
+    _resume_command: str | None = None  # what a command line has the message of a stop name
+
+    # ---- training ------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        graph: Any,
+        y: Any = None,
+        *,
+        train: Any = None,
+        val: Any = None,
+        run_dir: str | PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Trains on a graph.
+
+        Args:
+            graph: A `Graph` with features, a PyG `Data`, or a 2-D array or sparse matrix of
+                features, one row per node of a graph without edges.
+            y: One class per node, or a dict from id to class; -1, NaN, None and "" stand for "not
+                known". None takes the graph's own labels. With an array every row needs a class.
+            train: Training nodes: a mask, ids, or (where ids are strings) indices. None takes the
+                graph's mask, else all labelled nodes that are in no other part.
+            val: Validation nodes, likewise. None takes the graph's mask where ``train`` is None
+                too, else holds out a share of the training nodes, in every class the same.
+            run_dir: Folder for checkpoints, scores and the trained classifier. None writes nothing.
+            resume: Go on with the run in ``run_dir``; start one if there is none.
+
+        Raises:
+            GraphError: If the data does not fit together.
+            ConfigError: If a setting is wrong.
+            TrainingInterrupted: On Ctrl-C or SIGTERM; with ``run_dir`` all is saved, and the
+                message says how to go on.
+        """
+        settings = self._settings()
+        metrics.metric(settings.metric)  # a name that is none is refused before any work
+        group = Group()
+        device = choose_device(settings.device, group.local_rank)
+        progress = self.progress if group.is_main else False
+        with group.agreed(), warnings_of_main(group):
+            if run_dir is not None and group.is_main:
+                folder = RunFolder(run_dir)
+                folder.open(resume=resume)  # and so is a folder that cannot be used
+                folder.close()
+            inputs = prepare(
+                graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
+            )
+            kept = scale_of_run(run_dir, settings.feature_scale) if resume and run_dir else None
+        self._tell(inputs, device, progress)
+        pipeline = Pipeline(
+            inputs.graph, settings, cache=self._cache(), progress=progress, scale=kept
+        )
+        model = new_model(pipeline, len(inputs.classes)).to(device)
+        trainer = Trainer(
+            model,
+            settings.train_config(),
+            run_dir,
+            device,
+            resume,
+            progress=progress,
+            resume_command=self._resume_command,
+            resume_call=_RESUME_CALL,
+        )
+        loaders, batch_size = training_loaders(inputs, pipeline, model, trainer, run_dir, resume)
+        for name, stage in pipeline.clock.to_dict().items():
+            trainer.stages.add(name, stage["seconds"], stage["host_peak_bytes"])
+        result = trainer.fit(loaders["train"], loaders.get("val"))
+        del loaders["train"]  # shuffled; scores are taken in order
+        scores = {}
+        for part, nodes in inputs.split.items():
+            loader = loaders.get(part) or pipeline.loader(
+                nodes, inputs.graph.labels, device=device, batch_size=batch_size
+            )
+            scores[part] = {name: float(value) for name, value in trainer.evaluate(loader).items()}
+        pipeline.clock = trainer.stages
+        self._become(inputs, pipeline, model.eval(), result, scores, batch_size)
+        with group.agreed():
+            if run_dir is not None and group.is_main:
+                store.write(self, run_dir, overwrite=True)
+        return self
+
+    def _become(
+        self,
+        inputs: FitInputs,
+        pipeline: Pipeline,
+        model: DHILGT,
+        result: TrainResult,
+        scores: dict[str, dict[str, float]],
+        batch_size: int,
+    ) -> None:
+        self.classes_ = inputs.classes
+        self.n_features_in_ = int(inputs.graph.features.shape[1])
+        self.graph_ = inputs.graph
+        self.split_ = inputs.split
+        self.model_ = model
+        self.result_ = result
+        self.scores_ = scores
+        self.settings_ = pipeline.settings
+        self.batch_size_ = batch_size
+        self._pipeline = pipeline
+        self._others = {}
+        self._from_array = inputs.from_array
+
+    def _tell(
+        self, inputs: FitInputs, device: torch.device, progress: bool | Literal["auto"]
+    ) -> None:
+        parts = ", ".join(f"{len(nodes):,} {name}" for name, nodes in inputs.split.items())
+        how = " (val held out of train)" if inputs.held_out else ""
+        progress_note(f"split: {parts}{how}", enabled=progress)
+        if self.device == "auto" and device.type == "cpu":
+            progress_note("device: cpu, as no GPU was found", enabled=progress)
+
+    def _cache(self) -> Cache | None:
+        return Cache() if self.cache else None
+
+    # ---- predicting ----------------------------------------------------------------------------
+
+    def predict(self, nodes: Any = None, *, graph: Any = None, quick: bool = False) -> NDArray[Any]:
+        """Gives the most likely class of each node, as the user names classes.
+
+        Args:
+            nodes: Ids, in any order, or a mask; None for all nodes. A classifier that was trained
+                on an array takes rows of features here.
+            graph: Another graph with the same features: grown since, or a new one. None is the
+                one it was trained on.
+            quick: Take the labels of known nodes over instead of making them anew; faster, and an
+                approximation. For a ``graph`` that has grown.
+        """
+        shares = self.predict_proba(nodes, graph=graph, quick=quick)
+        found: NDArray[Any] = self.classes_[shares.argmax(axis=1)]
+        return found
+
+    def predict_proba(
+        self, nodes: Any = None, *, graph: Any = None, quick: bool = False
+    ) -> NDArray[np.float32]:
+        """Gives the probability of each class, [nodes, classes] in the order of ``classes_``.
+
+        Args:
+            nodes: As for `predict`.
+            graph: As for `predict`.
+            quick: As for `predict`.
+        """
+        self._check_fitted("predictions")
+        pipeline, wanted = self._asked(nodes, graph, quick)
+        if not len(wanted):
+            return np.zeros((0, len(self.classes_)), np.float32)
+        distinct, places = np.unique(wanted, return_inverse=True)
+        device = choose_device(self.settings_.device, Group().local_rank)
+        model = self.model_.to(device)
+        shares = pipeline.probabilities(model, distinct, device, self.batch_size_)
+        found: NDArray[np.float32] = shares[places]
+        return found
+
+    def score(self, nodes: Any = None, y: Any = None) -> float:
+        """Gives the metric of the settings (accuracy, unless it says otherwise).
+
+        Args:
+            nodes: As for `predict`. None takes the test nodes, where there are none those of
+                validation, else of training.
+            y: Their classes. None takes the graph's.
+        """
+        self._check_fitted("score")
+        if nodes is None and y is None:
+            part = next(name for name in ("test", "val", "train") if name in self.split_)
+            nodes = self.graph_.ids_of(self.split_[part])
+        shares = self.predict_proba(nodes)
+        truth = self._known_classes(nodes) if y is None else self._places(as_array(y))
+        logits = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
+        return float(metrics.metric(self.settings_.metric)(truth, logits))
+
+    def _known_classes(self, nodes: Any) -> NDArray[np.int64]:
+        _, indices = self._asked(nodes, None, False)
+        labels = self.graph_.labels
+        if self._is_rows(nodes) or labels is None:
+            raise GraphError("score needs y, the classes of these rows")
+        bare = np.flatnonzero(labels[indices] < 0)
+        if bare.size:
+            raise GraphError(
+                f"node {self.graph_.ids_of(int(indices[bare[0]]))!r} has no label "
+                f"({bare.size} such nodes); leave them out, or pass y"
+            )
+        found: NDArray[np.int64] = labels[indices]
+        return found
+
+    def _places(self, y: NDArray[Any]) -> NDArray[np.int64]:
+        """Gives the places of classes in ``classes_``."""
+        y = y.reshape(-1)
+        at = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        wrong = np.flatnonzero(self.classes_[at] != y)
+        if wrong.size:
+            raise GraphError(
+                f"y[{wrong[0]}] = {y[wrong[0]]!r} is not among the {len(self.classes_)} classes "
+                "this classifier knows"
+            )
+        return np.asarray(at, np.int64)
+
+    def _is_rows(self, nodes: Any) -> bool:
+        return hasattr(nodes, "tocsr") or (nodes is not None and as_array(nodes).ndim == 2)
+
+    def _asked(self, nodes: Any, graph: Any, quick: bool) -> tuple[Pipeline, NDArray[np.int64]]:
+        """Gives the pipeline that knows the nodes, and their indices in the order asked for."""
+        if nodes is not None and not is_array(nodes):
+            raise GraphError(
+                f"nodes is a {type(nodes).__name__}; pass ids of nodes, and a graph as graph="
+            )
+        if self._is_rows(nodes):
+            if not self._from_array or graph is not None:
+                raise GraphError(
+                    f"nodes has shape {np.shape(nodes)}; pass ids of nodes, and new nodes with "
+                    "their edges and features as graph="
+                )
+            nodes, graph = None, array_graph(nodes, self.n_features_in_)
+        pipeline = self._pipeline if graph is None else self._pipeline_of(graph, quick)
+        known = pipeline.graph
+        if nodes is None:
+            return pipeline, np.arange(known.num_nodes)
+        given = as_array(nodes).reshape(-1)
+        if given.dtype == np.bool_:
+            if len(given) != known.num_nodes:
+                raise GraphError(
+                    f"the mask covers {len(given)} nodes, the graph has {known.num_nodes}"
+                )
+            return pipeline, np.flatnonzero(given)
+        if not given.size:
+            return pipeline, np.empty(0, np.int64)
+        if self._from_array and given.dtype.kind not in "iu":
+            array_graph(given)  # says what is wrong with it
+        return pipeline, np.asarray(known.index_of(given), np.int64)
+
+    def _pipeline_of(self, data: Any, quick: bool) -> Pipeline:
+        graph = array_graph(data, self.n_features_in_) if is_array(data) else as_graph(data)
+        if graph.features is None:
+            raise GraphError("graph has no features; pass features= when you make it")
+        check_width(int(graph.features.shape[1]), self.n_features_in_)
+        last = self._others.get("last")
+        if last is not None and last[0] is graph and last[1] == quick:
+            return last[2]
+        labels = None
+        if quick:
+            from dhilgt.labels.grow import quick_labels  # type: ignore[import-not-found, unused-ignore]
+
+            labels = quick_labels(self.hub_labels_, self.graph_, graph)
+        pipeline = Pipeline(
+            graph,
+            self.settings_,
+            cache=self._cache(),
+            progress=self.progress,
+            clock=self._pipeline.clock,
+            labels=labels,
+            scale=self._pipeline.scale,
+            known=carried_over(self.graph_, graph) if self.settings_.label_inputs else None,
+        )
+        if graph.num_edges:
+            self._others["last"] = graph, quick, pipeline
+        return pipeline
+
+    def explain(self, node: Any) -> Explanation:
+        """Tells what the model saw of a node and what each part of it did to the prediction.
+
+        Args:
+            node: Id of a node of the graph.
+
+        Raises:
+            GraphError: If there is no such node; the message names the nearest ids.
+        """
+        from dhilgt.classifier.explanation import explain
+
+        return explain(self, node)
+
+    # ---- what there is -------------------------------------------------------------------------
+
+    @property
+    def hub_labels_(self) -> HubLabels:
+        """The hub labels of the graph; after `load` they are made or found when first asked for."""
+        self._check_fitted("hub_labels_")
+        return self._pipeline.labels
+
+    @property
+    def tokens_(self) -> Tokens | TokenSampler:
+        """The token rows of the graph; likewise."""
+        self._check_fitted("tokens_")
+        return self._pipeline.tokens
+
+    @property
+    def features_(self) -> Any:
+        """What the model takes of each node: the graph's features with their hops, scaled."""
+        self._check_fitted("features_")
+        return self._pipeline.features
+
+    @property
+    def stages_(self) -> dict[str, dict[str, Any]]:
+        """Seconds and peak memory of labels, tokens, epochs, evaluation and inference."""
+        self._check_fitted("stages_")
+        return self._pipeline.clock.to_dict()
+
+    # ---- on disk -------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes the classifier to a folder: settings, model, graph and scores.
+
+        Args:
+            path: The folder; a run's folder or a new one.
+            overwrite: Replace a classifier that is there.
+
+        Raises:
+            ArtifactError: If the folder holds something else or cannot be written.
+        """
+        self._check_fitted("model to save")
+        store.write(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, device: str | None = None) -> Self:
+        """Reads a classifier that `save` or `fit(run_dir=...)` wrote; nothing in it is executed.
+
+        Args:
+            path: The folder.
+            device: Where it shall predict; None as it was saved.
+
+        Raises:
+            ArtifactError: If the folder does not hold a whole classifier of a known format.
+        """
+        found = store.read(path)
+        settings = found.settings if device is None else found.settings | {"device": device}
+        clf = cls(**settings, cache=found.cache)
+        checked = clf._settings()
+        pipeline = Pipeline(
+            found.inputs.graph,
+            checked,
+            cache=clf._cache(),
+            progress=clf.progress,
+            clock=StageClock(found.stages),
+            scale=found.scale,
+        )
+        clf._become(
+            found.inputs, pipeline, found.model, found.result, found.scores, found.batch_size
+        )
+        return clf
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy leaves out what can be made again."""
+        return self.__dict__ | ({"_others": {}} if "_others" in self.__dict__ else {})

@@ -1,0 +1,476 @@
+"""What the model saw of one node and which part of it mattered, as table, JSON, picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dhilgt.errors import ConfigError
+from dhilgt.graph.graph import Graph
+from dhilgt.loader.loader import TokenLoader
+from dhilgt.model.dhilgt import DHILGT
+from dhilgt.store.files import explained, write_file
+from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.spec import FAR, NO_PATH, PADDING
+from dhilgt.tokens.tokens import Tokens
+from dhilgt.training.scoring import evaluating
+
+if TYPE_CHECKING:
+    from dhilgt.classifier.classifier import NodeClassifier
+
+
+Distance = int | str | None
+"""Hops; "far" for more than the tokens keep, None where there is no path."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A node that the model saw.
+
+    Attributes:
+        node: Its id.
+        kind: Why it is there: "ego", "hub", "holder", or "neighbor" for a slot that was filled.
+        distance: From the ego to it.
+        distance_back: From it to the ego; the same unless the graph is directed.
+        label: Its class, where known.
+        share: Its share in the readout; the shares of all members sum to 1.
+        effect: How much the probability of the predicted class falls without it; None for the ego,
+            without which there is nothing to predict.
+        copies: How many of the tokens it is in.
+    """
+
+    node: Any
+    kind: str
+    distance: Distance
+    distance_back: Distance
+    label: Any
+    share: float
+    effect: float | None
+    copies: int = 1
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the model saw of a node and what it made of it.
+
+    Attributes:
+        node: Id of the node, the ego.
+        prediction: The predicted class.
+        label: Its class, where known.
+        probabilities: Probability by class.
+        alone: Probability of the predicted class from the ego alone, all other slots empty.
+        members: The ego, then the others, the most telling (of largest effect either way) first.
+        edges: Pairs of places in `members` that an edge joins.
+        copies: How many tokens were averaged.
+        directed: Whether edges have a direction.
+
+    Example:
+        >>> ego = Member("ann", "ego", 0, 0, "red", 0.75, None)
+        >>> bob = Member("bob", "hub", 1, 1, None, 0.25, 0.125)
+        >>> found = Explanation(
+        ...     "ann", "red", "red", {"red": 0.9, "blue": 0.1}, 0.8, (ego, bob), ((0, 1),)
+        ... )
+        >>> print(found.table())
+        node        ann
+        predicted   red (0.900), its known class
+        classes     red 0.900, blue 0.100
+        ego alone   0.800
+        <BLANKLINE>
+        member  kind  distance  class  share  effect
+        ann     ego          0  red    0.750
+        bob     hub          1         0.250  +0.1250
+    """
+
+    node: Any
+    prediction: Any
+    label: Any
+    probabilities: dict[Any, float]
+    alone: float
+    members: tuple[Member, ...]
+    edges: tuple[tuple[int, int], ...]
+    copies: int = 1
+    directed: bool = False
+
+    def ranked(self) -> list[tuple[Any, float]]:
+        """Gives classes and probabilities, the likeliest first."""
+        return sorted(self.probabilities.items(), key=lambda pair: -pair[1])
+
+    def table(self, top: int | None = None) -> str:
+        """Gives the explanation as text.
+
+        Args:
+            top: How many members besides the ego to list, the most telling; None for all.
+        """
+        head = [
+            ("node", str(self.node)),
+            ("predicted", f"{self.prediction} ({self.ranked()[0][1]:.3f}){self._truth()}"),
+            ("classes", _listed(self.ranked())),
+            ("ego alone", f"{self.alone:.3f}"),
+        ]
+        if self.copies > 1:
+            head.append(("averaged", f"over {self.copies} tokens"))
+        lines = [f"{name:<10}  {value}" for name, value in head]
+        shown = self.members if top is None else self.members[: top + 1]
+        lines += ["", *_columns(shown, self.directed)]
+        if len(shown) < len(self.members):
+            lines.append(f"... and {len(self.members) - len(shown)} more with less effect")
+        return "\n".join(lines)
+
+    def _truth(self) -> str:
+        if self.label is None:
+            return ", its class is not known"
+        return ", its known class" if self.label == self.prediction else f", known: {self.label}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for JSON: likeliest class first, members in order."""
+        return {
+            "node": self.node,
+            "prediction": self.prediction,
+            "class": self.label,
+            "probabilities": [
+                {"class": name, "probability": value} for name, value in self.ranked()
+            ],
+            "alone": self.alone,
+            "copies": self.copies,
+            "members": [_named_class(asdict(member)) for member in self.members],
+            "edges": [list(pair) for pair in self.edges],
+        }
+
+    def picture(self, color: str = "class") -> str:
+        """Gives an SVG picture: the ego in the middle, the others on rings by distance.
+
+        The larger a dot, the larger its share in the readout; lines are edges.
+
+        Args:
+            color: What dots are coloured by: "class" or "effect".
+        """
+        from dhilgt.report.explanation import draw
+
+        return draw(self, color)
+
+    def _repr_svg_(self) -> str:
+        """Has notebooks show the picture."""
+        return self.picture()
+
+    def save(self, path: str | PathLike[str], color: str = "class") -> None:
+        """Writes a picture (.svg), a page with picture and table (.html), or values (.json).
+
+        Args:
+            path: The file; its ending decides. Put in place whole.
+            color: As for `picture`.
+
+        Raises:
+            ConfigError: If the ending is another.
+            ArtifactError: If the file cannot be written.
+        """
+        from dhilgt.report.explanation import draw, page
+
+        file = Path(path)
+        ending = check_ending(file)
+        if ending == ".svg":
+            text = draw(self, color)
+        elif ending == ".html":
+            text = page(self, color)
+        else:
+            text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        with explained("write", file):
+            write_file(file, iter([memoryview(text.encode() + b"\n")]))
+
+
+ENDINGS = (".svg", ".html", ".json")
+
+
+def check_ending(path: Path) -> str:
+    """Gives the ending of a file that an explanation can be saved as."""
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise ConfigError(
+            f"{path} ends with {ending or 'nothing'}; name it {', '.join(ENDINGS[:-1])} or "
+            f"{ENDINGS[-1]}"
+        )
+    return ending
+
+
+def shown_distance(distance: Distance) -> str:
+    """Gives a distance in words."""
+    return "no path" if distance is None else str(distance)
+
+
+def shown_effect(effect: float | None) -> str:
+    """Gives an effect with its sign; empty for the ego."""
+    # Rounded first: a tiny number would come out as -0.0000.
+    return "" if effect is None else f"{round(effect, 4) + 0.0:+.4f}"
+
+
+def rows_of(members: tuple[Member, ...], directed: bool) -> tuple[list[str], list[list[str]]]:
+    """Gives the names of the columns and the cells of a table of members."""
+    names = ["member", "kind", "distance", *(["back"] if directed else []), "class", "share"]
+    rows = [
+        [
+            str(member.node),
+            member.kind,
+            shown_distance(member.distance),
+            *([shown_distance(member.distance_back)] if directed else []),
+            "" if member.label is None else str(member.label),
+            f"{member.share:.3f}",
+            shown_effect(member.effect),
+        ]
+        for member in members
+    ]
+    return [*names, "effect"], rows
+
+
+def _columns(members: tuple[Member, ...], directed: bool) -> list[str]:
+    names, rows = rows_of(members, directed)
+    widths = [max(len(cell) for cell in column) for column in zip(names, *rows, strict=True)]
+    numbers = {"distance", "back", "share"}
+    lines = []
+    for row in [names, *rows]:
+        cells = [
+            cell.rjust(width) if name in numbers else cell.ljust(width)
+            for name, cell, width in zip(names, row, widths, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _listed(ranked: list[tuple[Any, float]], most: int = 5) -> str:
+    text = ", ".join(f"{name} {value:.3f}" for name, value in ranked[:most])
+    return text + (f", {len(ranked) - most} more" if len(ranked) > most else "")
+
+
+def _named_class(values: dict[str, Any]) -> dict[str, Any]:
+    return {"class" if name == "label" else name: value for name, value in values.items()}
+
+
+_PAIRS_AT_ONCE = 1 << 20  # pairs of slots per forward: a few hundred megabytes at most
+EGO, HUB, HOLDER, NEIGHBOR = ("ego", "hub", "holder", "neighbor")
+
+
+def explain(clf: NodeClassifier, node: Any) -> Explanation:
+    """Tells what a fitted classifier saw of a node and what each part of it did to the prediction.
+
+    Every other member of the node's token is left out in turn, as if its slot were empty. Its
+    effect is how much the probability of the predicted class falls: above 0 it speaks for the
+    prediction, below 0 against it. Where the classifier averages several tokens per node, all of
+    this is averaged in the same way, and a member that some of them lack counts as 0 there.
+
+    Args:
+        clf: A fitted classifier.
+        node: Id of a node of its graph.
+
+    Raises:
+        GraphError: If there is no such node; the message names the nearest ids.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(60, 4, seed=1, num_features=8)
+        >>> clf = dhilgt.NodeClassifier(
+        ...     size=6, hidden_channels=16, heads=2, epochs=2, cache=False, progress=False
+        ... ).fit(graph)
+        >>> found = explain(clf, 7)
+        >>> found.members[0].node, found.members[0].kind, found.members[0].distance
+        (7, 'ego', 0)
+        >>> round(sum(member.share for member in found.members), 6)
+        1.0
+    """
+    clf._check_fitted("predictions to explain")
+    return explain_token(
+        clf.model_,
+        clf.tokens_,
+        clf.graph_,
+        node,
+        features=clf.features_,
+        copies=clf.settings_.copies,
+        classes=clf.classes_.tolist(),
+        known=clf._pipeline.known,
+    )
+
+
+def explain_token(
+    model: DHILGT,
+    tokens: Tokens | TokenSampler,
+    graph: Graph,
+    node: Any,
+    *,
+    features: Any = None,
+    copies: int = 1,
+    classes: Sequence[Any] | None = None,
+    known: Any = None,
+) -> Explanation:
+    """Does what `explain` does, for a model that was trained without a classifier.
+
+    Args:
+        model: On any device; left as it was.
+        tokens: Where the model's rows come from.
+        graph: The graph they were made from.
+        node: Id of a node.
+        features: What the model was trained on, one row per node; the graph's when None.
+        copies: Rows per node to average over.
+        classes: Names of the classes in the order of the logits; the graph's, or numbers.
+        known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
+
+    Raises:
+        GraphError: If there is no such node; the message names the nearest ids.
+        ConfigError: If the model has another number of classes.
+    """
+    at = int(graph.index_of(node))
+    if classes is None:
+        classes = graph.class_names or range(model.config.out_channels)
+    wanted, given = model.config.out_channels, max(len(classes), graph.num_classes)
+    if given != wanted:
+        raise ConfigError(
+            f"the model tells {wanted} classes apart, {given} are named; use the graph and the "
+            "classes it was trained on"
+        )
+    loader = TokenLoader(
+        tokens,
+        graph.features if features is None else features,
+        nodes=[at],
+        batch_size=1,
+        device=model.norm.weight.device,
+        resident=False,
+        copies=copies,
+        prefetch=0,
+        rank=0,
+        world_size=1,
+        known=known,
+    )
+    seen = [
+        _Seen(model, batch.inputs, *_slots(tokens, at, copy))
+        for copy, batch in enumerate(next(loader.iterate_copies()))
+    ]
+    return _joined(seen, at, graph, list(classes))
+
+
+def _slots(
+    tokens: Tokens | TokenSampler, at: int, copy: int
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Gives what stands in each slot of a token: node index and kind."""
+    ids, _, parts = tokens.packed_rows([at], copy)
+    hubs, holders = parts[0].tolist()
+    rest = ids.shape[1] - 1 - hubs - holders
+    return ids[0].astype(np.int64), [EGO] + [HUB] * hubs + [HOLDER] * holders + [NEIGHBOR] * rest
+
+
+class _Seen:
+    """One token of the node: its members, and the probabilities with and without each."""
+
+    def __init__(
+        self,
+        model: DHILGT,
+        inputs: tuple[Tensor, ...],
+        ids: NDArray[np.int64],
+        kinds: list[str],
+    ) -> None:
+        index, spd = inputs[1:3]
+        self.nodes = list(dict.fromkeys(ids[ids != PADDING].tolist()))  # the ego first
+        self.slots = [np.flatnonzero(ids == node) for node in self.nodes]
+        self.kinds = [kinds[slots[0]] for slots in self.slots]
+        codes = spd[0].cpu().numpy()
+        self.away = [_distance(codes[0, slots[0]]) for slots in self.slots]
+        self.back = [_distance(codes[slots[0], 0]) for slots in self.slots]
+        # Rows of slots to leave empty: none, all but the ego, then each other member.
+        empty = torch.zeros(len(self.nodes) + 1, index.shape[1], dtype=torch.bool)
+        empty[1, 1:] = True
+        for row, slots in enumerate(self.slots[1:], start=2):
+            empty[row, slots] = True
+        with evaluating(model):
+            found = _probabilities(model, inputs, empty.to(index.device))
+            shares = _shares(model, inputs)
+        self.whole, self.alone, self.without = found[0], found[1], found[2:]
+        self.shares = [float(shares[slots].sum()) for slots in self.slots]
+
+
+def _probabilities(model: DHILGT, inputs: tuple[Tensor, ...], empty: Tensor) -> NDArray[np.float64]:
+    """Gives the probabilities with some slots left empty, a row for each row of `empty`."""
+    x, index, spd, *known = inputs
+    rows = index.masked_fill(empty, PADDING)  # [rows, s]
+    step = max(1, _PAIRS_AT_ONCE // (index.shape[1] + model.config.num_virtual) ** 2)
+    parts = [
+        model(x, part, spd.expand(len(part), -1, -1), *known) for part in torch.split(rows, step)
+    ]
+    return np.asarray(torch.softmax(torch.cat(parts).double(), -1).cpu().numpy())
+
+
+def _shares(model: DHILGT, inputs: tuple[Tensor, ...]) -> NDArray[np.float64]:
+    """Gives the share of each slot in the readout; the ego's is 1 where nothing else is read."""
+    if model.readout is None:
+        return np.eye(1, inputs[1].shape[1]).reshape(-1)
+    return np.asarray(model.readout_weights(*inputs)[0].double().cpu().numpy())
+
+
+def _distance(code: int) -> Distance:
+    return {FAR: "far", NO_PATH: None}.get(int(code), int(code))
+
+
+# ---- putting tokens together -------------------------------------------------------------------
+
+
+def _joined(seen: Sequence[_Seen], at: int, graph: Graph, classes: list[Any]) -> Explanation:
+    whole = np.mean([token.whole for token in seen], axis=0)
+    predicted = int(whole.argmax())
+    known = graph.labels if graph.labels is not None else np.full(graph.num_nodes, -1)
+    parts: dict[int, dict[str, Any]] = {}
+    for token in seen:
+        effects = [None, *(token.whole - token.without)[:, predicted].tolist()]
+        for place, node in enumerate(token.nodes):
+            part = parts.setdefault(
+                node,
+                {
+                    "kind": token.kinds[place],
+                    "distance": token.away[place],
+                    "distance_back": token.back[place],
+                    "share": 0.0,
+                    "effect": None if node == at else 0.0,
+                    "copies": 0,
+                },
+            )
+            part["copies"] += 1
+            part["share"] += token.shares[place] / len(seen)
+            if node != at:
+                part["effect"] += effects[place] / len(seen)
+    order = sorted(parts, key=lambda node: (node != at, -abs(parts[node]["effect"] or 0.0), node))
+    ids = graph.ids_of(np.array(order)).tolist()
+    members = tuple(
+        Member(node=name, label=_name(classes, known[node]), **parts[node])
+        for name, node in zip(ids, order, strict=True)
+    )
+    return Explanation(
+        node=ids[0],
+        prediction=classes[predicted],
+        label=members[0].label,
+        probabilities=dict(zip(classes, whole.tolist(), strict=True)),
+        alone=float(np.mean([token.alone[predicted] for token in seen])),
+        members=members,
+        edges=_edges(graph, order),
+        copies=len(seen),
+        directed=graph.directed,
+    )
+
+
+def _name(classes: list[Any], label: int) -> Any:
+    return classes[label] if label >= 0 else None
+
+
+def _edges(graph: Graph, nodes: list[int]) -> tuple[tuple[int, int], ...]:
+    """Gives the edges between nodes by their places in the list; an undirected one once."""
+    place = {node: at for at, node in enumerate(nodes)}
+    ascending = np.sort(np.array(nodes))
+    found = []
+    for at, node in enumerate(nodes):
+        row = graph.targets[graph.offsets[node] : graph.offsets[node + 1]]
+        # Rows may be long and are sorted; the members are few.
+        spot = np.minimum(np.searchsorted(row, ascending), max(0, len(row) - 1))
+        near = ascending[row[spot] == ascending].tolist() if len(row) else []
+        found += [(at, place[other]) for other in near if graph.directed or at < place[other]]
+    return tuple(found)

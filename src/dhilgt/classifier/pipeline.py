@@ -1,0 +1,281 @@
+"""From a graph and settings to batches: labels, tokens, features, each made when it is needed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dhilgt.classifier.cache import Cache
+from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, warn
+from dhilgt.features.from_graph import num_copies, with_hops
+from dhilgt.features.known_classes import training_classes
+from dhilgt.features.scale import NONE, FeatureScale, check_scalable
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.loader.loader import TokenLoader
+from dhilgt.settings.settings import Settings
+from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.tokens import Tokens
+from dhilgt.training.clock import StageClock
+from dhilgt.training.distributed import Group
+from dhilgt.training.scoring import collect, probabilities, run_model
+
+
+class Pipeline:
+    """What lies between a graph and the model, for one list of settings.
+
+    Args:
+        graph: With features.
+        settings: How everything is made.
+        cache: Where labels and tokens are kept between runs; None keeps them in memory alone.
+        progress: False for no display.
+        clock: Counts the seconds of each stage; None for one of its own.
+        labels: Labels of the graph, where they are there already.
+        tokens: The same for its token rows, made with these settings.
+        features: The same for its features with their hops, scaled.
+        scale: With a `feature_scale`, the statistics of the graph that a model was trained on.
+            None: those of this graph.
+        known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
+            None: those of the graph's training nodes.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(100, 6, seed=1, num_features=8)
+        >>> pipeline = Pipeline(graph, Settings(size=4, hops=1), cache=None, progress=False)
+        >>> loader = pipeline.loader(np.arange(10), device=torch.device("cpu"), batch_size=10)
+        >>> [tuple(part.shape) for part in next(iter(loader)).inputs[1:]], pipeline.num_channels
+        ([(10, 4), (10, 4, 4)], 16)
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        settings: Settings,
+        *,
+        cache: Cache | None,
+        progress: bool | Literal["auto"] = "auto",
+        clock: StageClock | None = None,
+        labels: HubLabels | None = None,
+        tokens: Tokens | TokenSampler | None = None,
+        features: Any = None,
+        scale: FeatureScale | None = None,
+        known: NDArray[np.int64] | None = None,
+    ) -> None:
+        if graph.features is None:
+            raise GraphError("the graph has no features; pass features= when you make it")
+        check_scalable(graph.features, settings.feature_scale)  # before labels are made in vain
+        self.graph = graph
+        self.settings = settings
+        self.clock = StageClock() if clock is None else clock
+        # Labels of a graph without edges are made faster than they are found.
+        self._cache = cache if graph.num_edges else None
+        self._progress = progress
+        self._labels = labels
+        self._given_labels = labels is not None
+        self._tokens = tokens
+        self._features = features
+        self._scale = scale
+        self._known = known
+
+    # ---- the stages ----------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> HubLabels:
+        """The hub labels."""
+        if self._labels is None:
+            with self.clock.measure("labels"):
+                self._labels = self._cached("labels") or HubLabels.build(
+                    self.graph,
+                    threads=self.settings.threads,
+                    order=self.settings.order,
+                    seed=self.settings.seed,
+                    progress=bool(self._progress),
+                )
+        return self._labels
+
+    @property
+    def tokens(self) -> Tokens | TokenSampler:
+        """The token rows: stored, or drawn anew when they are fresh or do not fit the memory."""
+        if self._tokens is None:
+            labels = self.labels
+            with self.clock.measure("tokens"):
+                self._tokens = self._make_tokens(labels)
+        return self._tokens
+
+    @property
+    def features(self) -> Any:
+        """The features with their hops, scaled."""
+        if self._features is None:
+            scaled = self.settings.feature_scale != NONE
+            if self.settings.hops == 0 and not scaled:
+                self._features = self.graph.features
+            else:
+                with self.clock.measure("features"):
+                    found = self._with_hops()
+                    self._features = self._scale_of(found).apply(found) if scaled else found
+        return self._features
+
+    @property
+    def scale(self) -> FeatureScale | None:
+        """The statistics that features are scaled by; None without `feature_scale`."""
+        if self._scale is None and self.settings.feature_scale != NONE:
+            self._scale_of(self._with_hops())
+        return self._scale
+
+    def _with_hops(self) -> Any:
+        settings = self.settings
+        return with_hops(
+            self.graph,
+            self.graph.features,
+            settings.hops,
+            settings.hop_kind,
+            settings.hop_restart,
+        )
+
+    def _scale_of(self, features: Any) -> FeatureScale:
+        if self._scale is None:
+            self._scale = FeatureScale.fit(features, self.settings.feature_scale)
+        return self._scale
+
+    @property
+    def known(self) -> NDArray[np.int64] | None:
+        """The classes that the model may see, -1 = it may not; None without `label_inputs`."""
+        if self._known is None and self.settings.label_inputs:
+            self._known = training_classes(self.graph)
+        return self._known
+
+    @property
+    def num_channels(self) -> int:
+        """Width of the features with their hops."""
+        copies = num_copies(self.settings.hops, self.settings.hop_kind)
+        return int(self.graph.features.shape[1]) * copies
+
+    def _make_tokens(self, labels: HubLabels) -> Tokens | TokenSampler:
+        settings, options = self.settings, self.settings.token_options()
+        if not settings.fresh:
+            # Labels that were not made from the graph alone are no key to find rows by.
+            cached = None if self._given_labels else self._cached("tokens")
+            if cached is not None:
+                return cached  # type: ignore[no-any-return]
+            try:
+                return Tokens.build(
+                    labels,
+                    copies=settings.copies,
+                    threads=settings.threads,
+                    progress=bool(self._progress),
+                    **options,
+                )
+            except MemoryLimitError:
+                pass  # a sampler draws the same rows, a batch at a time
+        return TokenSampler(
+            labels, threads=settings.threads, progress=bool(self._progress), **options
+        )
+
+    def _cached(self, kind: str) -> Any:
+        """Gives labels or tokens out of the cache, None where there is none to use.
+
+        The main process makes them while the others wait; these then find them.
+        """
+        if self._cache is None:
+            return None
+        group, found, trouble = Group(), None, ""
+        with group.agreed():
+            if group.is_main:
+                found, trouble = self._ask(kind)
+        trouble = group.from_main(trouble)
+        if not trouble and not group.is_main:
+            found, trouble = self._ask(kind)
+        if trouble:
+            if group.is_main:
+                warn(f"the cache is not used, {kind} are kept in memory ({trouble})")
+            return None
+        return found
+
+    def _ask(self, kind: str) -> tuple[Any, str]:
+        assert self._cache is not None, "asked only where there is one"
+        settings = self.settings
+        try:
+            if kind == "labels":
+                found: Any = self._cache.labels(
+                    self.graph,
+                    settings.order,
+                    seed=settings.seed,
+                    threads=settings.threads,
+                    progress=self._progress,
+                )
+            else:
+                found = self._cache.tokens(
+                    self.labels,
+                    settings.token_options(),
+                    copies=settings.copies,
+                    threads=settings.threads,
+                    progress=self._progress,
+                )
+        except (ArtifactError, OSError) as error:
+            # A full or read-only disk is no reason not to train.
+            return None, str(error) or type(error).__name__
+        return found, ""
+
+    # ---- batches -------------------------------------------------------------------------------
+
+    def loader(
+        self,
+        nodes: NDArray[np.int64],
+        classes: NDArray[np.int64] | None = None,
+        *,
+        device: torch.device,
+        batch_size: int,
+        training: bool = False,
+    ) -> TokenLoader:
+        """Gives batches of some nodes.
+
+        Args:
+            nodes: Node indices, ascending and each once.
+            classes: Class numbers of all nodes; None to predict.
+            device: Where batches are wanted.
+            batch_size: Nodes per batch and process.
+            training: Shuffled and, where the settings say so, with fresh rows each epoch.
+        """
+        settings = self.settings
+        everyone = len(nodes) == self.graph.num_nodes
+        return TokenLoader(
+            self.tokens,
+            self.features,
+            classes,
+            # Said in a way that cannot be taken for a mask of one or two nodes.
+            nodes=None if everyone else nodes,
+            batch_size=batch_size,
+            shuffle=training,
+            seed=settings.seed,
+            device=device,
+            fresh=training and settings.fresh,
+            copies=settings.copies,
+            known=self.known,
+        )
+
+    def probabilities(
+        self, model: torch.nn.Module, nodes: NDArray[np.int64], device: torch.device, batch: int
+    ) -> NDArray[np.float32]:
+        """Gives a row of class probabilities for each of some distinct, ascending nodes.
+
+        Args:
+            model: On the device.
+            nodes: Node indices.
+            device: Where the model is.
+            batch: Nodes per batch and process.
+        """
+        loader = self.loader(nodes, device=device, batch_size=batch)
+        settings = self.settings
+        with self.clock.measure("inference", device):
+            part = run_model(model, loader, device, precision=settings.precision)
+            found = collect(part, Group(), everywhere=True)
+        assert found is not None, "collected everywhere"
+        return probabilities(found.logits).astype(np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy for another process leaves out what can be made again."""
+        state = self.__dict__ | {"_tokens": None, "_features": None}
+        return state | {"_labels": None, "_given_labels": False}

@@ -1,0 +1,407 @@
+"""Estimates of the memory, disk and time of a training run, from short trials on this machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from dhilgt.errors import ConfigError
+from dhilgt.features.from_graph import num_copies
+from dhilgt.features.scale import NONE, check_scalable
+from dhilgt.graph.graph import Graph
+from dhilgt.graph.random_graphs import generate
+from dhilgt.labels.build import LabelEstimate, estimate
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.orders import node_order
+from dhilgt.model.config import DHILGTConfig
+from dhilgt.model.dhilgt import DHILGT
+from dhilgt.settings.settings import Settings
+from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.store import Plan as TokenPlan
+from dhilgt.utils.memory import format_bytes
+
+_LABEL_DISK_BYTES = 2.5  # per entry, packed; 1.2 to 2.2 on the benchmark graphs
+_SAMPLER_BYTES = 8.0  # per entry: holders by hub, decoded labels
+_ADAM_COPIES = 4  # weights, gradients, two moments
+_SAVED_COPIES = 4 * 2 + 2  # two checkpoints of weights, best ones and moments; both once more
+_NODE_BYTES = 8 + 3 + 8  # label, masks, id
+_MARGIN = 1.25  # for what allocators keep
+_LATER_BYTES = 96 << 20  # modules and buffers that only a run has
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One stage of a run.
+
+    Attributes:
+        name: labels, tokens, training or prediction.
+        seconds: How long it takes.
+        ram_bytes: Memory of the process at its height.
+        disk_bytes: What it leaves on disk.
+        gpu_bytes: Memory of the GPU at its height; 0 without one.
+        sure: How much to trust the numbers.
+    """
+
+    name: str
+    seconds: float
+    ram_bytes: int
+    disk_bytes: int
+    gpu_bytes: int
+    sure: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will take, stage by stage.
+
+    Attributes:
+        stages: In the order they run.
+        num_parameters: Numbers in the model.
+        num_train: Nodes to train on.
+        device: "cpu" or "cuda:0".
+    """
+
+    stages: tuple[StagePlan, ...]
+    num_parameters: int
+    num_train: int
+    device: str
+
+    @property
+    def ram_bytes(self) -> int:
+        """Memory of the process at the height of the run."""
+        return max(stage.ram_bytes for stage in self.stages)
+
+    @property
+    def disk_bytes(self) -> int:
+        """What the run leaves on disk."""
+        return sum(stage.disk_bytes for stage in self.stages)
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Memory of the GPU at the height of the run."""
+        return max(stage.gpu_bytes for stage in self.stages)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run takes at most."""
+        return sum(stage.seconds for stage in self.stages)
+
+    def stage(self, name: str) -> StagePlan:
+        """Gives one stage."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain values, for JSON."""
+        return {
+            **asdict(self),
+            "stages": [asdict(stage) for stage in self.stages],
+            "ram_bytes": self.ram_bytes,
+            "disk_bytes": self.disk_bytes,
+            "gpu_bytes": self.gpu_bytes,
+            "seconds": self.seconds,
+        }
+
+    def lines(self) -> list[tuple[str, ...]]:
+        """Gives a table: a heading, a line per stage, and the whole."""
+        rows: list[tuple[str, ...]] = [("stage", "time", "RAM", "disk", "GPU", "how sure")]
+        whole = StagePlan(
+            "all", self.seconds, self.ram_bytes, self.disk_bytes, self.gpu_bytes,
+            "highest RAM and GPU, sum of time and disk",
+        )  # fmt: skip
+        for stage in (*self.stages, whole):
+            gpu = format_bytes(stage.gpu_bytes) if stage.gpu_bytes else "-"
+            disk = format_bytes(stage.disk_bytes) if stage.disk_bytes else "-"
+            ram = format_bytes(stage.ram_bytes)
+            rows.append((stage.name, format_seconds(stage.seconds), ram, disk, gpu, stage.sure))
+        return rows
+
+
+def plan(graph: Graph, settings: Settings) -> Plan:
+    """Predicts memory, disk and time of training on a graph; nothing is built.
+
+    Sizes follow from the settings and from the label sizes of a few nodes, times from trials of
+    about a second on this machine.
+
+    Args:
+        graph: The graph, with features and labels.
+        settings: All settings.
+
+    Raises:
+        ConfigError: If the graph has no features or no labels, or they cannot be scaled so.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(500, 6, seed=1, num_features=8)
+        >>> found = plan(graph, Settings(size=8, hidden_channels=16, epochs=2))
+        >>> [stage.name for stage in found.stages]
+        ['labels', 'tokens', 'training', 'prediction']
+    """
+    if graph.features is None or graph.labels is None:
+        raise ConfigError("a plan needs features and labels; add them to the graph")
+    check_scalable(graph.features, settings.feature_scale)
+    from dhilgt.loader.checks import resolve_device
+    from dhilgt.training import clock
+
+    n = graph.num_nodes
+    device = resolve_device(settings.device)
+    copies = num_copies(settings.hops, settings.hop_kind)
+    channels = int(graph.features.shape[1]) * copies
+    config = settings.model_config(channels, max(2, graph.num_classes))
+    model = measure_model(config, settings.size, device)
+    cost = measure_graph(settings, graph.num_edges / n, graph.directed)
+    labels = estimate(graph, order=node_order(graph, settings.order, settings.seed))
+    rows = _token_plan(graph, settings)
+    num_train, num_val = _part_sizes(graph, settings)
+
+    held = max(clock.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
+    # What is made beside the graph's own.
+    scaled = copies if settings.feature_scale != NONE else 0
+    hop_copies = copies - 1 if copies > 1 else min(settings.hops, 1)
+    feature_bytes = _feature_bytes(graph) * (hop_copies + scaled)
+    batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
+    weights = 4 * model.num_parameters
+    step_bytes = int(batch * (model.saved_bytes + _batch_bytes(settings, channels)) * _MARGIN)
+    label_bytes = labels.num_bytes
+    token_bytes = 0 if settings.fresh else rows.row_bytes * rows.num_rows
+    sampler_bytes = label_bytes + int(_SAMPLER_BYTES * labels.num_entries)
+    shard_bytes = 3 * min(rows.shard_rows, rows.num_rows) * rows.row_bytes
+    on_gpu = device.type == "cuda"
+    inputs = sampler_bytes if settings.fresh else token_bytes  # mapped files count as memory too
+    at_work = inputs + feature_bytes + (0 if on_gpu else step_bytes + _ADAM_COPIES * weights)
+    # A GPU keeps features and rows where they take less than half of it.
+    gpu = step_bytes + _ADAM_COPIES * weights + token_bytes + feature_bytes if on_gpu else 0
+    visits = settings.epochs * (num_train * model.train_seconds)
+    visits += settings.epochs / settings.eval_every * num_val * model.score_seconds
+    if settings.fresh:
+        visits += settings.epochs * num_train * cost.row_seconds
+    ended = "all epochs" if settings.patience is None else "all epochs; often ends earlier"
+
+    def ram(extra: float) -> int:
+        return int(held + _LATER_BYTES + extra * _MARGIN)
+
+    return Plan(
+        stages=(
+            StagePlan(
+                "labels",
+                labels.num_entries * cost.entry_seconds,
+                ram(labels.peak_bytes),
+                int(_LABEL_DISK_BYTES * labels.num_entries) + 24 * n,
+                0,
+                f"entries {_spread(labels)}, time within a factor of 5; none if cached",
+            ),
+            StagePlan(
+                "tokens",
+                0.0 if settings.fresh else rows.num_rows * cost.row_seconds,
+                ram(sampler_bytes + (0 if settings.fresh else shard_bytes)),
+                token_bytes,
+                0,
+                "disk exact, time within a factor of 5; none if cached",
+            ),
+            StagePlan(
+                "training",
+                visits,
+                ram(at_work),
+                _graph_bytes(graph) + _NODE_BYTES * n + _SAVED_COPIES * weights,
+                int(gpu * _MARGIN),
+                f"{ended}, time within a factor of 2",
+            ),
+            StagePlan(
+                "prediction",
+                n * settings.copies * model.score_seconds,
+                ram(at_work + 8 * n * max(2, graph.num_classes)),
+                0,
+                int(gpu * _MARGIN),
+                "time within a factor of 2",
+            ),
+        ),
+        num_parameters=model.num_parameters,
+        num_train=num_train,
+        device=str(device),
+    )
+
+
+def format_seconds(seconds: float) -> str:
+    """Gives a time as people say it.
+
+    Example:
+        >>> [format_seconds(s) for s in (0.01, 5.2, 75, 7300, 200000)]
+        ['under 1 s', '5 s', '1 min 15 s', '2 h 1 min', '2 d 7 h']
+    """
+    if seconds < 1:
+        return "under 1 s"
+    whole = round(seconds)
+    for size, unit, smaller, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {part}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+def _spread(labels: LabelEstimate) -> str:
+    return f"± {100 * labels.relative_error:.0f} %"
+
+
+def _token_plan(graph: Graph, settings: Settings) -> TokenPlan:
+    from dhilgt.tokens.spec import TokenSpec
+
+    return TokenPlan(
+        spec=TokenSpec(**settings.token_options()),
+        copies=settings.copies,
+        bits=8,
+        directed=graph.directed,
+        num_nodes=graph.num_nodes,
+        num_egos=graph.num_nodes,
+        graph_fingerprint="",
+        labels_fingerprint="",
+    )
+
+
+def _part_sizes(graph: Graph, settings: Settings) -> tuple[int, int]:
+    """Gives how many nodes are trained on and how many choose the best epoch."""
+    masks = graph.masks or {}
+    assert graph.labels is not None
+    known = int((graph.labels >= 0).sum())
+    if "train" in masks:
+        train = int(np.count_nonzero(masks["train"]))
+        if "val" in masks:
+            return train, int(np.count_nonzero(masks["val"]))
+        known = train
+    held_out = round(settings.validation * known)
+    return max(1, known - held_out), held_out
+
+
+def _feature_bytes(graph: Graph) -> int:
+    x = graph.features
+    return int(x.data.nbytes + 8 * len(x.indices)) if hasattr(x, "indptr") else int(x.nbytes)
+
+
+def _graph_bytes(graph: Graph) -> int:
+    return int(graph.offsets.nbytes + graph.targets.nbytes + _feature_bytes(graph))
+
+
+def _batch_bytes(settings: Settings, channels: int) -> int:
+    """Gives the bytes of one ego's inputs: features of its slots, distances, ids; and copies."""
+    return 2 * (4 * settings.size * channels + settings.size**2 + 8 * settings.size)
+
+
+_TRIAL_NODES = 2000
+_TRIAL_ROWS = 512
+_TRIAL_EGOS = 32
+_MOST_CHANNELS = 4096  # wider features are tried at this width: time is not theirs
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """What the model costs per ego.
+
+    Attributes:
+        num_parameters: Numbers in the model.
+        train_seconds: A training step, per ego.
+        score_seconds: A prediction, per ego.
+        saved_bytes: Memory that a step keeps for its way back, per ego.
+    """
+
+    num_parameters: int
+    train_seconds: float
+    score_seconds: float
+    saved_bytes: int
+
+
+@dataclass(frozen=True)
+class GraphCost:
+    """What labels and token rows cost.
+
+    Attributes:
+        entry_seconds: Labels, per entry.
+        row_seconds: A token row with its distances.
+    """
+
+    entry_seconds: float
+    row_seconds: float
+
+
+def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> ModelCost:
+    """Tries a few steps on random rows; takes a second or so.
+
+    Args:
+        config: The model's settings.
+        size: Slots of a row.
+        device: Where it will be trained.
+
+    Example:
+        >>> config = DHILGTConfig(in_channels=8, hidden_channels=16, out_channels=3)
+        >>> measure_model(config, 8, torch.device("cpu")).num_parameters > 1000
+        True
+    """
+    with torch.device("meta"):
+        num_parameters = sum(one.numel() for one in DHILGT(**config.to_dict()).parameters())
+    width = min(config.in_channels, _MOST_CHANNELS)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(0)
+        model = DHILGT(**{**config.to_dict(), "in_channels": width}).to(device)
+        x = torch.randn(_TRIAL_EGOS * size, width, device=device)
+        index = torch.arange(_TRIAL_EGOS * size, device=device).reshape(_TRIAL_EGOS, size)
+        spd = torch.randint(0, 6, (_TRIAL_EGOS, size, size), device=device).to(torch.uint8)
+        inputs = [x, index, spd]
+        if config.label_inputs:
+            inputs.append(torch.ones(len(x), dtype=torch.int32, device=device))
+        labels = torch.zeros(_TRIAL_EGOS, dtype=torch.int64, device=device)
+        kept: dict[int, int] = {}
+
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        def step() -> None:
+            F.cross_entropy(model(*inputs), labels).backward()  # type: ignore[no-untyped-call]
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            step()
+        seconds = _seconds(step, device)
+        model.eval()
+        with torch.inference_mode():
+            scoring = _seconds(lambda: model(*inputs), device)
+    weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
+    saved = sum(size for place, size in kept.items() if place not in weights)
+    return ModelCost(
+        num_parameters, seconds / _TRIAL_EGOS, scoring / _TRIAL_EGOS, saved // _TRIAL_EGOS
+    )
+
+
+def measure_graph(settings: Settings, degree: float, directed: bool) -> GraphCost:
+    """Builds labels and rows of a small random graph.
+
+    Args:
+        settings: For the shape of rows and the threads.
+        degree: Average number of neighbours.
+        directed: Whether edges have a direction.
+    """
+    graph = generate(_TRIAL_NODES, max(1.0, min(degree, 100.0)), seed=0, directed=directed)
+    start = time.perf_counter()
+    labels = HubLabels.build(graph, threads=settings.threads, progress=False)
+    middle = time.perf_counter()
+    sampler = TokenSampler(
+        labels, threads=settings.threads, progress=False, **settings.token_options()
+    )
+    begin = time.perf_counter()
+    sampler.packed_rows(np.arange(_TRIAL_ROWS))
+    end = time.perf_counter()
+    return GraphCost((middle - start) / labels.num_entries, (end - begin) / _TRIAL_ROWS)
+
+
+def _seconds(step: object, device: torch.device) -> float:
+    """Gives the faster of two calls; others may use the machine too."""
+    assert callable(step)
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        step()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+    return min(times)

@@ -1,0 +1,273 @@
+"""The folder of a trained classifier: settings, scores, model, graph, feature scale."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from dhilgt._version import __version__
+from dhilgt.classifier.inputs import FitInputs
+from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.features.from_graph import num_copies
+from dhilgt.features.scale import NONE, FeatureScale
+from dhilgt.graph.store import load_graph, save_graph
+from dhilgt.model.dhilgt import DHILGT
+from dhilgt.model.store import checked_bytes, read_checked
+from dhilgt.settings.settings import Settings
+from dhilgt.store import files
+from dhilgt.store.files import canonical_json, explained, open_regular, strict_json, write_file
+from dhilgt.training import run_folder
+from dhilgt.training.run_folder import RunFolder
+from dhilgt.training.state import TrainResult, number
+
+if TYPE_CHECKING:
+    from dhilgt.classifier.classifier import NodeClassifier
+
+
+def write_scale(folder: Path, scale: FeatureScale | None) -> None:
+    """Puts a scale in a folder; None removes the one that is there.
+
+    Args:
+        folder: Of a run.
+        scale: What to write.
+    """
+    path = folder / run_folder.SCALE
+    with explained("write", path):
+        if scale is None:
+            if path.exists():
+                files.ops.unlink(path)
+            return
+        tensors = {name: torch.tensor(array) for name, array in scale.arrays.items()}
+        data = checked_bytes(tensors, canonical_json({"kind": scale.kind}))
+        write_file(path, iter((memoryview(data),)))
+
+
+def read_scale(folder: Path) -> FeatureScale | None:
+    """Gives the scale in a folder, trusting nothing in it; None where there is none.
+
+    Args:
+        folder: Of a run.
+
+    Raises:
+        ArtifactError: If its file is damaged.
+    """
+    path = folder / run_folder.SCALE
+    if not path.exists():
+        return None
+    tensors, noted = read_checked(path)
+    try:
+        kind = strict_json(noted or b"null")["kind"]
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return FeatureScale.from_arrays(kind, arrays)
+    except (ArtifactError, TypeError, KeyError) as error:
+        raise ArtifactError(f"{path} is not as written ({error}); save it again") from error
+
+
+def scale_of_run(run_dir: str | PathLike[str], kind: str) -> FeatureScale | None:
+    """Gives the scale that the run in a folder began with, None if it did not begin yet.
+
+    Args:
+        run_dir: Folder of the run.
+        kind: The `feature_scale` to go on with.
+
+    Raises:
+        ConfigError: If the run has another one.
+    """
+    folder = RunFolder(run_dir)
+    if folder.checkpoints.latest() is None:
+        return None
+    found = read_scale(folder.path)
+    then = NONE if found is None else found.kind
+    if then != kind:
+        raise ConfigError(
+            f"feature_scale = {kind!r}, but the run in this folder has feature_scale = {then!r}; "
+            "resume with that value, or choose another run_dir"
+        )
+    return found
+
+
+KIND = "dhilgt-classifier"
+FORMAT = 1
+_MAX_BYTES = 64 << 20
+_MAX_VALUES = 4_000_000
+_TYPES = {"str": "U", "int": "i", "float": "f", "bool": "b"}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What `read` found."""
+
+    settings: dict[str, Any]
+    cache: bool
+    inputs: FitInputs
+    model: DHILGT
+    scale: FeatureScale | None
+    result: TrainResult
+    scores: dict[str, dict[str, float]]
+    stages: dict[str, Any]
+    batch_size: int
+
+
+def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) -> None:
+    """Writes a classifier; see `NodeClassifier.save`.
+
+    ``bundle.json`` is removed first and written last: what lacks it is not a classifier.
+    """
+    folder = RunFolder(path)
+    folder.open(resume=overwrite)
+    try:
+        seal = folder.path / run_folder.BUNDLE
+        with explained("replace", seal):
+            if seal.exists():
+                files.ops.unlink(seal)
+        clf.model_.save_pretrained(folder.path / run_folder.MODEL)
+        write_scale(folder.path, clf._pipeline.scale)
+        save_graph(clf.graph_, folder.path / run_folder.GRAPH, overwrite=True)
+        folder.rewrite(clf.result_.history)
+        folder.write(run_folder.RESULT, clf.result_.to_dict())
+        if not (folder.path / run_folder.ENVIRONMENT).exists():
+            device = next(clf.model_.parameters()).device
+            folder.write(run_folder.ENVIRONMENT, run_folder.environment(device, 1))
+        folder.write(run_folder.BUNDLE, _facts(clf))
+    finally:
+        folder.close()
+
+
+def _facts(clf: NodeClassifier) -> dict[str, Any]:
+    kinds = {letter: name for name, letter in _TYPES.items()}
+    return {
+        "kind": KIND,
+        "format": FORMAT,
+        "library": __version__,
+        "classes": clf.classes_.tolist(),
+        "class_type": kinds["i" if clf.classes_.dtype.kind == "u" else clf.classes_.dtype.kind],
+        "features": clf.n_features_in_,
+        "from_array": clf._from_array,
+        "graph": clf.graph_.fingerprint,
+        "settings": clf.settings_.to_dict(),
+        "cache": bool(clf.cache),
+        "batch_size": clf.batch_size_,
+        "split": {part: len(nodes) for part, nodes in clf.split_.items()},
+        "scores": {
+            part: {name: number(value) for name, value in scores.items()}
+            for part, scores in clf.scores_.items()
+        },
+        "stages": clf.stages_,
+    }
+
+
+def read(path: str | PathLike[str]) -> Bundle:
+    """Reads a classifier, trusting nothing in it; see `NodeClassifier.load`."""
+    folder = Path(path).expanduser()
+    seal = folder / run_folder.BUNDLE
+    if not seal.is_file():
+        raise ArtifactError(
+            f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; pass a "
+            "folder that save wrote, or finish the run in it with fit(..., resume=True)"
+        )
+    facts = _json(seal)
+    _check_head(seal, facts)
+    try:
+        settings = Settings.from_dict(facts["settings"]).to_dict()
+        classes = _classes(facts)
+        graph = load_graph(folder / run_folder.GRAPH)
+        model = DHILGT.from_pretrained(folder / run_folder.MODEL)
+        result = _result(folder)
+        scores = {
+            part: {name: math.nan if value is None else float(value) for name, value in one.items()}
+            for part, one in facts["scores"].items()
+        }
+        split = {name: np.flatnonzero(mask) for name, mask in (graph.masks or {}).items()}
+        inputs = FitInputs(graph, classes, split, bool(facts["from_array"]), 0)
+        found = Bundle(
+            settings=settings,
+            cache=bool(facts["cache"]),
+            inputs=inputs,
+            model=model,
+            scale=read_scale(folder),
+            result=result,
+            scores=scores,
+            stages=dict(facts["stages"]),
+            batch_size=int(facts["batch_size"]),
+        )
+        _check_whole(found, facts)
+    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+        raise ArtifactError(f"{seal} is not as written ({error!r}); save it again") from error
+    return found
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with explained("read", path), open_regular(path) as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ArtifactError(f"{path} is longer than {_MAX_BYTES} bytes; it is not ours")
+    try:
+        values = strict_json(data, _MAX_VALUES)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error}") from error
+    if not isinstance(values, dict):
+        raise ArtifactError(f"{path} does not hold a JSON object; save it again")
+    return values
+
+
+def _check_head(path: Path, facts: dict[str, Any]) -> None:
+    if facts.get("kind") != KIND:
+        raise ArtifactError(f"{path} is of kind {facts.get('kind')!r}, not {KIND!r}")
+    version = facts.get("format")
+    if version != FORMAT:
+        raise ArtifactError(
+            f"{path} has format {version!r}, this version reads {FORMAT}; use the version that "
+            f"wrote it ({facts.get('library')!r})"
+        )
+
+
+def _classes(facts: dict[str, Any]) -> Any:
+    wanted = _TYPES[facts["class_type"]]
+    classes = np.array(facts["classes"])
+    if classes.ndim != 1 or classes.dtype.kind != wanted or not len(classes):
+        raise TypeError(f"classes are not a list of {facts['class_type']}")
+    return classes
+
+
+def _result(folder: Path) -> TrainResult:
+    values = _json(folder / run_folder.RESULT)
+    path = folder / run_folder.METRICS
+    with explained("read", path), open_regular(path) as file:
+        lines = file.read(_MAX_BYTES).splitlines()
+    return TrainResult(history=[strict_json(line) for line in lines], **values)
+
+
+def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
+    """Refuses parts that do not belong together."""
+    graph, classes = found.inputs.graph, len(found.inputs.classes)
+    config = found.model.config
+    copies = num_copies(int(found.settings["hops"]), found.settings["hop_kind"])
+    if graph.features is None or graph.labels is None:
+        raise TypeError("the graph lacks features or labels")
+    width = int(graph.features.shape[1])
+    if graph.fingerprint != facts["graph"] or width != facts["features"]:
+        raise TypeError("the graph is not the one it was trained on")
+    if config.in_channels != width * copies or config.out_channels != classes:
+        raise TypeError("the model does not fit the graph and its classes")
+    wanted = found.settings["feature_scale"]
+    kept = NONE if found.scale is None else found.scale.kind
+    if kept != wanted:
+        has = f"has {kept!r}" if found.scale else "is missing"
+        raise ArtifactError(
+            f"settings and folder do not agree on feature_scale: {wanted!r} is set, "
+            f"{run_folder.SCALE} {has}; copy the folder of the run as a whole, or save it again"
+        )
+    if found.scale is not None and found.scale.num_channels != config.in_channels:
+        raise TypeError("the scale of the features does not fit the model")
+    if config.label_inputs != found.settings["label_inputs"]:
+        raise TypeError("model and settings do not agree on label_inputs")
+    if config.label_inputs and "train" not in found.inputs.split:
+        raise TypeError("the graph lacks its training nodes, whose classes the model sees")
+    if graph.labels.max(initial=-1) >= classes or found.batch_size < 1:
+        raise TypeError("the graph has classes without a name")

@@ -1,0 +1,151 @@
+"""`dhilgt bench`: every system on the same splits, and tables of what came out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dhilgt.cli import flags, shell
+from dhilgt.cli.bench.ablation import run_ablation
+from dhilgt.cli.bench.paper import run_paper
+from dhilgt.cli.bench.running import check_form, lines_of, measure
+from dhilgt.cli.bench.scaling import run_scaling
+from dhilgt.cli.bench.speed import run_speed
+from dhilgt.cli.bench.study import run_study
+from dhilgt.cli.train import parse_seeds
+from dhilgt.errors import ArtifactError, DhilgtError
+
+app = typer.Typer(
+    help="Compare systems: run a grid of trainings, show tables of the results.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+# ---- table -------------------------------------------------------------------------------------
+
+
+def run_table(
+    models: flags.Models = "all",
+    data: Annotated[
+        str, typer.Option(help="small, paper, or a list of datasets like cora,chameleon.")
+    ] = "small",
+    seeds: Annotated[str, typer.Option(help="Seeds, like 0-2 or 1,5,7.")] = "0-2",
+    output: flags.Output = Path("bench.jsonl"),
+    budget: flags.Budget = None,
+    total: flags.Total = None,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="paper (each by its own paper), best (ours by the best known), or a file."
+        ),
+    ] = "paper",
+    epochs: Annotated[
+        int | None, typer.Option(help="The most epochs of every system.", min=1)
+    ] = None,
+    seconds: flags.Seconds = None,
+    tune: flags.Tune = 0,
+    jobs: flags.Jobs = 1,
+    device: flags.Device = "auto",
+    root: flags.Root = None,
+    references: Annotated[
+        bool, typer.Option(help="Run GCN, GraphSAGE, LINKX and MLP too where they are not named.")
+    ] = True,
+    resume: flags.Resume = False,
+    in_process: flags.InProcess = False,
+    reuse: flags.Reuse = False,
+    across: flags.Across = 3,
+    published: flags.Published = True,
+    form: flags.Form = "md",
+    quiet: flags.Quiet = False,
+) -> None:
+    """Train systems on datasets with seeds, and print the table.
+
+    Each cell runs in a process of its own; running out of memory or time is a result too.
+
+    \b
+    Example:
+      dhilgt bench table --models all --data cora,chameleon --seeds 0-2 --budget 600
+      dhilgt bench table --models dhilgt,gcn:tuned --data small --tune 20 -o tuned.jsonl
+    """  # noqa: D301 - \b keeps the example's lines apart
+    wanted = parse_seeds(seeds)
+    check_form(form)
+    try:
+        from dhilgt import baselines
+    except ImportError as error:
+        raise DhilgtError(str(error)) from error
+    from dhilgt.benchmark import Limits, cells
+    from dhilgt.benchmark import models as systems_of
+    from dhilgt.benchmark.running import data as graphs
+    from dhilgt.benchmark.running import recipe as recipes
+    from dhilgt.benchmark.running.recipe import OURS
+
+    grid = cells(
+        systems_of(models, references=references),
+        graphs.chosen(data),
+        wanted,
+        recipes.read(recipe, (OURS, *baselines.names())),
+        epochs=epochs,
+        seconds=seconds,
+        trials=tune,
+    )
+    limits = Limits(budget, total, jobs, device, not in_process, root, reuse)
+
+    measure(grid, output, limits, resume=resume, quiet=quiet)
+    _print(output, form, across, published)
+
+
+# ---- show --------------------------------------------------------------------------------------
+
+
+def run_show(
+    results: Annotated[list[Path], typer.Argument(help="Files of results.")],
+    form: flags.Form = "md",
+    across: flags.Across = 3,
+    published: flags.Published = True,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to a file, not to the screen.")
+    ] = None,
+) -> None:
+    """Print the tables of results, ours beside the paper's figures.
+
+    \b
+    Example:
+      dhilgt bench show bench.jsonl
+      dhilgt bench show bench.jsonl --format latex -o table.tex
+    """  # noqa: D301
+    check_form(form)
+    text = _text(results, form, across, published)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    with shell.written_whole(output) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def _print(path: Path, form: str, across: int, published: bool) -> None:
+    typer.echo(_text([path], form, across, published), nl=False)
+
+
+def _text(paths: list[Path], form: str, across: int, published: bool) -> str:
+    from dhilgt.benchmark import tables
+    from dhilgt.benchmark.show.render import render
+
+    found = tables(lines_of(paths), across=across, published=published)
+    if not found:
+        raise ArtifactError(f"{paths[0]} holds no cells; run dhilgt bench table")
+    return render(found, form)
+
+
+for _name, _run in (
+    ("table", run_table),
+    ("show", run_show),
+    ("ablation", run_ablation),
+    ("study", run_study),
+    ("paper", run_paper),
+    ("scaling", run_scaling),
+    ("speed", run_speed),
+):
+    app.command(name=_name)(shell.guarded(_run))

@@ -1,0 +1,197 @@
+"""What the commands of `dhilgt bench` share: running cells, reading lines, showing them."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dhilgt.cli import shell
+from dhilgt.cli.train import parse_seeds
+from dhilgt.errors import ArtifactError, DhilgtError
+
+if TYPE_CHECKING:
+    from dhilgt import benchmark
+    from dhilgt.benchmark import Cell, Limits, Table
+    from dhilgt.benchmark.running.runner import Summary
+
+Line = dict[str, Any]
+
+# ---- running -----------------------------------------------------------------------------------
+
+
+def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list[Cell]":
+    """Gives cells of DHIL-GT by a recipe, seed by seed.
+
+    Args:
+        data: Datasets, as typed.
+        seeds: Seeds, as typed.
+        recipe: "paper", "best" or a file.
+        epochs: The most epochs; None for those of the recipe.
+    """
+    wanted = parse_seeds(seeds)
+    try:
+        from dhilgt import baselines
+    except ImportError as error:
+        raise DhilgtError(str(error)) from error
+    from dhilgt.benchmark import cells
+    from dhilgt.benchmark.running import data as graphs
+    from dhilgt.benchmark.running import recipe as recipes
+    from dhilgt.benchmark.running.recipe import OURS, PAPER
+
+    chosen = recipes.read(recipe, (OURS, *baselines.names()))
+    return cells([(OURS, PAPER)], graphs.chosen(data), wanted, chosen, epochs=epochs)
+
+
+def limits_of(
+    budget: float | None,
+    total: float | None,
+    jobs: int,
+    device: str,
+    root: Path | None,
+    in_process: bool,
+) -> "Limits":
+    """Gives the limits of many small cells: processes do several, as their start takes longer.
+
+    Args:
+        budget: Seconds of each cell.
+        total: Seconds of the run.
+        jobs: Cells at once.
+        device: Where to train.
+        root: Folder with datasets.
+        in_process: Start no processes.
+    """
+    from dhilgt.benchmark import Limits
+
+    return Limits(budget, total, jobs, device, not in_process, root, reuse=not in_process)
+
+
+def measure(
+    grid: "list[Cell]", output: Path, limits: "Limits", *, resume: bool, quiet: bool
+) -> None:
+    """Runs the cells that are not done, saying how each ended and how to go on.
+
+    Args:
+        grid: The cells.
+        output: File of results.
+        limits: Time, processes, device.
+        resume: Go on with the file.
+        quiet: Say nothing of cells that ended.
+    """
+    from dhilgt.benchmark import run
+
+    def tell(cell: Any, line: Line, done: int, of: int) -> None:
+        if not quiet:
+            recipe = "" if cell.recipe == "paper" else f" ({cell.recipe})"
+            typer.echo(f"[{done}/{of}] {cell.name}{recipe}: {outcome(line)}", err=True)
+
+    resumable(lambda results: run(grid, results, limits, tell), output, resume=resume, quiet=quiet)
+
+
+def resumable(
+    work: "Callable[[benchmark.Results], Summary]", output: Path, *, resume: bool, quiet: bool
+) -> None:
+    """Does work that fills a file of results, saying how to go on when it was cut short.
+
+    Args:
+        work: Adds lines to the open file.
+        output: File of results.
+        resume: Go on with the file.
+        quiet: Do not say how many cells were run.
+    """
+    from dhilgt.benchmark import Results
+
+    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
+    with Results(output).open(resume=resume) as results:
+        try:
+            found = work(results)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted; the cells that are done are in {output}; go on with: {again}"
+            ) from None
+    if not quiet:
+        ran = f"{found.ran} run" + (f", {found.skipped} were done" if found.skipped else "")
+        shell.note(f"{ran}; results in {output}")
+    if found.left:
+        shell.note(f"the time was over before {found.left} cells; go on with: {again}")
+
+
+def outcome(line: Line) -> str:
+    """Gives how a cell ended, in a few words."""
+    if line["status"] != "ok":
+        message = " ".join(line["message"].split())
+        return f"{line['status']}, {message[:200]}"
+    seconds = f"{line['total_seconds']:.1f} s"
+    metric = line["metrics"][0]
+    test = line["scores"].get("test", {}).get(metric)
+    name, score = (f"validation {metric}", line["val_score"]) if test is None else (metric, test)
+    shown = "undefined" if score is None else f"{score:.4f}"
+    return f"{name} {shown}, {line['epochs']} epochs, {seconds}"
+
+
+# ---- showing -----------------------------------------------------------------------------------
+
+
+def files_to_show(results: list[Path] | None, render_only: bool, output: Path) -> list[Path]:
+    """Gives the files that an experiment shows in the end.
+
+    Args:
+        results: Those named, if any.
+        render_only: Whether nothing is to be run.
+        output: What is shown after a run.
+    """
+    if not render_only:
+        if results:
+            raise shell.usage_error("files to show need --render-only", "RESULTS")
+        return [output]
+    if not results:
+        raise shell.usage_error("name the files of results to show", "--render-only")
+    return results
+
+
+def lines_of(paths: Iterable[Path]) -> list[Line]:
+    """Gives the lines of several files; of two of one cell the later counts."""
+    from dhilgt.benchmark import Results
+
+    found: dict[str, Line] = {}
+    for path in paths:
+        if not path.exists():
+            raise ArtifactError(f"{path} is not there; name a file that dhilgt bench wrote")
+        found |= {line["key"]: line for line in Results(path).lines()}
+    return list(found.values())
+
+
+def show(
+    tables: "list[Table]", form: str, name: str, into: Path | None, *draw: Callable[[Path], object]
+) -> None:
+    """Prints tables; writes them and figures to a folder if one is named.
+
+    Args:
+        tables: What to show.
+        form: "md", "latex" or "html".
+        name: First part of the names of the files.
+        into: The folder.
+        draw: Functions that write figures to the folder.
+    """
+    from dhilgt.benchmark.show.render import render
+
+    if not tables:
+        raise ArtifactError(f"there are no cells of this kind; run dhilgt bench {name} first")
+    text = render(tables, form)
+    typer.echo(text, nl=False)
+    if into is None:
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    suffix = {"latex": "tex"}.get(form, form)
+    with shell.written_whole(into / f"{name}-table.{suffix}") as draft:
+        draft.write_text(text, encoding="utf-8")
+    for figure in draw:
+        figure(into)
+
+
+def check_form(form: str) -> None:
+    """Refuses a format that is not known, before any work."""
+    if form not in ("md", "latex", "html"):
+        raise shell.usage_error(f"{form!r} is none of md, latex and html", "--format")

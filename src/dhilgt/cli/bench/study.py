@@ -1,0 +1,59 @@
+"""`dhilgt bench study`: scores against the settings of the token rows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dhilgt.cli import flags
+from dhilgt.cli.bench import running as shared
+
+
+def run_study(
+    results: flags.Results = None,
+    data: flags.Data = "chameleon,citeseer",
+    seeds: flags.Seeds = "0-4",
+    output: flags.Output = Path("study.jsonl"),
+    grid: Annotated[
+        bool, typer.Option("--grid", help="Run all pairs of exponents, for heat maps.")
+    ] = False,
+    recipe: flags.RecipeName = "paper",
+    epochs: flags.Epochs = None,
+    budget: flags.Budget = None,
+    total: flags.Total = None,
+    jobs: flags.Jobs = 1,
+    device: flags.Device = "auto",
+    root: flags.Root = None,
+    resume: flags.Resume = False,
+    in_process: flags.InProcess = False,
+    render_only: flags.RenderOnly = False,
+    into: flags.Into = None,
+    form: flags.Form = "md",
+    quiet: flags.Quiet = False,
+) -> None:
+    """Train DHIL-GT with different token rows: s, s_in, r_in and r_out, one at a time.
+
+    Prints scores and paired differences to the base (s = 32, s_in = 15, r_in = r_out = -1).
+
+    \b
+    Example:
+      dhilgt bench study --data chameleon --seeds 0-4 -o study.jsonl
+      dhilgt bench study --render-only study.jsonl --into figures
+    """  # noqa: D301 - \b keeps the example's lines apart
+    shared.check_form(form)
+    files = shared.files_to_show(results, render_only, output)
+    if not render_only:
+        cells = shared.whole_cells(data, seeds, recipe, epochs)
+        from dhilgt.benchmark.experiments.study import study_cells
+
+        limits = shared.limits_of(budget, total, jobs, device, root, in_process)
+        shared.measure(study_cells(cells, grid=grid), output, limits, resume=resume, quiet=quiet)
+    from dhilgt.benchmark.experiments.study import study_tables
+    from dhilgt.benchmark.experiments.study_plot import draw_curves, draw_squares
+
+    lines = shared.lines_of(files)
+    shared.show(
+        study_tables(lines), form, "study", into,
+        lambda folder: draw_curves(lines, folder / "study"),
+        lambda folder: draw_squares(lines, folder / "study-grid"),
+    )  # fmt: skip

@@ -1,0 +1,245 @@
+"""The files that describe a graph: from flags or a file of settings to a `Graph`."""
+
+import contextlib
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from dhilgt import datasets
+from dhilgt.cli.label import naming_files, two_columns
+from dhilgt.datasets.registry import info
+from dhilgt.errors import ConfigError, GraphError
+from dhilgt.features.from_graph import degree_features
+from dhilgt.graph.graph import Graph
+from dhilgt.readers import node_lists
+
+DEGREE = "degree"
+_TAB_NAMES = ("\\t", "tab")
+_PATHS = ("edges", "features", "labels", "nodes", "split", "root")
+_OF_FILES = ("edges", "features", "labels", "nodes", "directed", "columns", "separator", "header",
+             "ignore_weights")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where a graph comes from.
+
+    Attributes:
+        dataset: Name of a public dataset; then there are no files but those of its own.
+        root: Folder that holds datasets.
+        drop_isolated: Leave out nodes of the dataset without an edge.
+        edges: File of edges.
+        features: File of features, or "degree" to make them.
+        labels: File of classes.
+        nodes: File of all ids.
+        split: File of ids and parts; of a dataset "paper", "official", or shares like "60/20/20".
+        directed: Whether to keep the direction.
+        columns: The two columns of edges, like "from,to".
+        separator: What stands between them.
+        header: Whether the first line is a header.
+        ignore_weights: Pass over further columns.
+    """
+
+    dataset: str | None = None
+    root: str | None = None
+    drop_isolated: bool = False
+    edges: str | None = None
+    features: str | None = None
+    labels: str | None = None
+    nodes: str | None = None
+    split: str | None = None
+    directed: bool = False
+    columns: str | None = None
+    separator: str | None = None
+    header: bool | None = None
+    ignore_weights: bool = False
+
+    @classmethod
+    def from_file(cls, values: Mapping[str, Any], file: Path) -> "Inputs":
+        """Gives the inputs that the ``data`` section of a file describes.
+
+        Args:
+            values: The section.
+            file: The file; paths in it are relative to its folder.
+        """
+        known = {one.name: one for one in fields(cls)}
+        found: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+                raise ConfigError(f"{file}: data has the unknown key {key!r}; {hint}")
+            wants_bool = "bool" in str(known[key].type)
+            if value is not None and isinstance(value, bool) is not wants_bool:
+                wanted = "true or false" if wants_bool else "text"
+                raise ConfigError(f"{file}: data, {key} = {value!r}; write {wanted}")
+            found[key] = value
+        return cls(**found).resolved(file.parent)
+
+    def resolved(self, folder: Path) -> "Inputs":
+        """Gives the same inputs with paths that hold from anywhere."""
+        changed: dict[str, Any] = {}
+        for name in _PATHS:
+            value = getattr(self, name)
+            word = (name == "features" and value == DEGREE) or (name == "split" and self.dataset)
+            if value is not None and not word:
+                changed[name] = str((folder / Path(value).expanduser()).resolve())
+        return replace(self, **changed)
+
+    def updated(self, given: Mapping[str, Any]) -> "Inputs":
+        """Gives the inputs with those of `given` that are not None."""
+        known = {name: value for name, value in given.items() if value is not None}
+        # A dataset and files of one's own take each other's place.
+        if "dataset" in known and self.dataset is None:
+            return Inputs(**known)
+        if "edges" in known and self.dataset is not None:
+            return Inputs(**known)
+        return replace(self, **known)
+
+    def check(self) -> None:
+        """Refuses inputs that cannot be trained on, before any file is read.
+
+        Raises:
+            GraphError: If something is missing, or does not go together.
+        """
+        if self.dataset is not None:
+            info(self.dataset)  # a name that is none is refused with the nearest one
+            for name in _OF_FILES:
+                if getattr(self, name) not in (None, False):
+                    flag = "--" + name.replace("_", "-")
+                    raise GraphError(f"{flag} is for files of your own; leave it or --data out")
+            return
+        if self.edges is None:
+            raise GraphError("no edges are given; pass --edges FILE, or --data NAME")
+        if self.labels is None:
+            raise GraphError("no labels are given, and training needs some; pass --labels FILE")
+        if self.features is None:
+            raise GraphError(
+                "no features are given; pass --features FILE, or --features degree to learn from "
+                "the number of neighbours"
+            )
+
+    @property
+    def title(self) -> str | None:
+        """What to call the graph."""
+        return self.edges if self.dataset is None else self.dataset
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives what differs from the defaults, for a file."""
+        return {
+            one.name: getattr(self, one.name)
+            for one in fields(self)
+            if getattr(self, one.name) != one.default
+        }
+
+    def load(self, *, threads: int | None, progress: bool, seed: int = 0) -> Graph:
+        """Reads the graph; features without ids belong to nodes 0, 1, 2, ... or those listed.
+
+        Args:
+            threads: Threads for the native part.
+            progress: Show a progress bar.
+            seed: Which split of a dataset.
+
+        Raises:
+            GraphError: If a file is missing or wrong; the message names it.
+        """
+        if self.dataset is not None:
+            return datasets.load(
+                self.dataset,
+                self.root,
+                self.split or "paper",
+                seed,
+                drop_isolated=self.drop_isolated,
+                progress=progress,
+            )
+        if self.edges is None:
+            raise GraphError("no edges are given; pass --edges FILE, or --data NAME")
+        features: Any = None if self.features in (None, DEGREE) else self.features
+        rows: int | None = None
+        if features is not None and self.nodes is None:
+            features = node_lists.read_features(features)
+            if hasattr(features, "shape"):
+                rows = int(features.shape[0]) if len(features.shape) else 0
+        nodes = None if self.nodes is None else Path(self.nodes)
+        others = (self.features, self.labels, self.split)
+        with self._naming(rows), naming_files(Path(self.edges), nodes, *others):
+            graph = Graph.read(
+                self.edges,
+                separator="\t" if self.separator in _TAB_NAMES else self.separator,
+                header=self.header,
+                columns=two_columns(self.columns),
+                weights="ignore" if self.ignore_weights else None,
+                nodes=self.nodes,
+                num_nodes=rows,
+                directed=self.directed,
+                features=features,
+                labels=self.labels,
+                masks=self.split,
+                threads=threads,
+                progress=progress,
+            )
+        if self.features == DEGREE:
+            graph = graph.with_data(features=degree_features(graph))
+        return graph
+
+    @contextlib.contextmanager
+    def _naming(self, rows: int | None) -> Iterator[None]:
+        """Words errors about features that were read ahead, and about ids that rows imply."""
+        try:
+            yield
+        except GraphError as error:
+            message = str(error)
+            if rows is None:
+                raise
+            found = re.match(rf"{re.escape(str(self.edges))}: (features.*)", message, re.DOTALL)
+            if found:
+                raise GraphError(f"{self.features}: {found[1]}") from error
+            if "num_nodes" not in message:
+                raise
+            what = re.split(r" \(num_nodes|; ", message, maxsplit=1)[0]
+            raise GraphError(
+                f"{what}: {self.features} has {rows:,} rows and no ids, so the nodes are 0 to "
+                f"{rows - 1:,}; list the ids in the order of its rows with --nodes FILE, or give "
+                "the features as a table with a column of ids"
+            ) from error
+
+
+class InputSource:
+    """The graph of some inputs, read once, with the split of any seed.
+
+    Args:
+        inputs: Where it comes from.
+        threads: Threads to read with.
+
+    Example:
+        >>> InputSource(Inputs(dataset="cora")).inputs.title
+        'cora'
+    """
+
+    def __init__(self, inputs: Inputs, threads: int | None = None) -> None:
+        self.inputs, self.threads = inputs, threads
+        self._graph: Graph | None = None
+
+    def __call__(self, seed: int, *, progress: bool = False) -> Graph:
+        """Gives the graph with the split of a seed.
+
+        Args:
+            seed: Which one; files have one split at the most.
+            progress: Show a bar while reading.
+        """
+        inputs = self.inputs
+        if self._graph is not None and inputs.dataset is None:
+            return self._graph
+        if self._graph is not None and inputs.dataset is not None:
+            other = datasets.resplit(self._graph, inputs.dataset, inputs.split or "paper", seed)
+            if other is not None:
+                return other
+        self._graph = inputs.load(threads=self.threads, progress=progress, seed=seed)
+        return self._graph
+
+    def __reduce__(self) -> tuple[type["InputSource"], tuple[Inputs, int | None]]:
+        """Another process reads the graph itself."""
+        return InputSource, (self.inputs, self.threads)

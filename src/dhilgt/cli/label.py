@@ -1,0 +1,271 @@
+"""`dhilgt label`: from a file of edges to hub labels on disk."""
+
+import contextlib
+import dataclasses
+import difflib
+import re
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dhilgt.cli import shell
+from dhilgt.errors import GraphError, GraphWarning
+from dhilgt.graph import checks
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.build import ALGORITHMS, LabelEstimate, estimate
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.orders import ORDERS, ranking
+from dhilgt.readers import node_lists
+from dhilgt.store.artifact import Artifact
+from dhilgt.store.target import Target
+from dhilgt.utils.memory import format_bytes, parse_size
+
+_ARRAY_PLACE = re.compile(r"\b(src|dst)\[(\d+)\] = ")
+_TAB_NAMES = ("\\t", "tab")
+
+
+def run(
+    edges: Annotated[
+        Path,
+        typer.Argument(help="File of edges: text, Parquet, NPZ or MatrixMarket, plain or .gz."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write the labels to.")
+    ] = None,
+    directed: Annotated[bool, typer.Option("--directed", help="Keep the direction.")] = False,
+    nodes: Annotated[
+        Path | None, typer.Option(help="File of all ids, so that nodes without edges are kept.")
+    ] = None,
+    num_nodes: Annotated[
+        int | None, typer.Option(help="The ids are indices from 0 to this number - 1.")
+    ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(help="',' or ';' or 'tab' or ' ' (any run of blanks); found out by default."),
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="First line is a header; found out by default."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="The two columns to use, by name or position: 'from,to', '0,2'."),
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="text, csv, tsv, parquet, npz or mtx; by default the content decides."
+        ),
+    ] = None,
+    ignore_weights: Annotated[
+        bool,
+        typer.Option("--ignore-weights", help="Pass over further columns; an edge is one hop."),
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to use; all cores by default.")
+    ] = None,
+    algorithm: Annotated[
+        str, typer.Option(help="auto, pll, planes or psl; all give the same labels.")
+    ] = "auto",
+    max_memory: Annotated[
+        str | None,
+        typer.Option(help="Most memory for the build, like 4GB; by default what is free."),
+    ] = None,
+    order: Annotated[
+        str,
+        typer.Option(
+            help="What makes a node a hub: degree, neighbor-degree, core, closeness, random, or a "
+            "file of all ids, most important first.",
+        ),
+    ] = "degree",
+    seed: Annotated[int, typer.Option(min=0, help="Of the orders closeness and random.")] = 0,
+    preflight: Annotated[
+        bool, typer.Option(help="Refuse at once a build that clearly will not fit.")
+    ] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace labels that are there.")
+    ] = False,
+    only_estimate: Annotated[
+        bool, typer.Option("--estimate", help="Print the predicted size and stop.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+) -> None:
+    """Build the hub labels of a graph and save them.
+
+    \b
+    Example:
+      dhilgt label edges.csv -o web.labels
+      dhilgt label links.txt.gz --directed --estimate
+    """  # noqa: D301 - \b keeps the example's lines apart
+    if output is None and not only_estimate:
+        raise shell.usage_error("needed, unless --estimate is given", "--output / -o")
+    if algorithm not in ALGORITHMS:
+        raise shell.usage_error(
+            f"{algorithm!r} is not one of {', '.join(ALGORITHMS)}", "--algorithm"
+        )
+    # All that can be refused is refused before the file of edges, which may be large, is read.
+    checks.num_threads(threads)
+    limit = None if max_memory is None else parse_size(max_memory)
+    if order not in ORDERS and not Path(order).exists():
+        raise GraphError(f"{order} does not exist, and no order has this name; {_hint(order)}")
+    # A file of such a name is meant by ./degree.
+    chosen = order if order in ORDERS else node_lists.read_nodes(Path(order))
+    if output is not None and not only_estimate:
+        Target(output, overwrite=overwrite, keep=False).abandon()
+
+    seconds = {}
+    started = time.perf_counter()
+    with warnings.catch_warnings(), naming_files(edges, nodes):
+        # The cleaning is part of the report below.
+        hidden = "" if quiet else "the input was cleaned"
+        warnings.filterwarnings("ignore", hidden, GraphWarning)
+        graph = Graph.read(
+            edges,
+            format=file_format,
+            separator="\t" if separator in _TAB_NAMES else separator,
+            header=header,
+            columns=two_columns(columns),
+            weights="ignore" if ignore_weights else None,
+            nodes=nodes,
+            num_nodes=num_nodes,
+            directed=directed,
+            threads=threads,
+            progress=shell.watched() and not quiet,
+        )
+    seconds["read"] = time.perf_counter() - started
+    if not (quiet or as_json):
+        typer.echo(f"read {edges}: {_size_of(graph)}; {graph.cleaning}", err=True)
+    if only_estimate:
+        _print_estimate(graph, estimate(graph, order=ranking(graph, chosen, seed)), as_json)
+        return
+    assert output is not None
+
+    started = time.perf_counter()
+    labels = HubLabels.build(
+        graph,
+        threads=threads,
+        order=chosen,
+        seed=seed,
+        progress=not quiet,
+        algorithm=algorithm,
+        max_memory=limit,
+        preflight=preflight,
+    )
+    seconds["build"] = time.perf_counter() - started
+    started = time.perf_counter()
+    labels.save(output, overwrite=overwrite, threads=threads)
+    seconds["save"] = time.perf_counter() - started
+
+    facts = summary(graph, labels, Artifact.open(output).nbytes, seconds)
+    facts["path"] = str(output)
+    if as_json:
+        shell.print_json(facts)
+    elif not quiet:
+        shell.print_table(summary_rows(facts))
+
+
+@contextlib.contextmanager
+def naming_files(edges: Path, nodes: Path | None, *others: str | None) -> Iterator[None]:
+    """Adds the file to messages about arrays: whoever typed a path has never seen an array.
+
+    Args:
+        edges: The file of edges, which most messages are about.
+        nodes: The file of ids.
+        *others: Further files; a message that names one of them stays as it is.
+    """
+    try:
+        yield
+    except GraphError as error:
+        message = str(error)
+        if any(file is not None and str(file) in message for file in (edges, nodes, *others)):
+            raise
+        place = nodes if nodes is not None and message.startswith("nodes[") else edges
+        raise GraphError(f"{place}: {_ARRAY_PLACE.sub(_edge_place, message)}") from error
+
+
+def _edge_place(match: re.Match[str]) -> str:
+    end = "source" if match[1] == "src" else "target"
+    return f"edge {int(match[2]) + 1}, {end} "
+
+
+def summary(
+    graph: Graph, labels: HubLabels, bytes_on_disk: int, seconds: dict[str, float]
+) -> dict[str, Any]:
+    """Gives what is worth knowing of a build, as plain values."""
+    return {
+        "nodes": graph.num_nodes,
+        "edges": _num_edges(graph),
+        "directed": graph.directed,
+        "entries": labels.num_entries,
+        "entries_per_node": labels.num_entries / labels.num_nodes,
+        "longest_distance": labels.max_distance,
+        "bytes_in_memory": labels.nbytes,
+        "bytes_on_disk": bytes_on_disk,
+        "graph_fingerprint": labels.graph_fingerprint,
+        "fingerprint": labels.fingerprint,
+        "cleaning": dataclasses.asdict(graph.cleaning),
+        "seconds": {stage: round(value, 4) for stage, value in seconds.items()},
+    }
+
+
+def summary_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Gives the lines of the table that people see."""
+    per_entry = facts["bytes_on_disk"] / facts["entries"]
+    stages = ", ".join(f"{stage} {value:.2f}" for stage, value in facts["seconds"].items())
+    return [
+        ("nodes", f"{facts['nodes']:,}"),
+        ("edges", f"{facts['edges']:,}{' (directed)' if facts['directed'] else ''}"),
+        ("entries", f"{facts['entries']:,} ({facts['entries_per_node']:.1f} per node)"),
+        ("longest distance", f"{facts['longest_distance']:,} in a label"),
+        ("on disk", f"{format_bytes(facts['bytes_on_disk'])} ({per_entry:.2f} bytes per entry)"),
+        ("seconds", stages),
+    ]
+
+
+def _num_edges(graph: Graph) -> int:
+    return graph.num_edges if graph.directed else graph.num_edges // 2
+
+
+def _size_of(graph: Graph) -> str:
+    kind = "directed" if graph.directed else "undirected"
+    return f"{kind}, {graph.num_nodes:,} nodes, {_num_edges(graph):,} edges"
+
+
+def two_columns(text: str | None) -> list[str | int] | None:
+    """Gives the names or positions of two columns written like 'from,to' or '0,2'."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2:
+        raise shell.usage_error(
+            f"{text!r} is not two columns, like 'from,to' or '0,2'", "--columns"
+        )
+    return [int(part) if part.isascii() and part.isdigit() else part for part in parts]
+
+
+def _hint(order: str) -> str:
+    near = difflib.get_close_matches(order, ORDERS, n=1)
+    return f"did you mean {near[0]}?" if near else f"give a file or one of {', '.join(ORDERS)}"
+
+
+def _print_estimate(graph: Graph, predicted: LabelEstimate, as_json: bool) -> None:
+    if as_json:
+        shell.print_json(
+            {
+                "nodes": graph.num_nodes,
+                "edges": _num_edges(graph),
+                "directed": graph.directed,
+                "entries": predicted.num_entries,
+                "bytes": predicted.num_bytes,
+                "peak_bytes": predicted.peak_bytes,
+                "probes": predicted.num_probes,
+                "relative_error": predicted.relative_error,
+            }
+        )
+        return
+    typer.echo(f"{predicted} (from {predicted.num_probes:,} nodes)")

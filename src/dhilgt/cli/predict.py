@@ -1,0 +1,218 @@
+"""`dhilgt predict`: the classes of nodes, from a trained run."""
+
+import csv
+import io
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from dhilgt.cli import shell
+from dhilgt.cli.inputs import Inputs
+from dhilgt.cli.train import classifier_class
+from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, GraphError
+from dhilgt.graph.graph import Graph
+from dhilgt.readers import node_lists
+from dhilgt.settings import yaml_files
+
+if TYPE_CHECKING:
+    from dhilgt.classifier.classifier import NodeClassifier
+
+
+def run(
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder that `dhilgt train` wrote.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write, .csv or .parquet; '-' or none prints."),
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(help="File of ids to predict; all nodes by default.")
+    ] = None,
+    edges: Annotated[
+        Path | None, typer.Option(help="Edges of a grown or another graph, old ones included.")
+    ] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Features of that graph, as for `dhilgt train`.")
+    ] = None,
+    graph_nodes: Annotated[
+        Path | None, typer.Option(help="All ids of that graph, in the order of a .npy's rows.")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Keep what is known of old nodes: faster, approximate."),
+    ] = False,
+    all_probabilities: Annotated[
+        bool, typer.Option("--all-probabilities", help="Add a column per class.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda, cuda:1, ...; as in training by default.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+) -> None:
+    """Write the predicted class of nodes with its probability.
+
+    The columns are node, label and probability. Nodes come in the order of --nodes, otherwise by
+    ascending id.
+
+    \b
+    Example:
+      dhilgt predict runs/mine -o predictions.csv
+      dhilgt predict runs/mine --nodes some.txt --all-probabilities
+      dhilgt predict runs/mine --edges grown.csv --features grown_x.csv -o new.parquet
+    """  # noqa: D301 - \b keeps the example's lines apart
+    printed = output is None or str(output) == "-"
+    if quick and edges is None:
+        raise shell.usage_error("--quick is for a grown graph; give its --edges", "--quick")
+    if (features is not None or graph_nodes is not None) and edges is None:
+        raise shell.usage_error("give the --edges of the graph too", "--edges")
+    wanted = None if nodes is None else node_lists.read_nodes(nodes)
+    clf = load(run_folder, device, quiet)
+    other = None
+    if edges is not None:
+        other = _other_graph(run_folder, clf, edges, features, graph_nodes, quiet)
+    ids = _asked(other or clf.graph_, wanted, nodes)
+    if printed:
+        _write_csv(sys.stdout, *_predicted(clf, ids, other, quick, all_probabilities))
+        return
+    assert output is not None
+    if output.suffix == ".parquet":
+        _need_pyarrow(output)
+    with shell.written_whole(output) as draft:
+        columns, table = _predicted(clf, ids, other, quick, all_probabilities)
+        if output.suffix == ".parquet":
+            _write_parquet(draft, columns, table)
+        else:
+            with draft.open("w", newline="", encoding="utf-8") as stream:
+                _write_csv(stream, columns, table)
+    if not quiet:
+        typer.echo(f"wrote {len(ids):,} predictions to {output}", err=True)
+
+
+def load(folder: Path, device: str | None, quiet: bool) -> "NodeClassifier":
+    """Gives the classifier of a run.
+
+    Raises:
+        ArtifactError: If the folder holds none; of a run that was cut off, how to go on.
+    """
+    classifier = classifier_class()
+    if not folder.is_dir():
+        raise ArtifactError(f"{folder} is not a folder; give the one that `dhilgt train` wrote")
+    if (folder / "checkpoints").is_dir() and not (folder / "bundle.json").exists():
+        raise ArtifactError(
+            f"{folder} holds a run that has not ended; go on with: dhilgt train --resume -o "
+            f"{shlex.quote(str(folder))}"
+        )
+    clf = classifier.load(folder, device=device)
+    if quiet:
+        clf.set_params(progress=False)
+    return clf
+
+
+def _other_graph(
+    folder: Path,
+    clf: "NodeClassifier",
+    edges: Path,
+    features: str | None,
+    graph_nodes: Path | None,
+    quiet: bool,
+) -> Graph:
+    """Reads a graph in the way the run's own was read, less its labels and split."""
+    known = Inputs(directed=clf.graph_.directed)
+    config = folder / yaml_files.NAME
+    if config.exists():
+        try:
+            values = yaml_files.read_settings(config)
+            known = Inputs.from_file(values.get("data", {}), config)
+        except ConfigError as error:
+            raise ArtifactError(f"the run's own {error}") from error
+    if features is None and known.features != "degree":
+        raise GraphError(
+            f"{edges} is another graph, and its features are missing; pass them with --features"
+        )
+    given = {"edges": str(edges), "features": features}
+    inputs = Inputs(
+        directed=clf.graph_.directed,
+        features=known.features,
+        columns=known.columns,
+        separator=known.separator,
+        header=known.header,
+        ignore_weights=known.ignore_weights,
+        nodes=None if graph_nodes is None else str(graph_nodes),
+    ).updated(given)
+    graph = inputs.load(threads=clf.settings_.threads, progress=shell.watched() and not quiet)
+    width = int(graph.features.shape[1])
+    if width != clf.n_features_in_:
+        raise GraphError(
+            f"{inputs.features} has {width} features a node, the run was trained with "
+            f"{clf.n_features_in_}; give the same ones"
+        )
+    return graph
+
+
+def _asked(graph: Graph, wanted: Any, file: Path | None) -> NDArray[Any]:
+    """Gives the ids to predict; the graph's kind of id, whatever the file's digits look like."""
+    if wanted is None:
+        return graph.nodes
+    if graph.ids.are_text:
+        wanted = np.array([str(value) for value in wanted], dtype=object)
+    try:
+        graph.index_of(wanted)
+    except GraphError as error:
+        raise GraphError(f"{file}: {error}") from error
+    return wanted  # type: ignore[no-any-return]
+
+
+def _predicted(
+    clf: "NodeClassifier", ids: NDArray[Any], graph: Graph | None, quick: bool, every: bool
+) -> tuple[list[str], list[Any]]:
+    """Gives names and values of the columns."""
+    shares = clf.predict_proba(ids, graph=graph, quick=quick)
+    best = shares.argmax(axis=1)
+    names = ["node", "label", "probability"]
+    columns = [ids, clf.classes_[best], shares[np.arange(len(best)), best]]
+    if every:
+        names += [f"probability_{name}" for name in clf.classes_.tolist()]
+        columns += list(shares.T)
+    return names, columns
+
+
+def _write_csv(stream: TextIO, names: list[str], columns: list[Any]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    cells = [
+        [f"{value:.6g}" for value in column.tolist()] if column.dtype.kind == "f" and at > 1
+        else column.tolist()
+        for at, column in enumerate(columns)
+    ]  # fmt: skip
+    for start in range(0, len(cells[0]), 100_000):
+        writer.writerows(zip(*(column[start : start + 100_000] for column in cells), strict=True))
+        stream.write(text.getvalue())
+        text.seek(0)
+        text.truncate()
+    stream.write(text.getvalue())
+    stream.flush()
+
+
+def _need_pyarrow(output: Path) -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise DhilgtError(
+            f"{output} is Parquet, which needs pyarrow; install dhilgt[io]"
+        ) from error
+
+
+def _write_parquet(path: Path, names: list[str], columns: list[Any]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    arrays = [pyarrow.array(column.tolist() if column.dtype.kind in "OU" else column)
+              for column in columns]  # fmt: skip
+    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, names=names), path)

@@ -1,0 +1,181 @@
+"""`dhilgt query`: distances from saved labels."""
+
+import csv
+import gzip
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from dhilgt.cli import shell
+from dhilgt.errors import GraphError
+from dhilgt.graph import checks, node_ids
+from dhilgt.graph.checks import IdArray
+from dhilgt.labels.hub_labels import UNREACHABLE, HubLabels
+from dhilgt.readers import edge_text, files
+
+_ROWS_AT_A_TIME = 100_000
+
+
+def run(
+    labels: Annotated[Path, typer.Argument(help="Folder that `dhilgt label` wrote.")],
+    source: Annotated[str | None, typer.Argument(help="Id of the node to start from.")] = None,
+    target: Annotated[str | None, typer.Argument(help="Id of the node to reach.")] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            help="File of pairs, one per line like a file of edges; - for standard input."
+        ),
+    ] = None,
+    witness: Annotated[
+        bool, typer.Option("--witness", help="Also the best ranked node on a shortest path.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="CSV file to write instead of printing.")
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="First line of pairs is a header; found out by default."
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to use; all cores by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print exact distances: of one pair, or of many from a file or standard input.
+
+    Many pairs give CSV with the columns source, target, distance (and hub with --witness), -1
+    where there is no path. Put -- before ids that begin with a minus sign.
+
+    \b
+    Example:
+      dhilgt query web.labels alice bob
+      dhilgt query web.labels --pairs pairs.csv --witness -o distances.csv
+    """  # noqa: D301 - \b keeps the example's lines apart
+    one = source is not None
+    if one and target is None:
+        raise shell.usage_error("give two ids, or --pairs", "TARGET")
+    if one == (pairs is not None):
+        raise shell.usage_error("give either two ids or --pairs, a file or -", "--pairs")
+    if output is not None and (one or as_json):
+        raise shell.usage_error("is for --pairs as CSV; drop --json or the two ids", "--output")
+    index = HubLabels.load(labels)
+    if one:
+        first, second = (
+            shell.typed_id(index.ids, str(end), "these labels") for end in (source, target)
+        )
+        _answer_one(index, first, second, witness, as_json)
+    elif output is None:
+        _answer_many(index, str(pairs), header, witness, threads, as_json, sys.stdout)
+    else:
+        with (
+            shell.written_whole(output) as draft,
+            draft.open("w", encoding="utf-8", newline="") as stream,
+        ):
+            _answer_many(index, str(pairs), header, witness, threads, False, stream)
+
+
+def _answer_one(index: HubLabels, source: Any, target: Any, witness: bool, as_json: bool) -> None:
+    for node in (source, target):
+        _check_known(index, checks.ids([node], "id"), "")
+    found = index.witness(source, target)
+    if as_json:
+        answer = {"source": source, "target": target, "distance": found.distance}
+        shell.print_json(answer | ({"hub": found.hub} if witness else {}))
+    elif found.distance == UNREACHABLE:
+        typer.echo("no path")
+    else:
+        typer.echo(f"{found.distance} through {found.hub}" if witness else f"{found.distance}")
+
+
+def _answer_many(
+    index: HubLabels,
+    pairs: str,
+    header: bool | None,
+    witness: bool,
+    threads: int | None,
+    as_json: bool,
+    stream: TextIO,
+) -> None:
+    sources, targets = _read_pairs(index, pairs, header, checks.num_threads(threads))
+    hubs: NDArray[Any] | None = None
+    if witness:
+        distances, hubs = index.witnesses(sources, targets, threads=threads, progress=True)
+    else:
+        distances = index.distances(sources, targets, threads=threads, progress=True)
+    columns = [sources, targets, distances] + ([] if hubs is None else [hubs])
+    names = ["source", "target", "distance"] + ([] if hubs is None else ["hub"])
+    if as_json:
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        shell.print_json({"pairs": [dict(zip(names, row, strict=True)) for row in rows]})
+        return
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    for start in range(0, len(sources), _ROWS_AT_A_TIME):
+        part = slice(start, start + _ROWS_AT_A_TIME)
+        writer.writerows(zip(*(column[part].tolist() for column in columns), strict=True))
+
+
+# ---- reading pairs -----------------------------------------------------------------------------
+
+
+def _read_pairs(
+    index: HubLabels, pairs: str, header: bool | None, threads: int
+) -> tuple[IdArray, IdArray]:
+    name, data = _content(pairs)
+    settings = edge_text.Settings(
+        path=name,
+        separator=None,
+        header=header,
+        columns=None,
+        ignore_weights=True,  # so that the output of one query can be the input of another
+        integers_only=not index.ids.are_text,
+        threads=threads,
+    )
+    try:
+        ends = edge_text.read_pairs(io.BytesIO(data), settings)
+    except GraphError as error:
+        raise GraphError(_about_pairs(str(error))) from error
+    for side, ids in zip(("source", "target"), ends, strict=True):
+        _check_known(index, ids, f"{name}, pair {{}}: the {side} ")
+    return ends
+
+
+def _about_pairs(message: str) -> str:
+    """Gives a message of the reader of edges with pairs in mind."""
+    message = message.replace("an edge needs", "a pair needs").replace("every edge", "every pair")
+    message = message.replace(", check separator= and columns=", "")
+    found, integers, _ = message.partition("; with num_nodes=")
+    return f"{found}; the ids of these labels are integers" if integers else message
+
+
+def _content(pairs: str) -> tuple[Path, bytes]:
+    if pairs == "-":
+        name, data = Path("standard input"), sys.stdin.buffer.read()
+    elif Path(pairs).is_file() and Path(pairs).stat().st_size == 0:
+        name, data = Path(pairs), b""  # no questions is a fair number of questions
+    else:
+        name = files.check_file(pairs)
+        data = name.read_bytes()
+    if data.startswith(b"\x1f\x8b"):
+        with files.gzip_errors(name):
+            data = gzip.decompress(data)
+    return name, data
+
+
+def _check_known(index: HubLabels, ids: IdArray, place: str) -> None:
+    """Refuses an id that no node has; `place` says where, with {} for its number."""
+    names, count = index.ids.names, index.num_nodes
+    for at in np.flatnonzero(node_ids.find(names, count, ids) < 0)[:1]:
+        value = node_ids.plain_value(ids[at])
+        near = ", ".join(repr(other) for other in node_ids.nearest(names, count, value))
+        raise GraphError(
+            f"{place.replace('{}', str(at + 1))}{value!r} is not a node of these labels; "
+            f"the nearest ids are {near}"
+        )

@@ -1,0 +1,235 @@
+"""What all commands share: exit codes, error messages, tables, JSON."""
+
+import contextlib
+import functools
+import json
+import os
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec
+
+import typer
+
+from dhilgt.cli import processes
+from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
+from dhilgt.graph.node_ids import NodeIds
+
+FAILED, INTERRUPTED = 1, 130
+
+_P = ParamSpec("_P")
+_debug = False
+
+# The library speaks of its arguments; on the command line they have other names.
+_WORDS = (
+    (r"weights='ignore'", "--ignore-weights"),
+    (r"columns=\(0, 1\)", "--columns 0,1"),
+    (r"\b(columns|separator|threads|format)=(?=['\d(])", r"--\1 "),
+    (r"\b(columns|separator)=(?=\W|$)", r"--\1"),
+    (r"\bnum_nodes=(?=\d|-\d)", "--num-nodes "),
+    (r"\bnum_nodes\b=?", "--num-nodes"),
+    (r"(?<![\w-])nodes=(?=\W|$)", "--nodes"),
+    (r"\bmax_memory\b", "--max-memory"),
+    (r"\bpreflight=False\b", "--no-preflight"),
+    (
+        r"\b(num_out|num_in|out_exponent|in_exponent)\b",
+        lambda found: "--" + found[0].replace("_", "-"),
+    ),
+    (r" \(overwrite=True\)", ""),
+    (r"\broot= ", "--root "),
+    (r", or pass verify=False to use it", ""),
+    (r"\bsplit='([^']*)'", r"--split \1"),
+    (r"\bseed=(?=-?\d)", "--seed "),
+    (r"\bresume=True\b", "--resume"),
+    (r"\bchoose another run_dir\b", "choose another folder"),
+    (r"\bquick=True\b", "--quick"),
+)
+
+
+def set_debug(wanted: bool) -> None:
+    """Has errors shown with their traceback, or not."""
+    global _debug
+    _debug = wanted
+
+
+def guarded(run: Callable[_P, None]) -> Callable[_P, None]:
+    """Gives a command that ends with one clear message and its exit code, whatever happens."""
+
+    @functools.wraps(run)
+    def command(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            with _notes():
+                run(*args, **kwargs)
+            sys.stdout.flush()
+        except KeyboardInterrupt as stop:
+            if not processes.is_main():  # the main process was stopped, too, and says so
+                raise typer.Exit(INTERRUPTED) from None
+            _fail(str(stop) or "interrupted; nothing was left half written", INTERRUPTED)
+        except ProcessError:
+            raise typer.Exit(FAILED) from None  # said by the process that failed
+        except BrokenPipeError:
+            # Whoever read our output has enough of it. The interpreter flushes once more at exit.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (DhilgtError, ValueError) as error:
+            _fail(in_shell_words(str(error)), FAILED)
+        except MemoryError:
+            _fail("the system has no more memory to give; see --max-memory", FAILED)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            _fail(f"{place}{error.strerror or error}", FAILED)
+        except (typer.Exit, typer.BadParameter):
+            raise
+        except Exception as error:
+            if type(error).__module__.startswith(("typer", "click")):
+                raise  # a usage error, worded where arguments are parsed
+            kind = type(error).__name__
+            _fail(f"unexpected {kind}: {error}; add --debug to see where", FAILED)
+
+    return command
+
+
+def in_shell_words(message: str) -> str:
+    """Gives a message of the library with the options of the command line in it.
+
+    Example:
+        >>> in_shell_words("weighted; pass weights='ignore'")
+        'weighted; pass --ignore-weights'
+    """
+    for pattern, words in _WORDS:
+        message = re.sub(pattern, words, message)
+    return message
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    if processes.main_spoke():
+        raise typer.Exit(code) from None
+    heard = processes.error_stream()
+    if _debug:
+        traceback.print_exc(file=heard)
+    typer.echo(f"{processes.who()}: {message}", file=heard)
+    raise typer.Exit(code) from None
+
+
+@contextlib.contextmanager
+def _notes() -> Iterator[None]:
+    """Shows the library's warnings as notes, without the line of code they came from."""
+    with warnings.catch_warnings():
+        show_others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, GraphWarning):
+                note(in_shell_words(str(message)))
+            else:
+                show_others(message, category, *where, **more)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", GraphWarning)
+        yield
+
+
+def note(message: str) -> None:
+    """Says something on standard error that is not an error."""
+    typer.echo(f"note: {message}", err=True)
+
+
+def watched() -> bool:
+    """Says whether a person sees standard error, so that bars are worth drawing."""
+    return sys.stderr.isatty()
+
+
+def usage_error(message: str, option: str) -> typer.BadParameter:
+    """Gives the error (exit code 2) for arguments that do not go together."""
+    return typer.BadParameter(message, param_hint=option)
+
+
+def typed_id(ids: NodeIds, text: str, whose: str) -> Any:
+    """Gives the id a person typed: a number where the ids are numbers.
+
+    Args:
+        ids: The ids there are.
+        text: What was typed.
+        whose: What the ids belong to, for the message.
+    """
+    if ids.are_text:
+        return text
+    with contextlib.suppress(ValueError):
+        number = int(text)
+        if -(2**63) <= number < 2**63:
+            return number
+    near = ", ".join(str(ids.ids_of(at)) for at in sorted({0, ids.count - 1}))
+    raise GraphError(
+        f"{text!r} is not a node: the ids of {whose} are 64-bit integers, such as {near}"
+    )
+
+
+# ---- printing ----------------------------------------------------------------------------------
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """Prints one JSON object."""
+    typer.echo(json.dumps(values, ensure_ascii=False, indent=2))
+
+
+def print_table(rows: Iterable[tuple[str, str]]) -> None:
+    """Prints names and values in two columns."""
+    kept = list(rows)
+    width = max((len(name) for name, _ in kept), default=0)
+    for name, value in kept:
+        typer.echo(f"{name:<{width}}  {value}")
+
+
+def print_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows of equal length, each column as wide as it needs."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        fields = (f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(fields).rstrip())
+
+
+def bars(counts: Sequence[int], width: int = 40) -> list[str]:
+    """Gives a text histogram, a line per index up to the last that is not empty.
+
+    Example:
+        >>> bars([1, 4], width=8)
+        ['0  ##        1   20.0 %', '1  ########  4   80.0 %']
+    """
+    largest, total = max(counts, default=0), sum(counts)
+    label_width = len(str(max(len(counts) - 1, 0)))
+    count_width = len(f"{largest:,}")
+    lines = []
+    for at, count in enumerate(counts):
+        mark = "#" * (max(1, round(width * count / largest)) if count else 0)
+        share = 100 * count / max(total, 1)
+        lines.append(
+            f"{at:>{label_width}}  {mark:<{width}}  {count:>{count_width},}  {share:5.1f} %"
+        )
+    return lines
+
+
+# ---- files -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Gives a path to write to that takes the place of `path` if the block ends well.
+
+    Made at once, so that a place that cannot be written is refused before the work.
+    """
+    if path.is_dir():
+        raise DhilgtError(f"{path} is a folder; name a file in it")
+    draft = path.with_name(f".{path.name}.tmp")
+    try:
+        draft.touch()
+    except OSError as error:
+        raise DhilgtError(
+            f"{path} cannot be written ({error.strerror}); choose another path"
+        ) from error
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

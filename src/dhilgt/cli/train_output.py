@@ -1,0 +1,183 @@
+"""What `dhilgt train` tells: the graph, the scores, where things are, what to do next."""
+
+import math
+import shlex
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+
+from dhilgt.classifier.planning import format_seconds
+from dhilgt.cli import shell
+from dhilgt.datasets.splits import split_hash
+from dhilgt.graph.graph import Graph
+from dhilgt.store.files import strict_json
+
+if TYPE_CHECKING:
+    from dhilgt.classifier.classifier import NodeClassifier
+
+
+ENVIRONMENT = "environment.json"
+_FILES = ("config.yaml", "metrics.jsonl", "model", "graph", "checkpoints", "report.html")
+
+
+def graph_lines(graph: Graph, edges: str | None) -> list[str]:
+    """Gives what was read, line by line."""
+    kind = "directed" if graph.directed else "undirected"
+    count = graph.num_edges if graph.directed else graph.num_edges // 2
+    lines = [f"read {edges}: {kind}, {graph.num_nodes:,} nodes, {count:,} edges; {graph.cleaning}"]
+    about = []
+    if graph.features is not None:
+        sparse = " (sparse)" if hasattr(graph.features, "indptr") else ""
+        about.append(f"{graph.features.shape[1]:,} features a node{sparse}")
+    if graph.labels is not None:
+        known = int((graph.labels >= 0).sum())
+        classes = len(np.unique(graph.labels[graph.labels >= 0]))
+        about.append(f"{classes:,} classes on {known:,} labelled nodes")
+    if graph.masks:
+        about.append(", ".join(f"{mask.sum():,} {name}" for name, mask in graph.masks.items()))
+    return [*lines, "; ".join(about)] if about else lines
+
+
+def facts(
+    clf: "NodeClassifier", place: Path, reused: set[str], seconds: float, data: dict[str, Any]
+) -> dict[str, Any]:
+    """Gives what is worth knowing of a run, as plain values.
+
+    Args:
+        clf: Trained.
+        place: Its folder.
+        reused: What came out of the cache.
+        seconds: Wall clock; 0 for a run that had ended before.
+        data: Where the graph came from.
+    """
+    stages = clf.stages_
+    if not seconds:  # what the stages of that run took together
+        seconds = sum(float(one["seconds"]) for one in stages.values())
+    graph = clf.graph_
+    labels = graph.labels
+    assert labels is not None
+    counts = np.bincount(labels[clf.split_["train"]], minlength=len(clf.classes_))
+    common = int(counts.argmax())
+    return {
+        "path": str(place),
+        "seed": clf.settings_.seed,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
+        "classes": clf.classes_.tolist(),
+        "classes_without_training_nodes": clf.classes_[counts == 0].tolist(),
+        "metric": clf.settings_.metric,
+        "split": {part: len(nodes) for part, nodes in clf.split_.items()},
+        "split_hash": split_hash(graph.masks),
+        "scores": {
+            part: {name: _finite(value) for name, value in scores.items()}
+            for part, scores in clf.scores_.items()
+        },
+        "majority_class": clf.classes_[common].item(),
+        "majority_accuracy": {
+            part: float((labels[nodes] == common).mean()) for part, nodes in clf.split_.items()
+        },
+        "files": [name for name in _FILES if (place / name).exists()],
+        "epochs": clf.result_.epochs,
+        "best_epoch": clf.result_.best_epoch,
+        "reused_from_cache": sorted(reused),
+        "seconds": round(seconds, 3),
+        "stages": {name: round(one["seconds"], 4) for name, one in stages.items()},
+        "memory": {
+            name: max(int(one.get(name, 0)) for one in stages.values())
+            for name in ("host_peak_bytes", "device_peak_bytes")
+        },
+        "data": data,
+        "config": clf.settings_.to_dict(),
+        "environment": _environment(place),
+    }
+
+
+def _environment(place: Path) -> dict[str, Any] | None:
+    """Gives versions and hardware of a run, as it wrote them down."""
+    path = place / ENVIRONMENT
+    if not path.exists():
+        return None
+    found: dict[str, Any] = strict_json(path.read_bytes())
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def score_rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Gives the table of scores: a heading, then a line per part."""
+    names = list(next(iter(found["scores"].values())))
+    rows: list[tuple[str, ...]] = [("part", "nodes", *names, "majority class")]
+    for part, scores in found["scores"].items():
+        shown = ["undefined" if scores[name] is None else f"{scores[name]:.4f}" for name in names]
+        majority = f"{found['majority_accuracy'][part]:.4f}"
+        rows.append((part, f"{found['split'][part]:,}", *shown, majority))
+    return rows
+
+
+def show(found: dict[str, Any], as_json: bool, quiet: bool) -> None:
+    """Prints one run."""
+    if as_json:
+        shell.print_json(found)
+        return
+    if quiet:
+        return
+    missing = found["classes_without_training_nodes"]
+    if missing:
+        listed = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        shell.note(f"no training node has class {listed}; it will hardly be predicted")
+    shell.print_columns(score_rows(found))
+    typer.echo("(majority class: accuracy of always saying "
+               f"{found['majority_class']!r})")  # fmt: skip
+    place = found["path"]
+    stages = ", ".join(f"{name} {value:.2f}" for name, value in found["stages"].items())
+    reused = found["reused_from_cache"]
+    shell.print_table(
+        [
+            ("epochs", f"{found['epochs']:,}, the best was {found['best_epoch']:,}"),
+            ("cache", f"{' and '.join(reused)} reused" if reused else "nothing reused"),
+            ("seconds", f"{found['seconds']:.2f}: {stages}"),
+            ("written", f"{place} ({', '.join(found['files'])})"),
+        ]
+    )
+    quoted = shlex.quote(place)
+    typer.echo(f"next: dhilgt predict {quoted} -o predictions.csv")
+    typer.echo(f"      dhilgt evaluate {quoted}")
+
+
+def show_seeds(done: list[dict[str, Any]], lines: Path, as_json: bool, quiet: bool) -> None:
+    """Prints mean and standard deviation over runs."""
+    metric = done[0]["metric"]
+    summary: dict[str, dict[str, float | None]] = {}
+    for part in done[0]["scores"]:
+        values = [run["scores"][part][metric] for run in done if part in run["scores"]]
+        known = [value for value in values if value is not None]
+        summary[part] = {
+            "mean": statistics.mean(known) if known else None,
+            "sd": statistics.stdev(known) if len(known) > 1 else None,
+        }
+    if as_json:
+        shell.print_json({"runs": done, "metric": metric, "summary": summary, "path": str(lines)})
+        return
+    if quiet:
+        return
+    parts = list(summary)
+    rows: list[tuple[str, ...]] = [("seed", *(f"{part} {metric}" for part in parts), "time")]
+    for run in done:
+        shown = [_shown(run["scores"].get(part, {}).get(metric)) for part in parts]
+        rows.append((str(run["seed"]), *shown, format_seconds(run["seconds"])))
+    spread = [
+        _shown(one["mean"]) + ("" if one["sd"] is None else f" ± {one['sd']:.4f}")
+        for one in summary.values()
+    ]
+    rows.append(("mean ± sd", *spread, ""))
+    shell.print_columns(rows)
+    shell.print_table([("written", f"{lines.parent} (a folder per seed, {lines.name})")])
+
+
+def _shown(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"

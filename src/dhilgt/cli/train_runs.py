@@ -1,0 +1,231 @@
+"""The runs of `dhilgt train`: their folders, and one run per seed, in turn or side by side."""
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+from dhilgt.classifier.cache import Cache
+from dhilgt.cli import processes, shell, train_output
+from dhilgt.cli.inputs import InputSource
+from dhilgt.errors import ArtifactError, DhilgtError, TrainingInterrupted
+from dhilgt.graph.graph import Graph
+from dhilgt.settings import yaml_files
+from dhilgt.settings.settings import Settings
+from dhilgt.settings.yaml_files import NAME
+from dhilgt.store.files import canonical_json, explained, write_file
+from dhilgt.utils.workers import Workers
+
+if TYPE_CHECKING:
+    from dhilgt.classifier.classifier import NodeClassifier
+
+
+def check_place(path: Path, *, resume: bool) -> None:
+    """Refuses a folder that cannot take a run; makes nothing.
+
+    Args:
+        path: The folder.
+        resume: Whether a run that is there is to go on.
+
+    Raises:
+        ArtifactError: If it cannot be used; the message says why.
+    """
+    from dhilgt.training.run_folder import RunFolder
+
+    if path.exists():
+        folder = RunFolder(path)
+        folder.open(resume=resume)
+        folder.close()
+        return
+    above = path.resolve().parent
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir():
+        raise ArtifactError(f"{above} is a file, so {path} cannot be made; choose another path")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise ArtifactError(f"{above} cannot be written; allow it or choose another folder")
+
+
+@contextlib.contextmanager
+def started(path: Path, config: str) -> Iterator[None]:
+    """Puts config.yaml in a run's folder; if the block fails, the folder is as it was before.
+
+    What training saved stays: an interrupted run goes on from there.
+
+    Args:
+        path: The folder.
+        config: The text of the file.
+    """
+    file = path / NAME
+    new = [one for one in (path.resolve(), *path.resolve().parents) if not one.exists()]
+    before = file.read_bytes() if file.exists() else None
+    try:
+        with explained("write", file):
+            path.mkdir(parents=True, exist_ok=True)
+            _write(file, config.encode())
+        yield
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            if all(one.name == NAME for one in path.iterdir()):
+                file.unlink(missing_ok=True)
+            if before is not None and not isinstance(error, KeyboardInterrupt):
+                _write(file, before)
+            for one in new:  # those that are not empty stay
+                one.rmdir()
+        raise
+
+
+def _write(file: Path, data: bytes) -> None:
+    write_file(file, iter((memoryview(data),)))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How runs are made.
+
+    Attributes:
+        data: Where the graph comes from, for the run's file of settings.
+        again: The command that goes on with an interrupted run.
+        resume: Go on with what is there.
+        cache: Use the cache of labels and tokens.
+        report: Write a page about each run.
+        progress: False for no display.
+    """
+
+    data: dict[str, Any]
+    again: str
+    resume: bool
+    cache: bool
+    report: bool
+    progress: bool | Literal["auto"]
+
+
+def train_seeds(
+    source: InputSource,
+    places: Mapping[Path, Settings],
+    options: Options,
+    jobs: int,
+    lines: Path,
+    *,
+    told: bool,
+) -> list[dict[str, Any]]:
+    """Trains once in each place and gives what is worth knowing of each run, in order.
+
+    Args:
+        source: The graph.
+        places: Settings by folder; they differ in their seed.
+        options: How.
+        jobs: Runs at once.
+        lines: File with one line of JSON per run, written anew after each.
+        told: Say what is going on.
+    """
+    done: dict[str, dict[str, Any]] = {}
+
+    def keep(place: str, facts: dict[str, Any]) -> None:
+        done[place] = facts
+        if not processes.is_main():
+            return
+        found = [done[str(one)] for one in places if str(one) in done]
+        with explained("write", lines):
+            data = b"".join(canonical_json(one) + b"\n" for one in found)
+            lines.parent.mkdir(parents=True, exist_ok=True)
+            write_file(lines, iter((memoryview(data),)))
+
+    def say(place: Path) -> None:
+        if told:
+            typer.echo(f"seed {places[place].seed}: {place}", err=True)
+
+    if jobs == 1:
+        for place, settings in places.items():
+            say(place)
+            keep(str(place), train_one(source, settings, place, options))
+        return list(done.values())
+    waiting = list(places)
+    alone = replace(options, progress=False)
+    with Workers(min(jobs, len(places))) as workers:
+
+        def start() -> None:
+            while waiting and workers.running < jobs:
+                place = waiting.pop(0)
+                say(place)
+                workers.start(str(place), train_one, source, places[place], place, alone)
+
+        start()
+        try:
+            for name, facts in workers.results(start):
+                keep(name, facts)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"stopped; go on with: {options.again}") from None
+    return [done[str(place)] for place in places]
+
+
+def train_one(
+    source: InputSource, settings: Settings, place: Path, options: Options
+) -> dict[str, Any]:
+    """Trains once, or finds the run that has ended, and gives what is worth knowing.
+
+    Args:
+        source: The graph.
+        settings: The settings.
+        place: Folder of the run.
+        options: How.
+    """
+    import dhilgt
+
+    if options.resume and (place / "bundle.json").exists():
+        clf = dhilgt.NodeClassifier.load(place)
+        if clf.settings_ == settings:
+            return train_output.facts(clf, place, set(), 0.0, options.data)
+    clf = dhilgt.NodeClassifier(
+        **settings.to_dict(), cache=options.cache, progress=options.progress
+    )
+    return _trained(clf, source(settings.seed), settings, place, options)
+
+
+def _trained(
+    clf: "NodeClassifier", graph: Graph, settings: Settings, place: Path, options: Options
+) -> dict[str, Any]:
+    clf._resume_command = options.again.replace("{", "{{").replace("}", "}}")
+    cache = Cache() if clf.cache and graph.num_edges else None
+    before = set() if cache is None else {entry.path for entry in cache.entries()}
+    start_seconds = time.perf_counter()
+    text = yaml_files.settings_text(settings, options.data)
+    with ExitStack() as stack:
+        with processes.agreed():
+            if processes.is_main():
+                stack.enter_context(started(place, text))
+        try:
+            clf.fit(graph, run_dir=place, resume=options.resume)
+        except TrainingInterrupted as stop:
+            said = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
+            raise KeyboardInterrupt(said) from None
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                "interrupted before the first epoch; give the same command again, what is in the "
+                "cache is reused"
+            ) from None
+    if options.report:
+        _write_report(clf, place)
+    reused: set[str] = set()
+    if cache is not None:
+        made = {entry.kind for entry in cache.entries() if entry.path not in before}
+        reused = {"labels"} - made if settings.fresh else {"labels", "tokens"} - made
+    seconds = time.perf_counter() - start_seconds
+    return train_output.facts(clf, place, reused, seconds, options.data)
+
+
+def _write_report(clf: "NodeClassifier", place: Path) -> None:
+    """Writes the page about a run; one that fails is no reason to lose the run."""
+    from dhilgt.report import write_report
+
+    try:
+        write_report(clf, place / "report.html")
+    except (DhilgtError, OSError) as error:
+        shell.note(f"the report was not written: {error}")

@@ -1,0 +1,254 @@
+"""`dhilgt tune`: search for settings by validation score."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dhilgt.classifier.planning import format_seconds
+from dhilgt.cli import shell
+from dhilgt.cli.flags import in_flag_words, with_inputs
+from dhilgt.cli.inputs import InputSource
+from dhilgt.cli.train import classifier_class, combined, parse_seeds, read
+from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.settings import yaml_files
+from dhilgt.settings.settings import Settings
+
+_SHOWN = 8
+
+
+@with_inputs
+def run(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to keep the search in.")],
+    space: Annotated[
+        str, typer.Option(help="What to choose from: paper, extended, large, or a YAML file.")
+    ] = "paper",
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="Trials in all; 60, or no limit where --budget is given."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Seconds in all, those of earlier calls counted in.")
+    ] = None,
+    seeds: Annotated[
+        str, typer.Option(help="Seeds a trial trains on, like 0-2; their mean is its score.")
+    ] = "0-2",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that try settings at once.")] = 1,
+    pruner: Annotated[
+        str, typer.Option(help="How trials that fall behind are ended: median, hyperband, none.")
+    ] = "median",
+    storage: Annotated[
+        str | None,
+        typer.Option(help="An Optuna storage to keep the trials in; a file in PATH by default."),
+    ] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE: fix a setting, and search the others."),
+    ] = None,
+    cache: Annotated[
+        bool, typer.Option(help="Keep labels for the next run, and look for them.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    *,
+    given: dict[str, Any],
+    config: Path | None,
+    recipe: str | None,
+) -> None:
+    """Search for the settings with the best validation score.
+
+    No training reads the labels of its own test nodes. Interrupted, the same command goes on with
+    the search.
+
+    \b
+    Example:
+      dhilgt tune --data chameleon -o search/chameleon
+      dhilgt tune --edges e.csv --features x.csv --labels y.csv -o search/mine --budget 3600
+      dhilgt tune --data cora -o search/cora --space extended --jobs 8 --trials 400
+    """  # noqa: D301 - \b keeps the example's lines apart
+    from dhilgt.tune.space import read_space
+
+    wanted = tuple(parse_seeds(seeds))
+    fixed = parse_fixed(fix or [])
+    base, inputs = combined(config, fixed, given, recipe)
+    inputs.check()
+    classifier_class()
+    from dhilgt.tune.study import Search, run_search  # needs torch
+
+    source = InputSource(inputs, base.threads)
+    search = Search(
+        source=source,
+        base=base,
+        space=read_space(space).without(fixed),
+        folder=output,
+        seeds=wanted,
+        trials=60 if trials is None and budget is None else trials,
+        budget=budget,
+        pruner=pruner,
+        storage=storage,
+        about=inputs.resolved(Path.cwd()).to_dict(),
+        cache=cache,
+    )
+    _check_place(output)
+    told = not (quiet or as_json)
+    read(source, wanted[0], told=told, bar=not quiet)
+    command = shlex.join(["dhilgt", *sys.argv[1:]])
+    with Table(search, enabled=told) as table:
+        try:
+            run_search(search, jobs=jobs, watch=table.refresh)
+        except KeyboardInterrupt:
+            found = _kept(search, command)
+            raise KeyboardInterrupt(
+                f"stopped after {len(found.trials)} trials; the same command goes on with the "
+                "search"
+            ) from None
+    found = _kept(search, command)
+    _show(search, found, inputs.dataset, as_json, quiet)
+
+
+def parse_fixed(texts: list[str]) -> dict[str, Any]:
+    """Gives the settings that NAME=VALUE texts fix.
+
+    Example:
+        >>> parse_fixed(["epochs=20", "lr=1e-3"])
+        {'epochs': 20, 'lr': 0.001}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise shell.usage_error(f"{text!r} is not NAME=VALUE, like epochs=20", "--set")
+        plain: Any = {"true": True, "false": False}.get(value.strip().lower(), value.strip())
+        try:
+            found[name.strip()] = yaml_files.checked_value(name.strip(), plain, "--set")
+        except ConfigError as error:
+            raise ConfigError(in_flag_words(str(error))) from error
+    return found
+
+
+def _check_place(folder: Path) -> None:
+    from dhilgt.tune.results import is_search
+
+    if folder.exists() and not is_search(folder):
+        raise ArtifactError(
+            f"{folder} is not the folder of a search; choose a new one, or that of a search"
+        )
+
+
+def _kept(search: Any, command: str) -> Any:
+    from dhilgt.tune.results import look, write_found
+
+    found = look(search)
+    if found.settings is not None:
+        write_found(search, found, command)
+    return found
+
+
+def rows_of(found: Any, metric: str, higher_is_better: bool) -> list[tuple[str, ...]]:
+    """Gives the table of the best trials: a heading, then a line for each."""
+    ended = [one for one in found.trials if one["state"] == "complete"]
+    ended.sort(key=lambda one: float(one["score"]), reverse=higher_is_better)
+    rows: list[tuple[str, ...]] = [("stage", "trial", f"val {metric}", "chosen", "time")]
+    for one in ended[:_SHOWN]:
+        chosen = ", ".join(f"{name} {_value(value)}" for name, value in one["chosen"].items())
+        seconds = format_seconds(one["seconds"])
+        rows.append((one["stage"], str(one["number"]), f"{one['score']:.4f}", chosen, seconds))
+    return rows
+
+
+def _value(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value).lower()
+
+
+def counts(found: Any) -> str:
+    """Gives how many trials ended, and how."""
+    parts = [f"{found.count(state)} {state}" for state in ("complete", "pruned", "failed")]
+    return f"{len(found.trials)} trials ({', '.join(parts)}), {found.seconds:.0f} s"
+
+
+class Table:
+    """The best trials so far, drawn anew while a search runs; nothing where nobody watches.
+
+    Args:
+        search: The search.
+        enabled: False for silence.
+    """
+
+    def __init__(self, search: Any, *, enabled: bool) -> None:
+        self._search = search
+        self._live: Any = None
+        self._storage: Any = None
+        if enabled and shell.watched():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+
+    def __enter__(self) -> "Table":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def refresh(self) -> None:
+        """Draws where the search stands."""
+        if self._live is None:
+            return
+        from rich.table import Table as RichTable
+
+        from dhilgt.tune.results import look
+        from dhilgt.tune.storage import open_storage
+
+        if self._storage is None:
+            self._storage = open_storage(self._search.address)
+        found = look(self._search, self._storage)
+        metric = self._search.base.metric
+        heading, *rows = rows_of(found, metric, self._search.higher_is_better)
+        drawn = RichTable(*heading, title=counts(found))
+        for row in rows:
+            drawn.add_row(*row)
+        self._live.update(drawn, refresh=True)
+
+
+def _show(search: Any, found: Any, dataset: str | None, as_json: bool, quiet: bool) -> None:
+    from dhilgt.tune.results import BEST, TRIALS
+
+    path = search.folder / BEST
+    next_ = ["dhilgt", "train", "--config", str(path), "-o", f"runs/{search.folder.name}"]
+    if dataset is not None:
+        next_ += ["--seeds", "0-9"]
+    if as_json:
+        values: Settings = found.settings
+        shell.print_json(
+            {
+                "path": str(path),
+                "metric": search.base.metric,
+                "score": found.best["score"],
+                "scores": found.best["scores"],
+                "settings": values.to_dict(),
+                "trials": len(found.trials),
+                "complete": found.count("complete"),
+                "pruned": found.count("pruned"),
+                "failed": found.count("failed"),
+                "seconds": found.seconds,
+                "next": shlex.join(next_),
+            }
+        )
+        return
+    if quiet:
+        return
+    shell.print_columns(rows_of(found, search.base.metric, search.higher_is_better))
+    best = f"{search.base.metric} {found.best['score']:.4f} on validation nodes"
+    shell.print_table(
+        [
+            ("best", f"{best}, the mean of {len(search.seeds)} seeds"),
+            ("searched", counts(found)),
+            ("written", f"{path}, {TRIALS}"),
+        ]
+    )
+    typer.echo(f"next: {shlex.join(next_)}")

@@ -1,0 +1,9 @@
+"""The graph: its nodes and ids, checks, conversions, its files."""
+
+from dhilgt.graph.build import Cleaning
+from dhilgt.graph.graph import Graph
+from dhilgt.graph.node_ids import NodeIds
+from dhilgt.graph.random_graphs import generate
+from dhilgt.graph.store import load_graph, save_graph
+
+__all__ = ["Cleaning", "Graph", "NodeIds", "generate", "load_graph", "save_graph"]

@@ -1,0 +1,170 @@
+"""Graphs from and to SciPy, NetworkX and PyG; each is imported only when it is used."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dhilgt.errors import GraphError
+from dhilgt.graph import checks
+from dhilgt.graph.graph import Graph
+
+if TYPE_CHECKING:
+    import networkx
+    import scipy.sparse
+
+
+def from_scipy(matrix: Any, *, weights: Any = None, **options: Any) -> Graph:
+    """See `Graph.from_scipy`."""
+    if not hasattr(matrix, "tocoo"):
+        raise GraphError(
+            f"a {type(matrix).__name__} is not a SciPy sparse matrix; "
+            "for a dense one pass scipy.sparse.csr_array(matrix)"
+        )
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise GraphError(f"the matrix has shape {matrix.shape}; an adjacency matrix is square")
+    coo = matrix.tocoo()
+    rows, columns, values = coo.row, coo.col, coo.data
+    if not values.all():
+        rows, columns, values = rows[values != 0], columns[values != 0], values[values != 0]
+    checks.weights(values, weights, "matrix.data")
+    return Graph.from_edges(rows, columns, num_nodes=matrix.shape[0], **options)
+
+
+def from_networkx(graph: Any, *, weights: Any = None, **options: Any) -> Graph:
+    """See `Graph.from_networkx`."""
+    if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
+        raise GraphError(f"a {type(graph).__name__} is not a NetworkX graph")
+    if weights != "ignore":
+        checks.weights(None, weights, "weights")
+        for u, v, weight in graph.edges(data="weight", default=1):
+            if weight != 1:
+                checks.refuse_weights(f"edge ({u!r}, {v!r}) has weight {weight!r}")
+    names = _names(list(graph.nodes))
+    at = {node: i for i, node in enumerate(graph.nodes)}
+    pairs = np.array([(at[u], at[v]) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2)
+    directed = graph.is_directed()
+    if not directed:  # both directions were there all along: none counts as added
+        pairs = np.concatenate([pairs, pairs[pairs[:, 0] != pairs[:, 1]][:, ::-1]])
+    sources, targets = names[pairs[:, 0]], names[pairs[:, 1]]
+    return Graph.from_edges(sources, targets, nodes=names, directed=directed, **options)
+
+
+def _names(nodes: list[Any]) -> checks.IdArray:
+    whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in nodes)
+    if whole or all(isinstance(node, str) for node in nodes):
+        return checks.node_list(np.array(nodes, dtype=None if whole else object))
+    named: dict[str, Any] = {}
+    for node in nodes:
+        other = named.setdefault(str(node), node)
+        if other is not node:
+            raise GraphError(
+                f"nodes {other!r} and {node!r} would both be named {str(node)!r}; "
+                "rename them with networkx.relabel_nodes"
+            )
+    return checks.node_list(np.array(list(named), dtype=object))
+
+
+def from_pyg(
+    data: Any,
+    split: int = 0,
+    *,
+    directed: bool = False,
+    weights: Any = None,
+    threads: int | None = None,
+) -> Graph:
+    """See `Graph.from_pyg`."""
+    edges = getattr(data, "edge_index", None)
+    if edges is None or hasattr(data, "edge_types"):
+        raise GraphError(
+            f"{type(data).__name__} has no edge_index; pass a torch_geometric.data.Data "
+            "(for heterogeneous data its to_homogeneous())"
+        )
+    checks.weights(getattr(data, "edge_weight", None), weights, "edge_weight")
+    masks = {}
+    for name in checks.MASK_NAMES:
+        mask = getattr(data, f"{name}_mask", None)
+        if mask is not None:
+            masks[name] = _one_split(checks.as_array(mask), split, name)
+    x = getattr(data, "x", None)
+    return Graph.from_edge_index(
+        edges,
+        data.num_nodes,
+        directed=directed,
+        features=_sparse_features(x) if x is not None and getattr(x, "is_sparse", False) else x,
+        labels=getattr(data, "y", None),
+        masks=masks or None,
+        threads=threads,
+    )
+
+
+def _one_split(mask: Any, split: int, name: str) -> Any:
+    if mask.ndim == 1:
+        if split != 0:
+            raise GraphError(f"split={split}, but {name}_mask has only one split; pass split=0")
+        return mask
+    if not 0 <= split < mask.shape[1]:
+        raise GraphError(
+            f"split={split}, but {name}_mask has splits 0 to {mask.shape[1] - 1}; pass one of them"
+        )
+    return mask[:, split]
+
+
+def _sparse_features(x: Any) -> Any:
+    import scipy.sparse
+
+    x = x.coalesce()
+    rows, columns = x.indices().cpu().numpy()
+    return scipy.sparse.csr_matrix(
+        (x.values().cpu().numpy(), (rows, columns)), shape=tuple(x.shape)
+    )
+
+
+def to_scipy(graph: Graph) -> "scipy.sparse.csr_array":
+    """See `Graph.to_scipy`."""
+    import scipy.sparse
+
+    ones = np.ones(graph.num_edges, dtype=np.float32)
+    shape = (graph.num_nodes, graph.num_nodes)
+    return scipy.sparse.csr_array((ones, graph.targets, graph.offsets), shape=shape, copy=True)
+
+
+def to_networkx(graph: Graph) -> "networkx.Graph":
+    """See `Graph.to_networkx`."""
+    import networkx
+
+    sources, targets = graph.to_edge_index()
+    if not graph.directed:
+        once = sources < targets
+        sources, targets = sources[once], targets[once]
+    out = networkx.DiGraph() if graph.directed else networkx.Graph()
+    out.add_nodes_from(graph.nodes.tolist())
+    pairs = zip(graph.ids_of(sources).tolist(), graph.ids_of(targets).tolist(), strict=True)
+    out.add_edges_from(pairs)
+    return out
+
+
+def to_pyg(graph: Graph, sparse: bool = False) -> Any:
+    """See `Graph.to_pyg`."""
+    try:
+        import torch
+        from torch_geometric.data import Data
+    except ImportError as error:
+        raise ImportError(
+            f"Graph.to_pyg needs torch and torch_geometric ({error}); install them with "
+            "pip install 'dhilgt[pyg]'"
+        ) from error
+
+    data = Data(edge_index=torch.from_numpy(graph.to_edge_index()), num_nodes=graph.num_nodes)
+    x = graph.features
+    if x is not None and hasattr(x, "tocoo") and sparse:
+        coo = x.tocoo()
+        at = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
+        values = torch.from_numpy(coo.data.copy())
+        data.x = torch.sparse_coo_tensor(at, values, coo.shape, check_invariants=False)
+    elif x is not None:
+        data.x = torch.from_numpy(x.toarray() if hasattr(x, "toarray") else x.copy())
+    if graph.labels is not None:
+        data.y = torch.from_numpy(graph.labels.copy())
+    for name, mask in (graph.masks or {}).items():
+        data[f"{name}_mask"] = torch.from_numpy(mask.copy())
+    return data

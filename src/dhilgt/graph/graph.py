@@ -1,0 +1,445 @@
+"""The graph: clean compressed rows, the user's own ids, and what is known about the nodes."""
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt import _native
+from dhilgt.errors import GraphError
+from dhilgt.graph import checks, node_ids
+from dhilgt.graph.build import Cleaning, Parts, assemble, checked_data
+from dhilgt.graph.node_ids import NodeIds
+
+if TYPE_CHECKING:
+    import networkx
+    import scipy.sparse
+
+
+class Graph:
+    """An immutable graph without self-loops or duplicate edges.
+
+    Nodes are numbered 0 to `num_nodes - 1`. Ids that are not these numbers are kept in `node_ids`
+    in ascending order, and the index of a node is the position of its id there: the same graph
+    gets the same numbers whatever the order of its file.
+
+    Make one with `from_edges`, `from_edge_index`, `from_scipy`, `from_networkx`, `from_pyg` or
+    `read`. Rows of features, labels and masks follow `nodes=` where it is given, otherwise the
+    ascending ids.
+
+    Example:
+        >>> graph = Graph.from_edges(["ann", "bob"], ["bob", "cid"])
+        >>> graph
+        Graph(nodes=3, edges=4, undirected, ids=str)
+        >>> graph.index_of("cid"), graph.neighbors("bob").tolist()
+        (2, ['ann', 'cid'])
+    """
+
+    __slots__ = ("_fingerprint", "_ids", "_parts", "_transposed")
+
+    def __init__(self, parts: Parts) -> None:
+        """Takes parts that are clean and checked already; users call a `from_` method."""
+        self._parts = parts
+        self._transposed: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
+        self._fingerprint: str | None = None
+        self._ids = NodeIds(parts.node_ids, len(parts.offsets) - 1)
+
+    # ---- making one ----------------------------------------------------------------------------
+
+    @classmethod
+    def from_edges(
+        cls,
+        src: Any,
+        dst: Any,
+        *,
+        num_nodes: int | None = None,
+        nodes: Any = None,
+        directed: bool = False,
+        weights: Any = None,
+        features: Any = None,
+        labels: Any = None,
+        masks: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+    ) -> "Graph":
+        """Gives the graph of the edges src[i] - dst[i].
+
+        Args:
+            src: Ends of the edges: integers (64 bits) or strings.
+            dst: The other ends.
+            num_nodes: If given, the ends are indices 0 to num_nodes - 1 and are not mapped.
+            nodes: All ids, so that nodes without an edge are kept. Rows of features, labels and
+                masks then follow this list.
+            directed: Keep the direction; otherwise missing reverse edges are added.
+            weights: Refused unless all ones; "ignore" counts every edge as one hop.
+            features: (num_nodes, channels), an array or SciPy sparse matrix; stored as float32.
+            labels: One class per node, or a dict from id to class; see `validate.labels`.
+            masks: Any of train, val, test: booleans per node, or indices.
+            threads: Threads for the native part; None for all.
+        """
+        sources, targets = checks.edges(src, dst)
+        checks.weights(weights, weights, "weights")
+        if num_nodes is not None and nodes is not None:
+            raise GraphError("num_nodes and nodes are both given; nodes alone says how many")
+        workers = checks.num_threads(threads)
+        rows: NDArray[np.int64] | None = None
+        if num_nodes is not None:
+            count = checks.num_nodes(num_nodes)
+            checks.indices(sources, count, "src")
+            checks.indices(targets, count, "dst")
+            names = None
+        else:
+            if nodes is not None:
+                given = checks.node_list(nodes)
+                rows = np.argsort(given, kind="stable")
+                names = given[rows]
+                sources = node_ids.ranks(names, len(names), sources, "src")
+                targets = node_ids.ranks(names, len(names), targets, "dst")
+            else:
+                names, sources, targets = node_ids.rank_all(sources, targets, workers)
+            count = checks.num_nodes(len(names), found_in="number of ids")
+        return cls(
+            assemble(
+                sources,
+                targets,
+                count,
+                directed=directed,
+                names=names,
+                rows=rows,
+                features=features,
+                labels=labels,
+                masks=masks,
+                threads=workers,
+            )
+        )
+
+    @classmethod
+    def from_edge_index(
+        cls, edge_index: Any, num_nodes: int | None = None, **options: Any
+    ) -> "Graph":
+        """Gives the graph of a (2, E) array of indices, sources above targets (PyG's convention).
+
+        A (2, 2) array looks the same transposed: row 0 is taken as sources, and a warning says so
+        where it matters.
+
+        Args:
+            edge_index: NumPy array or torch tensor.
+            num_nodes: Number of nodes; the largest index + 1 when None.
+            **options: As for `from_edges`, without `nodes`.
+        """
+        array = checks.edge_index(edge_index)
+        sources, targets = checks.edges(array[0], array[1])
+        if num_nodes is None:
+            checks.indices(sources[:1], _native.NODE_LIMIT, "src")
+            largest = max(sources.max(), targets.max()) if sources.size else -1
+            num_nodes = max(int(largest) + 1, int(sources.size > 0))
+        return cls.from_edges(sources, targets, num_nodes=num_nodes, **options)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, **options: Any) -> "Graph":
+        """Gives the graph of a square sparse adjacency matrix; stored zeros are no edges.
+
+        Args:
+            matrix: Any SciPy sparse matrix or array; entry (u, v) is an edge from u to v.
+            **options: As for `from_edges`, without `num_nodes` and `nodes`.
+        """
+        from dhilgt.graph import convert
+
+        return convert.from_scipy(matrix, **options)
+
+    @classmethod
+    def from_networkx(cls, graph: "networkx.Graph", **options: Any) -> "Graph":
+        """Gives the graph of a NetworkX graph; a DiGraph stays directed.
+
+        Names that are neither all integers nor all strings become `str(name)`.
+
+        Args:
+            graph: Any NetworkX graph. Rows of features and labels follow `graph.nodes`.
+            **options: As for `from_edges`, without `num_nodes`, `nodes` and `directed`.
+        """
+        from dhilgt.graph import convert
+
+        return convert.from_networkx(graph, **options)
+
+    @classmethod
+    def from_pyg(cls, data: Any, split: int = 0, **options: Any) -> "Graph":
+        """Gives the graph of a PyG `Data`, with x, y and the masks it has.
+
+        Args:
+            data: `torch_geometric.data.Data`. `edge_attr` is not used.
+            split: Column to take of masks with several splits.
+            **options: `directed`, `weights` and `threads` as for `from_edges`.
+        """
+        from dhilgt.graph import convert
+
+        return convert.from_pyg(data, split, **options)
+
+    @classmethod
+    def read(
+        cls,
+        path: "str | PathLike[str]",
+        *,
+        format: str | None = None,
+        separator: str | None = None,
+        header: bool | None = None,
+        columns: Sequence[str | int] | None = None,
+        weights: str | None = None,
+        nodes: Any = None,
+        num_nodes: int | None = None,
+        directed: bool = False,
+        features: Any = None,
+        labels: Any = None,
+        masks: "Mapping[str, Any] | str | PathLike[str] | None" = None,
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> "Graph":
+        """Gives the graph of a file of edges: text, Parquet, NPZ or MatrixMarket, plain or .gz.
+
+        Text holds one edge per line; blank lines and lines that begin with # or % are passed
+        over. Ids are 64-bit integers, or strings if any of them is not an integer (with a warning
+        if that shows only later in the file). A first line is taken as a header if it holds no
+        integers while the next line does, or if it names its columns in a well-known way (source
+        and target, src and dst, from and to, node1 and node2, u and v, ...).
+
+        Args:
+            path: The file. Its content decides the format, not its name.
+            format: "text", "csv", "tsv", "parquet", "npz" or "mtx", to insist on one.
+            separator: "," or tab or ";" or " " (any run of blanks); found out when None.
+            header: Whether the first line is a header; found out when None.
+            columns: The two columns to use, by name or position, if there are more.
+            weights: "ignore" to pass over a third column.
+            nodes: All ids, or a file with one id per line, so that lonely nodes are kept.
+            num_nodes: If given, the ends are indices 0 to num_nodes - 1.
+            directed: Keep the direction.
+            features: An array, a .npy or .npz file, or a table (CSV, TSV, Parquet) with a column of
+                ids, whose nodes become part of the graph.
+            labels: An array, a dict from id to class, a .npy file, a table of id and class, or text
+                with one class per line (in the order of `nodes`).
+            masks: As for `from_edges`, or a table of id and part (train, val or test).
+            threads: Threads for the native part; None for all.
+            progress: Show a progress bar on standard error.
+        """
+        from dhilgt.readers import graph_files
+
+        return graph_files.read_graph(
+            path,
+            format=format,
+            separator=separator,
+            header=header,
+            columns=columns,
+            weights=weights,
+            nodes=nodes,
+            num_nodes=num_nodes,
+            directed=directed,
+            features=features,
+            labels=labels,
+            masks=masks,
+            threads=threads,
+            progress=progress,
+        )
+
+    def named(self, name: str | None) -> "Graph":
+        """Gives the same graph with a name to show; arrays are shared."""
+        return Graph(dataclasses.replace(self._parts, name=name))
+
+    # ---- structure -----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str | None:
+        """What the graph is called; "generated stand-in" is part of it where that is so."""
+        return self._parts.name
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, those without edges included."""
+        return len(self._parts.offsets) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """Number of entries of `targets`: an undirected edge counts in both directions."""
+        return len(self._parts.targets)
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have a direction."""
+        return self._parts.directed
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the neighbours of each node begin in `targets`; num_nodes + 1 numbers."""
+        return self._parts.offsets
+
+    @property
+    def targets(self) -> NDArray[np.int32]:
+        """Neighbours of all nodes, ascending for each."""
+        return self._parts.targets
+
+    @property
+    def in_offsets(self) -> NDArray[np.int64]:
+        """Like `offsets`, for edges that arrive; the same array when undirected."""
+        return self._incoming()[0]
+
+    @property
+    def in_targets(self) -> NDArray[np.int32]:
+        """Like `targets`, for edges that arrive; the same array when undirected."""
+        return self._incoming()[1]
+
+    def _incoming(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        if not self._parts.directed:
+            return self._parts.offsets, self._parts.targets
+        if self._transposed is None:
+            offsets, targets = _native.transpose(self._parts.offsets, self._parts.targets)
+            offsets.flags.writeable = targets.flags.writeable = False
+            self._transposed = offsets, targets
+        return self._transposed
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Number of neighbours of each node (of outgoing edges when directed)."""
+        return np.diff(self._parts.offsets)
+
+    @property
+    def cleaning(self) -> Cleaning:
+        """What was changed in the input."""
+        return self._parts.cleaning
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the structure: equal for equal graphs, whatever their ids and features."""
+        if self._fingerprint is None:
+            digest = hashlib.sha256(b"dhilgt graph 1")
+            digest.update(self.num_nodes.to_bytes(8, "little") + bytes([self._parts.directed]))
+            digest.update(self._parts.offsets.astype("<i8", copy=False).data)
+            digest.update(self._parts.targets.astype("<i4", copy=False).data)
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    # ---- nodes ---------------------------------------------------------------------------------
+
+    @property
+    def features(self) -> Any:
+        """Float32 features, (num_nodes, channels), as NumPy array or SciPy CSR; or None."""
+        return self._parts.features
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class of each node, -1 where unknown; or None."""
+        return self._parts.labels
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names of the classes where labels were given as strings; or None."""
+        return self._parts.class_names
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes: of names, or the largest label + 1; 0 without labels."""
+        if self._parts.class_names is not None:
+            return len(self._parts.class_names)
+        return 0 if self._parts.labels is None else int(self._parts.labels.max(initial=-1)) + 1
+
+    @property
+    def masks(self) -> Mapping[str, NDArray[np.bool_]] | None:
+        """Boolean masks by name (train, val, test); or None."""
+        return self._parts.masks
+
+    @property
+    def node_ids(self) -> checks.IdArray | None:
+        """Ids in ascending order (int64, or object holding str); None if they are 0 to n - 1."""
+        return self._parts.node_ids
+
+    @property
+    def nodes(self) -> checks.IdArray:
+        """Ids of all nodes by index."""
+        return self._ids.all
+
+    @property
+    def ids(self) -> NodeIds:
+        """Ids and indices, both ways."""
+        return self._ids
+
+    def ids_of(self, indices: Any) -> Any:
+        """Gives the ids of nodes by index, an array for an array and one id for one index."""
+        return self._ids.ids_of(indices)
+
+    def index_of(self, ids: Any) -> Any:
+        """Gives the indices of nodes by id, an array for many ids and an int for one."""
+        return self._ids.index_of(ids)
+
+    def neighbors(self, node: Any) -> checks.IdArray:
+        """Gives the ids of the neighbours of one node, given by id."""
+        at = self.index_of(node)
+        found: checks.IdArray = self.ids_of(
+            self._parts.targets[self._parts.offsets[at] : self._parts.offsets[at + 1]]
+        )
+        return found
+
+    def with_data(
+        self, *, features: Any = None, labels: Any = None, masks: Mapping[str, Any] | None = None
+    ) -> "Graph":
+        """Gives the same graph with other features, labels or masks; those left out are kept.
+
+        Args:
+            features: As for `from_edges`; rows follow `nodes`.
+            labels: See features.
+            masks: See features.
+        """
+        return self.with_nodes(**checked_data(self._parts, features, labels, masks))
+
+    def with_nodes(self, **parts: Any) -> "Graph":
+        """Gives the same structure with other things known of its nodes, which must be checked.
+
+        Args:
+            **parts: Any of features, labels, class_names and masks, as `Parts` holds them.
+        """
+        other = Graph(replace(self._parts, **parts))
+        other._fingerprint, other._transposed = self._fingerprint, self._transposed
+        return other
+
+    # ---- giving it to others -------------------------------------------------------------------
+
+    def to_edge_index(self) -> NDArray[np.int64]:
+        """Gives a (2, num_edges) array, sources above targets."""
+        sources = np.repeat(np.arange(self.num_nodes), self.degrees)
+        return np.stack([sources, self._parts.targets.astype(np.int64)])
+
+    def to_scipy(self) -> "scipy.sparse.csr_array":
+        """Gives the adjacency matrix as a SciPy CSR array of float32 ones."""
+        from dhilgt.graph import convert
+
+        return convert.to_scipy(self)
+
+    def to_networkx(self) -> "networkx.Graph":
+        """Gives a NetworkX Graph or DiGraph with this graph's ids as names."""
+        from dhilgt.graph import convert
+
+        return convert.to_networkx(self)
+
+    def to_pyg(self, *, sparse: bool = False) -> Any:
+        """Gives a PyG `Data` with edge_index and, where known, x, y and masks.
+
+        Args:
+            sparse: Keep sparse features sparse (a torch COO tensor); otherwise x is dense.
+        """
+        from dhilgt.graph import convert
+
+        return convert.to_pyg(self, sparse)
+
+    def __repr__(self) -> str:
+        parts = [f"nodes={self.num_nodes:,}", f"edges={self.num_edges:,}"]
+        parts.append("directed" if self._parts.directed else "undirected")
+        if self._parts.node_ids is not None:
+            parts.append("ids=str" if self._parts.node_ids.dtype == object else "ids=int64")
+        if self._parts.features is not None:
+            parts.append(f"features={self._parts.features.shape[1]:,}")
+        if self._parts.labels is not None:
+            parts.append(f"classes={self.num_classes}")
+        for name, mask in (self._parts.masks or {}).items():
+            parts.append(f"{name}={int(mask.sum()):,}")
+        if self._parts.name is not None:
+            parts.insert(0, self._parts.name)
+        return f"Graph({', '.join(parts)})"

@@ -1,0 +1,192 @@
+"""A whole graph on disk: structure, ids, features, classes and masks in one checksummed folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from os import PathLike
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt import _native
+from dhilgt.errors import ArtifactError, GraphError
+from dhilgt.graph import checks
+from dhilgt.graph.build import Cleaning, Parts
+from dhilgt.graph.graph import Graph
+from dhilgt.graph.node_ids import NodeIds, as_objects
+from dhilgt.store.artifact import Artifact, ArtifactWriter
+
+KIND = "graph"
+FORMAT = 1
+_SPARSE = ("features_offsets", "features_columns", "features_values")
+
+
+def save_graph(graph: Graph, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+    """Writes a graph to a folder, all or nothing, with checksums.
+
+    Args:
+        graph: The graph; everything in it is kept.
+        path: The folder to make.
+        overwrite: Replace a graph that is there.
+
+    Raises:
+        ArtifactError: If it cannot be written.
+
+    Example:
+        >>> import tempfile, dhilgt
+        >>> folder = tempfile.mkdtemp() + "/web"
+        >>> save_graph(Graph.from_edges(["a", "b"], ["b", "c"]), folder)
+        >>> load_graph(folder)
+        Graph(nodes=3, edges=4, undirected, ids=str)
+    """
+    arrays: dict[str, NDArray[Any]] = {"offsets": graph.offsets, "targets": graph.targets}
+    arrays.update(graph.ids.to_arrays())
+    features, channels = graph.features, None
+    if features is not None:
+        channels = int(features.shape[1])
+        if hasattr(features, "tocsr"):
+            csr = features.tocsr()
+            parts = (csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data)
+            arrays.update(zip(_SPARSE, parts, strict=True))
+        else:
+            arrays["features"] = np.asarray(features)
+    if graph.labels is not None:
+        arrays["labels"] = graph.labels
+    if graph.class_names is not None:
+        # Names in ascending order are written as ids are.
+        names = NodeIds(as_objects(list(graph.class_names)), len(graph.class_names)).to_arrays()
+        arrays.update({f"class_{name}": array for name, array in names.items()})
+    arrays.update({f"mask_{name}": mask for name, mask in (graph.masks or {}).items()})
+    params = {
+        "num_nodes": graph.num_nodes,
+        "num_edges": graph.num_edges,
+        "directed": graph.directed,
+        "num_channels": channels,
+        "num_class_names": None if graph.class_names is None else len(graph.class_names),
+        "cleaning": asdict(graph.cleaning),
+    }
+    with ArtifactWriter(
+        path,
+        kind=KIND,
+        format_version=FORMAT,
+        params=params,
+        fingerprint=graph.fingerprint,
+        overwrite=overwrite,
+        need_bytes=sum(array.nbytes for array in arrays.values()),
+    ) as writer:
+        for name, array in arrays.items():
+            writer.write_array(name, array)
+
+
+def load_graph(path: str | PathLike[str], *, verify: bool = False) -> Graph:
+    """Reads a graph that `save_graph` wrote; dense features stay on disk and are mapped.
+
+    Args:
+        path: The folder.
+        verify: Check every byte against its checksum first. The structure always is.
+
+    Raises:
+        ArtifactError: If the folder does not hold a whole graph of a known format.
+    """
+    artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
+    if verify:
+        artifact.verify()
+    try:
+        graph = Graph(_parts(artifact))
+    except (GraphError, ValueError, TypeError, KeyError) as error:
+        raise ArtifactError(f"{artifact.path} is not a graph as written: {error}") from error
+    if graph.fingerprint != artifact.fingerprint:
+        raise ArtifactError(
+            f"{artifact.path} is damaged: its edges have fingerprint {graph.fingerprint}, "
+            f"{artifact.fingerprint} was written; save the graph again"
+        )
+    return graph
+
+
+def _parts(artifact: Artifact) -> Parts:
+    params, names = artifact.params, set(artifact.names)
+    count, directed = params["num_nodes"], params["directed"]
+    offsets, targets = (artifact.array(name, mmap=False) for name in ("offsets", "targets"))
+    _check_structure(offsets, targets, count, directed)
+    stored = {name: artifact.array(name, mmap=False) for name in names if name.startswith("ids")}
+    class_names: tuple[str, ...] | None = None
+    if params["num_class_names"] is not None:
+        texts = {
+            name.removeprefix("class_"): artifact.array(name, mmap=False)
+            for name in names
+            if name.startswith("class_")
+        }
+        class_names = tuple(NodeIds.from_arrays(texts, params["num_class_names"]).all.tolist())
+    labels = None
+    if "labels" in names:
+        labels, _ = checks.labels(artifact.array("labels", mmap=False), count)
+        if class_names is not None and labels.max(initial=-1) >= len(class_names):
+            raise GraphError(f"class {labels.max()} has no name; there are {len(class_names)}")
+    masks = {
+        name: artifact.array(f"mask_{name}", mmap=False)
+        for name in checks.MASK_NAMES
+        if f"mask_{name}" in names
+    }
+    split = checks.masks(masks, count, labels) if masks else None
+    return Parts(
+        offsets=offsets,
+        targets=targets,
+        directed=directed,
+        cleaning=Cleaning(**params["cleaning"]),
+        node_ids=NodeIds.from_arrays(stored, count).names,
+        features=_features(artifact, names, count),
+        labels=labels,
+        class_names=class_names,
+        masks=None if split is None else MappingProxyType(split),
+    )
+
+
+def _features(artifact: Artifact, names: set[str], count: int) -> Any:
+    if "features" in names:
+        # As a mapped array: rows are read when they are asked for, and checked then.
+        found = artifact.array("features")
+        if found.ndim != 2 or found.shape[0] != count or found.dtype != np.float32:
+            raise GraphError(f"features are {found.dtype} {found.shape} for {count} nodes")
+        return found
+    if _SPARSE[0] not in names:
+        return None
+    try:
+        import scipy.sparse
+    except ImportError as error:
+        raise ImportError(
+            f"{artifact.path} has sparse features, which need scipy; install it with "
+            "pip install 'dhilgt[io]'"
+        ) from error
+
+    offsets, columns, values = (artifact.array(name, mmap=False) for name in _SPARSE)
+    shape = (count, artifact.params["num_channels"])
+    matrix = scipy.sparse.csr_matrix((values, columns, offsets), shape=shape)
+    matrix.check_format(full_check=True)
+    return checks.features(matrix, count)
+
+
+def _check_structure(offsets: Any, targets: Any, count: Any, directed: Any) -> None:
+    """Refuses what the native core would trust: rows out of range, out of order, or one-sided."""
+    fits = (
+        isinstance(directed, bool)
+        and offsets.dtype == np.int64
+        and targets.dtype == np.int32
+        and targets.ndim == 1
+        and offsets.shape == (count + 1,)
+        and offsets[0] == 0
+        and offsets[-1] == len(targets)
+        and bool((np.diff(offsets) >= 0).all())
+        and (not len(targets) or (targets.min() >= 0 and targets.max() < count))
+    )
+    if not fits:
+        raise GraphError("offsets and targets do not describe rows of neighbours")
+    rows = np.repeat(np.arange(count), np.diff(offsets))
+    ascending = (np.diff(targets) > 0) | (np.diff(rows) > 0)
+    if not ascending.all() or (rows == targets).any():
+        raise GraphError("neighbours are not in order, each once and without self-loops")
+    if not directed:
+        back_offsets, back_targets = _native.transpose(offsets, targets)
+        if not np.array_equal(back_offsets, offsets) or not np.array_equal(back_targets, targets):
+            raise GraphError("the graph is called undirected, but an edge lacks its reverse")

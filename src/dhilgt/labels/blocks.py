@@ -1,0 +1,84 @@
+"""Label entries of a few hubs alone: the unit by which labeling spreads over machines."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt import _native
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.build import native_arrays
+from dhilgt.labels.hub_labels import side_number
+from dhilgt.labels.orders import checked_order
+from dhilgt.utils.memory import memory_limit
+
+BLOCK_HUBS = _native.PLANE_HUBS
+"""Most hubs a block can have."""
+
+
+class LabelBlock(NamedTuple):
+    """Label entries by ascending distance, self entries left out.
+
+    Attributes:
+        nodes: Node index of each entry.
+        hubs: Index of the hub.
+        distances: Their distance.
+    """
+
+    nodes: NDArray[np.int64]
+    hubs: NDArray[np.int64]
+    distances: NDArray[np.int32]
+
+
+def order_by_degree(graph: Graph) -> NDArray[np.int64]:
+    """Gives node indices from most to least important: by degree, ties by ascending index.
+
+    Example:
+        >>> order_by_degree(Graph.from_edges([0, 1, 2], [1, 2, 3])).tolist()
+        [1, 2, 0, 3]
+    """
+    degrees = graph.degrees
+    if graph.directed:
+        degrees = degrees + np.diff(graph.in_offsets)
+    return np.argsort(-degrees, kind="stable")
+
+
+def label_block(
+    graph: Graph,
+    first: int,
+    last: int,
+    *,
+    order: Any = None,
+    side: str = "out",
+    max_memory: int | str | None = None,
+) -> LabelBlock:
+    """Gives all label entries whose hub ranks from `first` to `last - 1`.
+
+    Needs the graph and the order and nothing from other blocks: blocks made anywhere, in any order,
+    together hold the entries of `HubLabels`.
+
+    Args:
+        graph: The graph.
+        first: Rank of the first hub, 0 being the most important node.
+        last: Rank after the last hub; at most 512 hubs.
+        order: Ids of all nodes from most to least important; by degree when None.
+        side: On a directed graph, "out" for hubs that nodes reach, "in" for hubs that reach them.
+        max_memory: Most memory the search may take; None for what is free.
+
+    Example:
+        >>> block = label_block(Graph.from_edges([0, 1, 2], [1, 2, 3]), 0, 1)
+        >>> block.nodes.tolist(), block.distances.tolist()
+        ([2, 0, 3], [1, 1, 2])
+    """
+    ranked = order_by_degree(graph) if order is None else checked_order(graph, order)
+    nodes, hubs, distances = _native.plane_block(
+        *native_arrays(graph),
+        ranked.astype(np.uint32),
+        side_number(side),
+        first,
+        last,
+        memory_limit(max_memory),
+        None,
+    )
+    indices = ranked.astype(np.int64)
+    return LabelBlock(indices[nodes], indices[hubs], distances.astype(np.int32))

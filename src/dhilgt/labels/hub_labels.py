@@ -1,0 +1,480 @@
+"""Hub labels: an exact shortest-path-distance index, and what tokens are drawn from."""
+
+import copy
+import hashlib
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt import _native
+from dhilgt.errors import GraphError
+from dhilgt.graph.checks import IdArray, num_threads
+from dhilgt.graph.graph import Graph
+from dhilgt.graph.node_ids import NodeIds
+from dhilgt.labels import store as labels_store
+from dhilgt.labels.build import build_native
+from dhilgt.utils.memory import UNLIMITED
+from dhilgt.utils.progress import progress_bar
+
+UNREACHABLE = -1
+"""The distance between nodes without a path."""
+
+IN, OUT = 0, 1  # the two label sets of a directed graph; the same one when undirected
+_NO_HUB = 0xFFFFFFFF  # the native core's "none", for hubs and distances alike
+
+
+class Witness(NamedTuple):
+    """A distance and the hub that realises it.
+
+    Attributes:
+        distance: Number of edges of a shortest path, or UNREACHABLE.
+        hub: Id of the best ranked node on any shortest path; None if there is no path.
+    """
+
+    distance: int
+    hub: Any
+
+
+class LabelGraph(NamedTuple):
+    """The label graph as compressed rows over node indices, self entries left out.
+
+    Attributes:
+        out_offsets: Where the hubs of each node begin; num_nodes + 1 numbers.
+        out_hubs: Hubs each node points to, nearest first.
+        out_distances: Their distances.
+        in_offsets: Where the holders of each node begin.
+        in_holders: Nodes that point to each node, nearest first.
+        in_distances: Their distances.
+    """
+
+    out_offsets: NDArray[np.int64]
+    out_hubs: NDArray[np.int64]
+    out_distances: NDArray[np.int32]
+    in_offsets: NDArray[np.int64]
+    in_holders: NDArray[np.int64]
+    in_distances: NDArray[np.int32]
+
+
+class HubLabels:
+    """The canonical hub labels of a graph.
+
+    The label of a node lists hubs with their distances, so that any two connected nodes share a hub
+    on a shortest path between them. A node `h` is a hub of `v` exactly if `h` is the best ranked of
+    all nodes on all shortest paths between the two, `v` being its own hub at distance 0. The result
+    depends on the graph and the order alone: every algorithm and every number of threads gives the
+    same bytes.
+
+    On a directed graph a node has two labels: hubs that it reaches (`side="out"`) and hubs that
+    reach it (`side="in"`).
+
+    Example:
+        >>> graph = Graph.from_edges(["ann", "bob", "cid"], ["bob", "cid", "dan"])
+        >>> labels = HubLabels.build(graph, progress=False)
+        >>> labels
+        HubLabels(nodes=4, entries=8, 2.0 per node, longest distance 2)
+        >>> labels.distance("ann", "dan"), labels.witness("ann", "dan")
+        (3, Witness(distance=3, hub='bob'))
+    """
+
+    __slots__ = (
+        "_fingerprint",
+        "_graph_fingerprint",
+        "_grown_from",
+        "_holders",
+        "_ids",
+        "_native",
+        "_order",
+        "_ranks",
+        "_sizes",
+    )
+
+    def __init__(
+        self,
+        native: _native.Labels,
+        order: NDArray[np.uint32],
+        ids: NodeIds,
+        graph_fingerprint: str,
+        sizes: tuple[int, int],
+        *,
+        grown_from: str | None = None,
+    ) -> None:
+        """Takes finished parts; users call `build`, `load` or `quick_labels`."""
+        self._native = native
+        self._order = order
+        self._ids = ids
+        self._graph_fingerprint = graph_fingerprint
+        self._sizes = sizes
+        self._grown_from = grown_from
+        self._ranks = np.empty(len(order), np.uint32)
+        self._ranks[order] = np.arange(len(order), dtype=np.uint32)
+        self._holders: _native.Labels | None = None
+        self._fingerprint: str | None = None
+
+    # ---- making and keeping --------------------------------------------------------------------
+
+    @classmethod
+    def build(
+        cls,
+        graph: Graph,
+        *,
+        threads: int | None = None,
+        order: Any = None,
+        seed: int = 0,
+        progress: bool = True,
+        algorithm: str = "auto",
+        max_memory: int | str | None = None,
+        preflight: bool = True,
+    ) -> "HubLabels":
+        """Gives the labels of a graph.
+
+        Args:
+            graph: The graph.
+            threads: Threads to use; None for every core.
+            order: Ids of all nodes from most to least important, or the name of an order
+                (`dhilgt.orders.ORDERS`). None is "degree": both directions counted, largest first,
+                ties by ascending index.
+            seed: Of the orders "closeness" and "random".
+            progress: Show a progress bar when standard error is a terminal.
+            algorithm: "auto" takes the fastest way; "pll" is sequential pruned landmark labeling,
+                the reference; "planes" and "psl" are the two parts of "auto" on their own.
+            max_memory: Most memory the build may take beyond the graph, as bytes or like "4GB".
+                None takes what the machine or its container has free.
+            preflight: Predict the memory first and refuse at once a build that clearly will not
+                fit.
+
+        Raises:
+            GraphError: If the graph has no nodes or the order is not one of its nodes.
+            MemoryLimitError: If the build does not fit `max_memory`. Nothing is left behind.
+        """
+        native, node_at = build_native(
+            graph, threads, order, seed, progress, algorithm, max_memory, preflight
+        )
+        sizes = native.num_entries, native.max_distance
+        return cls(native, node_at, graph.ids, graph.fingerprint, sizes)
+
+    def save(
+        self, path: "str | PathLike[str]", *, overwrite: bool = False, threads: int | None = None
+    ) -> None:
+        """Writes the labels to a folder, all or nothing, with checksums.
+
+        Args:
+            path: The folder to make.
+            overwrite: Replace labels that are there; they stay intact until the new ones are whole.
+            threads: Threads for packing; None for every core.
+        """
+        workers = num_threads(threads)
+        native = self._unpacked()
+        sides = [native.pack(side, workers) for side in range(2 if self.directed else 1)]
+        labels_store.save(
+            path,
+            labels_store.StoredLabels(
+                sides=sides,
+                order=self._order,
+                ids=self._ids,
+                num_entries=self.num_entries,
+                max_distance=self.max_distance,
+                graph_fingerprint=self._graph_fingerprint,
+                grown_from=self._grown_from,
+            ),
+            overwrite=overwrite,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: "str | PathLike[str]",
+        *,
+        mmap: bool = True,
+        verify: bool = False,
+        threads: int | None = None,
+    ) -> "HubLabels":
+        """Reads labels that `save` wrote.
+
+        Args:
+            path: The folder.
+            mmap: Leave the packed labels on disk and decode a label when it is asked for: opens at
+                once and takes no memory. False decodes all of them now, for faster answers.
+            verify: Check every byte against its checksum first.
+            threads: Threads for decoding; None for every core.
+
+        Raises:
+            ArtifactError: If the folder does not hold whole labels of a known format.
+        """
+        stored = labels_store.load(path, verify=verify)
+        arrays = tuple(array for side in stored.sides for array in side)
+        native = _native.labels_from_packed(len(stored.sides) == 2, len(stored.order), arrays)
+        if not mmap:
+            native = native.unpack(num_threads(threads), UNLIMITED)
+        sizes = stored.num_entries, stored.max_distance
+        return cls(
+            native,
+            stored.order,
+            stored.ids,
+            stored.graph_fingerprint,
+            sizes,
+            grown_from=stored.grown_from,
+        )
+
+    def with_ids(self, ids: NodeIds) -> "HubLabels":
+        """Gives the same labels under other ids; nothing is copied.
+
+        Args:
+            ids: Ids by index, as `Graph.ids` of a graph of the same structure gives them.
+        """
+        if ids.count != self.num_nodes:
+            raise GraphError(
+                f"{ids.count} ids do not name the {self.num_nodes} nodes of the labels"
+            )
+        other = copy.copy(self)
+        other._ids = ids
+        return other
+
+    # ---- what there is -------------------------------------------------------------------------
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return len(self._order)
+
+    @property
+    def num_entries(self) -> int:
+        """Number of label entries, self entries included; both label sets when directed."""
+        return self._sizes[0]
+
+    @property
+    def max_distance(self) -> int:
+        """Longest distance in any label. Distances between nodes can be up to twice this."""
+        return self._sizes[1]
+
+    @property
+    def directed(self) -> bool:
+        """Whether distances depend on the direction."""
+        return bool(self._native.directed)
+
+    @property
+    def exact(self) -> bool:
+        """Whether distances are exact; False for `quick_labels`, which may give longer ones."""
+        return self._grown_from is None
+
+    @property
+    def grown_from(self) -> str | None:
+        """Fingerprint of the labels that `quick_labels` added to; None for exact labels."""
+        return self._grown_from
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the labels: in memory, or of the mapped files."""
+        return int(self._native.num_bytes) + self._order.nbytes + self._ranks.nbytes
+
+    @property
+    def ids(self) -> NodeIds:
+        """The nodes' ids."""
+        return self._ids
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """Node indices from most to least important."""
+        return self._order.astype(np.int64)
+
+    @property
+    def graph_fingerprint(self) -> str:
+        """Fingerprint of the graph these labels were made from."""
+        return self._graph_fingerprint
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of what determines the labels: the graph, the order, and what they grew from."""
+        if self._fingerprint is None:
+            digest = hashlib.sha256(b"dhilgt labels 1" + self._graph_fingerprint.encode())
+            digest.update(self._order.astype("<u4", copy=False).tobytes())
+            digest.update((self._grown_from or "").encode())
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    def hubs(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
+        """Gives the hubs of a node with their distances, nearest first, itself included.
+
+        Args:
+            node: The node's id.
+            side: On a directed graph, "out" for hubs the node reaches, "in" for hubs that reach it.
+        """
+        return self._entries(self._native, node, side)
+
+    def holders(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
+        """Gives the nodes whose label holds this node, with their distances, nearest first.
+
+        The node itself is one of them. The first call turns all labels around, which takes as
+        much memory again.
+
+        Args:
+            node: The hub's id.
+            side: On a directed graph, "out" for nodes that reach this one, "in" for nodes it
+            reaches.
+        """
+        return self._entries(self._turned_around(), node, side)
+
+    def distance_histogram(self) -> NDArray[np.int64]:
+        """Gives the number of label entries at each distance, index = distance."""
+        return self._native.histogram().astype(np.int64)
+
+    def label_graph(self) -> LabelGraph:
+        """Gives the label graph: an edge from every node to each of its hubs.
+
+        On a directed graph these are the hubs a node reaches.
+        """
+        out = self._flat(self._unpacked())
+        turned = self._flat(self._turned_around())
+        return LabelGraph(*out, *turned)
+
+    def __repr__(self) -> str:
+        kind = (", directed" if self.directed else "") + ("" if self.exact else ", grown")
+        per_node = self.num_entries / self.num_nodes
+        return (
+            f"HubLabels(nodes={self.num_nodes}, entries={self.num_entries}, "
+            f"{per_node:.1f} per node, longest distance {self.max_distance}{kind})"
+        )
+
+    # ---- distances -----------------------------------------------------------------------------
+
+    def distance(self, source: Any, target: Any) -> int:
+        """Gives the number of edges on a shortest path, or UNREACHABLE (-1).
+
+        Args:
+            source: Id of the node where paths start.
+            target: Id of the node where they end.
+        """
+        return self.witness(source, target).distance
+
+    def witness(self, source: Any, target: Any) -> Witness:
+        """Gives the distance and the best ranked node on any shortest path.
+
+        Args:
+            source: Id of the node where paths start.
+            target: Id of the node where they end.
+        """
+        found, hub = self._native.ask(
+            int(self._ranks[self._ids.index_of(source)]),
+            int(self._ranks[self._ids.index_of(target)]),
+        )
+        if found == _NO_HUB:
+            return Witness(UNREACHABLE, None)
+        return Witness(found, self._ids.ids_of(int(self._order[hub])))
+
+    def distances(
+        self, sources: Any, targets: Any, *, threads: int | None = None, progress: bool = False
+    ) -> NDArray[np.int32]:
+        """Gives the distances of many pairs.
+
+        Args:
+            sources: Ids, one per pair.
+            targets: Ids, one per pair.
+            threads: Threads to use; None for every core.
+            progress: Show a progress bar when standard error is a terminal.
+        """
+        found, _ = self._pairs(sources, targets, False, threads, progress)
+        return found
+
+    def witnesses(
+        self, sources: Any, targets: Any, *, threads: int | None = None, progress: bool = False
+    ) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
+        """Gives the distances of many pairs and the hubs that realise them, None without a path.
+
+        Args:
+            sources: Ids, one per pair.
+            targets: Ids, one per pair.
+            threads: Threads to use; None for every core.
+            progress: Show a progress bar when standard error is a terminal.
+        """
+        found, ranks = self._pairs(sources, targets, True, threads, progress)
+        hubs = np.full(len(ranks), None, dtype=object)
+        met = ranks != _NO_HUB
+        hubs[met] = self._ids.ids_of(self._order[ranks[met]].astype(np.int64)).tolist()
+        return found, hubs
+
+    def distance_matrix(self, nodes: Any, *, threads: int | None = None) -> NDArray[np.int32]:
+        """Gives all distances among some nodes, [k, k]; row = source, column = target.
+
+        Args:
+            nodes: Ids.
+            threads: Threads to use; None for every core.
+        """
+        ranks = self._ranks_of(nodes)
+        flat = self._native.matrix(ranks, num_threads(threads), None)
+        return _signed(flat).reshape(len(ranks), len(ranks))
+
+    # ---- in rank space, for the stages that follow ---------------------------------------------
+
+    @property
+    def ranks(self) -> NDArray[np.uint32]:
+        """Rank of each node by index, 0 being the most important."""
+        return self._ranks
+
+    @property
+    def native(self) -> _native.Labels:
+        """The native labels, in memory, over ranks."""
+        return self._unpacked()
+
+    def _pairs(
+        self, sources: Any, targets: Any, want_hubs: bool, threads: int | None, progress: bool
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+        source_ranks, target_ranks = self._ranks_of(sources), self._ranks_of(targets)
+        if len(source_ranks) != len(target_ranks):
+            raise ValueError(
+                f"{len(source_ranks)} sources and {len(target_ranks)} targets; "
+                "give one of each per pair"
+            )
+        with progress_bar("distances", unit="pairs", enabled=progress) as update:
+            found, hubs = self._native.pairs(
+                source_ranks,
+                target_ranks,
+                want_hubs,
+                num_threads(threads),
+                lambda done, total, *_: update(done, total),
+            )
+        return _signed(found), hubs
+
+    def _ranks_of(self, ids: Any) -> NDArray[np.uint32]:
+        ranks: NDArray[np.uint32] = self._ranks[self._ids.index_of(np.atleast_1d(ids))]
+        return ranks
+
+    def _entries(
+        self, native: _native.Labels, node: Any, side: str
+    ) -> tuple[IdArray, NDArray[np.int32]]:
+        ranks, distances = native.label(
+            int(self._ranks[self._ids.index_of(node)]), side_number(side)
+        )
+        return self._ids.ids_of(self._order[ranks].astype(np.int64)), _signed(distances)
+
+    def _unpacked(self) -> _native.Labels:
+        if self._native.packed:
+            self._native = self._native.unpack(num_threads(None), UNLIMITED)
+        return self._native
+
+    def _turned_around(self) -> _native.Labels:
+        if self._holders is None:
+            self._holders = self._unpacked().holders(num_threads(None), UNLIMITED, None)
+        return self._holders
+
+    def _flat(
+        self, native: _native.Labels
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Rows by node index instead of rank, without the self entry that comes first in each."""
+        offsets, ranks, distances = native.flat_arrays(OUT)
+        lengths = np.diff(offsets)[self._ranks] - 1
+        starts = offsets[:-1][self._ranks] + 1
+        row_offsets = np.concatenate([[0], np.cumsum(lengths)])
+        take = np.repeat(starts - row_offsets[:-1], lengths) + np.arange(row_offsets[-1])
+        return row_offsets, self._order[ranks[take]].astype(np.int64), _signed(distances[take])
+
+
+def _signed(distances: NDArray[np.uint32]) -> NDArray[np.int32]:
+    return distances.view(np.int32)  # the native "unreachable", all bits set, reads as -1
+
+
+def side_number(side: str) -> int:
+    """Gives the native number of a side."""
+    if side not in ("in", "out"):
+        raise ValueError(f'side = {side!r}; choose "in" or "out"')
+    return IN if side == "in" else OUT

@@ -1,0 +1,369 @@
+"""The model: from features, token rows and distances to logits."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from dhilgt.model.attention import choose_path, default_path, pair_codes
+from dhilgt.model.config import DHILGTConfig
+from dhilgt.model.dropout import dropout
+from dhilgt.model.layers import (
+    MLP,
+    AttentionReadout,
+    EncoderLayer,
+    InputMLP,
+    LabelInput,
+    draw_virtual,
+    reset_linear,
+)
+from dhilgt.model.store import load_model, save_model
+from dhilgt.tokens.spec import PADDING
+
+
+class DHILGT(nn.Module):
+    """DHIL-GT: a graph transformer over token rows; `forward` takes rows, not edges.
+
+    Features go through an MLP, then through pre-norm transformer layers whose attention has a
+    learned bias per distance, head and layer; virtual nodes stand behind the slots of every row. A
+    readout adds a weighted sum of the row to its ego, an MLP gives the logits.
+
+    Attributes:
+        attention_used: The path of attention that the last batch took; None before any.
+        recompute: Whether the fused path computes each layer a second time in the backward pass,
+            to keep a seventh of what it keeps otherwise; False at first.
+        packing: Whether the fused path leaves padding out of all products: "on", "off" or "auto"
+            (at first), which does so where an eighth of the slots or more is padding.
+
+    Args:
+        in_channels: Features per node.
+        hidden_channels: Width of the representations; a multiple of `heads`.
+        out_channels: Logits per node: the number of classes, also when there are two.
+        num_layers: Transformer layers.
+        heads: Attention heads.
+        num_virtual: Virtual nodes; 0 for none.
+        dropout: Dropout on what each attention and each feed-forward block adds, and between the
+            layers of deeper input and output MLPs.
+        input_dropout: Dropout on the features, before the first layer; of sparse features, on the
+            stored ones. Drawn once per distinct node, not per slot.
+        bias_dropout: Share of pairs that lose their bias, drawn once per row and forward: the same
+            pairs for all heads and layers. The other biases are scaled up.
+        ffn_channels: Inner width of the feed-forward blocks; `hidden_channels` when None.
+        input_layers: Linear layers of the input MLP.
+        output_layers: Linear layers of the output MLP.
+        readout: "attention", or "ego" to use the ego's representation alone.
+        spd_bias: Whether distances have a learned bias. Without it `spd` is checked, not used.
+        attention: "reference" (plain operations), "sdpa" (PyTorch's fused attention), "fused"
+            (this package's kernels for all layers; needs CUDA and Triton) or "auto": "reference"
+            on the CPU, "fused" on CUDA where it can run, "sdpa" elsewhere.
+        attention_dropout: Dropout on the attention weights.
+        label_inputs: Whether `forward` takes the known classes of nodes as a fourth input. A row
+            sees those of all its nodes but its ego.
+        label_dropout: Share of the known classes that are hidden in training, drawn once per
+            distinct node and forward.
+        bias_slope: The bias of distance d begins at -bias_slope * d, that of virtual nodes as of
+            neighbours, so that a node attends to itself at first and learns whom else to see.
+        output_dropout: Dropout on the representation of the ego, before the output MLP.
+
+    Example:
+        >>> import torch
+        >>> model = DHILGT(in_channels=5, hidden_channels=16, out_channels=3).eval()
+        >>> x = torch.randn(4, 5)  # features of the four distinct nodes of the batch
+        >>> index = torch.tensor([[0, 1, 2], [3, 1, -1]])  # two rows of three slots
+        >>> spd = torch.tensor([[[0, 1, 2], [1, 0, 1], [2, 1, 0]]] * 2, dtype=torch.uint8)
+        >>> model(x, index, spd).shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int = 4,
+        heads: int = 8,
+        num_virtual: int = 4,
+        dropout: float = 0.5,
+        input_dropout: float = 0.1,
+        bias_dropout: float = 0.1,
+        ffn_channels: int | None = None,
+        input_layers: int = 1,
+        output_layers: int = 1,
+        readout: str = "attention",
+        spd_bias: bool = True,
+        attention: str = "auto",
+        attention_dropout: float = 0.0,
+        label_inputs: bool = False,
+        label_dropout: float = 0.5,
+        bias_slope: float = 0.0,
+        output_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        config = DHILGTConfig(
+            in_channels=in_channels,
+            hidden_channels=hidden_channels,
+            out_channels=out_channels,
+            num_layers=num_layers,
+            heads=heads,
+            num_virtual=num_virtual,
+            dropout=dropout,
+            input_dropout=input_dropout,
+            bias_dropout=bias_dropout,
+            ffn_channels=ffn_channels,
+            input_layers=input_layers,
+            output_layers=output_layers,
+            readout=readout,
+            spd_bias=spd_bias,
+            attention=attention,
+            attention_dropout=attention_dropout,
+            label_inputs=label_inputs,
+            label_dropout=label_dropout,
+            bias_slope=bias_slope,
+            output_dropout=output_dropout,
+        )
+        self._config = config
+        self.attention_used: str | None = None
+        self.recompute = False
+        self.packing = "auto"
+        width = config.hidden_channels
+        self.input = InputMLP(
+            [config.in_channels] + [width] * config.input_layers,
+            config.dropout,
+            config.input_dropout,
+        )
+        self.virtual = (
+            nn.Parameter(torch.empty(config.num_virtual, width)) if config.num_virtual else None
+        )
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_layers))
+        self.norm = nn.LayerNorm(width)
+        self.readout = AttentionReadout(width) if config.readout == "attention" else None
+        self.output = MLP([width] * config.output_layers + [config.out_channels], config.dropout)
+        if self.virtual is not None:
+            draw_virtual(self.virtual)
+        self.label_input = (
+            LabelInput(config.out_channels, width, config.label_dropout)
+            if config.label_inputs
+            else None
+        )
+
+    @property
+    def config(self) -> DHILGTConfig:
+        """The settings the model was made with."""
+        return self._config
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        reset_linear(self)
+        if self.virtual is not None:
+            draw_virtual(self.virtual)
+        if self.label_input is not None:
+            draw_virtual(self.label_input.weight)
+
+    def no_weight_decay(self) -> set[str]:
+        """Gives the names of parameters that are looked up, not multiplied with: they do not decay.
+
+        The learned bias of each distance and of pairs with virtual nodes, the virtual nodes'
+        features, and the vectors of known classes.
+        """
+        looked_up = ("virtual", "label_input.weight")
+        names = {name for name, _ in self.named_parameters()}
+        return {name for name in names if name in looked_up or name.endswith("_bias")}
+
+    def forward(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
+        """Gives the logits of the egos, [B, out_channels].
+
+        Args:
+            x: Features of the distinct nodes of the batch, [n, in_channels]: dense, or sparse CSR,
+                which is never made dense.
+            index: Rows of `x` that stand in the slots, [B, s] int32 or int64: the ego first,
+                -1 = padding.
+            spd: Distances of all pairs of slots, [B, s, s] uint8: 0 to 253 exact, 254 far, 255 no
+                path. Pairs with padding may hold anything.
+            known: With `label_inputs`, class + 1 of the distinct nodes, 0 = not known, [n] int32 or
+                int64; None without.
+
+        Raises:
+            ValueError: If a shape or a type is wrong.
+        """
+        z = dropout(self.embed(x, index, spd, known), self._config.output_dropout, self.training)
+        logits: Tensor = self.output(z)
+        return logits
+
+    def embed(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
+        """Gives the representations of the egos that the output MLP sees, [B, hidden_channels].
+
+        Args:
+            x: As for `forward`.
+            index: As for `forward`.
+            spd: As for `forward`.
+            known: As for `forward`.
+        """
+        if self._take_path(x, index, spd, known) == "fused":
+            from dhilgt.model.kernels import forward as fused
+
+            return fused.embed(self, x, index, spd, known)
+        h = self._encode(x, index, spd, known)  # [B, s, F]
+        if self.readout is None:
+            z: Tensor = self.norm(h[:, 0])  # [B, F]
+        else:
+            z = self.readout(self.norm(h), index != PADDING)  # [B, F]
+        return z
+
+    def readout_weights(
+        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+    ) -> Tensor:
+        """Gives the share of each slot in the readout, [B, s]; a row sums to 1, padding has 0.
+
+        Args:
+            x: As for `forward`.
+            index: As for `forward`.
+            spd: As for `forward`.
+            known: As for `forward`.
+
+        Raises:
+            ValueError: If the model has readout = "ego", which weighs nothing.
+        """
+        if self.readout is None:
+            raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
+        if self._take_path(x, index, spd, known) == "fused":
+            from dhilgt.model.kernels import forward as fused
+
+            with fused.launching_on(index.device):
+                normed = fused.encode(self, x, index, spd, known)[:, : index.shape[1]]
+        else:
+            normed = self.norm(self._encode(x, index, spd, known))
+        return self.readout.weights(normed, index != PADDING)
+
+    def attention_path(self, slots: int) -> str:
+        """Gives the path that rows of `slots` slots take where the model is: a name, not "auto".
+
+        A path that cannot run is replaced, and a warning says so, once for each reason.
+
+        Args:
+            slots: Slots of a row, virtual nodes not counted.
+        """
+        return choose_path(self._config, slots, self.norm.weight.device, self.norm.weight.dtype)
+
+    def _take_path(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> str:
+        self._check(x, index, spd)
+        self._check_known(x, known)
+        path = self.attention_path(index.shape[1])
+        if path == "fused" and len(index) == 0:  # there is nothing to launch
+            path = default_path(index.device)
+        if not torch.compiler.is_compiling():
+            self.attention_used = path
+        return path
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Writes config.json and model.safetensors, each whole or not at all.
+
+        Args:
+            folder: Made if it does not exist; other files in it stay.
+
+        Raises:
+            ArtifactError: If the folder cannot be written.
+        """
+        save_model(self._config, self.state_dict(), folder)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | PathLike[str]) -> DHILGT:
+        """Gives the model that `save_pretrained` wrote: on the CPU, in eval mode.
+
+        Args:
+            folder: Holds config.json and model.safetensors.
+
+        Raises:
+            ArtifactError: If a file is missing or damaged, or the two do not belong together.
+        """
+        config, tensors = load_model(
+            folder, lambda found: _shell(cls, found).state_dict(), DHILGTConfig.from_dict
+        )
+        model = _shell(cls, config)
+        model.load_state_dict(tensors, assign=True)
+        return model.eval()
+
+    def extra_repr(self) -> str:
+        """Says the settings in `repr`."""
+        return ", ".join(f"{name}={value!r}" for name, value in self._config.to_dict().items())
+
+    def place_nodes(self, h: Tensor, index: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Gives rows to fill the slots from, and each slot's row, -1 = padding.
+
+        These are `h` and `index` unless the model sees classes.
+
+        Args:
+            h: What the input MLP makes of the distinct nodes, [n, F].
+            index: As for `forward`.
+            known: As for `forward`.
+        """
+        if self.label_input is None:
+            return h, index
+        rows, at = self.label_input(h, index, known)
+        return rows, at
+
+    def _encode(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
+        config = self._config
+        dtype = self.norm.weight.dtype
+        # Projected once per distinct node, then gathered. A row of zeros in front stands for -1,
+        # so that no node's features reach a padding slot. Under autocast the sums along the layers
+        # stay in the parameters' precision.
+        h: Tensor = self.input(x).to(dtype)  # [n, F]
+        h, at = self.place_nodes(h, index, known)
+        h = torch.cat([h.new_zeros(1, h.shape[1]), h])
+        h = F.embedding(at + 1, h, padding_idx=0)  # [B, s, F]
+        if self.virtual is not None:
+            h = torch.cat([h, self.virtual.expand(h.shape[0], -1, -1)], 1)  # [B, t, F]
+        dropped = config.bias_dropout if self.training else 0.0
+        pairs = pair_codes(spd, index != PADDING, config.num_virtual, dropped)  # codes [B, t, t]
+        for layer in self.layers:
+            h = layer(h, pairs)
+        return h[:, : index.shape[1]]
+
+    def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:
+        if x.dim() != 2 or x.shape[1] != self._config.in_channels:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; pass [nodes, in_channels = "
+                f"{self._config.in_channels}]"
+            )
+        if x.layout not in (torch.strided, torch.sparse_csr):
+            raise ValueError(f"x has layout {x.layout}; pass x.to_dense() or x.to_sparse_csr()")
+        if index.dim() != 2 or index.shape[1] == 0:
+            raise ValueError(f"index has shape {tuple(index.shape)}; pass [batch, slots]")
+        if index.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"index holds {index.dtype}; pass int32 or int64")
+        if spd.shape != (*index.shape, index.shape[1]):
+            raise ValueError(
+                f"spd has shape {tuple(spd.shape)}; index of shape {tuple(index.shape)} needs "
+                f"{(*index.shape, index.shape[1])}"
+            )
+        if spd.dtype != torch.uint8:
+            raise ValueError(f"spd holds {spd.dtype}; pass uint8")
+
+    def _check_known(self, x: Tensor, known: Tensor | None) -> None:
+        if self.label_input is None:
+            if known is not None:
+                raise ValueError(
+                    "known is given, but the model has label_inputs=False; leave it out"
+                )
+            return
+        if known is None:
+            raise ValueError(
+                "the model has label_inputs=True; pass known, class + 1 of each row of x and 0 "
+                "where it is not known"
+            )
+        if known.shape != x.shape[:1]:
+            raise ValueError(
+                f"known has shape {tuple(known.shape)}; x of shape {tuple(x.shape)} needs "
+                f"{tuple(x.shape[:1])}"
+            )
+        if known.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"known holds {known.dtype}; pass int32 or int64")
+
+
+def _shell(cls: type[DHILGT], config: DHILGTConfig) -> DHILGT:
+    # Without storage: nothing is drawn, and a config that asks for too much costs nothing.
+    with torch.device("meta"):
+        return cls(**config.to_dict())

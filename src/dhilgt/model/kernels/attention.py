@@ -1,0 +1,489 @@
+"""Launches of the attention kernels; attention alone as an operation with a gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dhilgt.model.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES, Pairs
+from dhilgt.model.kernels import attention_backward_kernels, attention_kernels, pair_kernels
+
+LOG2_E = math.log2(math.e)
+NEAR = 32
+LOWEST = -1e30
+_LEVELS = 2.0**31
+
+_SCRATCH = 96 << 20  # bytes of score slopes between two kernels; most of them stay in the cache
+SUMMED = 64  # pairs at once
+SUMMING_WARPS = 2
+_SUMMING = 1056  # programs that do: eight per multiprocessor of a large GPU
+
+
+class Blocks(NamedTuple):
+    """How the kernels cut up a row.
+
+    Attributes:
+        queries: Queries of a block.
+        warps: Of a program.
+        heads: Most heads of a program, in the forward pass.
+        registers: Most of a thread; None leaves it to the compiler.
+    """
+
+    queries: int
+    warps: int
+    heads: int = 1
+    registers: int | None = None
+
+
+TUNED: dict[tuple[str, int], Blocks] = {}
+"""Blocks in place of the usual ones, by "forward" or "backward" and bytes per number."""
+
+
+def choose_blocks(way: str, t: int, per_head: int, size: int) -> Blocks:
+    """Gives blocks for which a program's numbers fit into its registers.
+
+    Args:
+        way: "forward" or "backward".
+        t: Slots with virtual nodes.
+        per_head: Channels of a head.
+        size: Bytes per number.
+    """
+    if (way, size) in TUNED:
+        return TUNED[way, size]
+    held = sum(key_blocks(t)) * power_of_two(per_head) * size  # of keys, as of values
+    warps = 1
+    while warps < 8 and held > 2048 * warps:
+        warps *= 2
+    # Measured: more programs at once are worth a few registers.
+    registers = 168 if way == "backward" and size == 2 and held <= 2048 else None
+    return Blocks(16, warps, 8, registers)
+
+
+def key_blocks(t: int) -> tuple[int, int]:
+    """Gives two blocks, powers of two from 16 on or 0, that hold `t` keys.
+
+    Example:
+        >>> key_blocks(36), key_blocks(60), key_blocks(16)
+        ((32, 16), (64, 0), (16, 0))
+    """
+    whole = power_of_two(t)
+    half = whole // 2
+    rest = power_of_two(t - half) if t > half >= 16 else half
+    return (half, rest) if rest < half else (whole, 0)
+
+
+def short_keys(t: int) -> int:
+    """Gives one block that holds the keys of most packed tokens: the others take `key_blocks`.
+
+    Example:
+        >>> short_keys(36), short_keys(60), short_keys(16)
+        (32, 32, 16)
+    """
+    keys, rest = key_blocks(t)
+    return keys if rest else max(16, keys // 2)
+
+
+class Draw(NamedTuple):
+    """Decisions of one site: the seed, which stream of it, and the share that is dropped."""
+
+    seed: Tensor  # [1] int64, on the device
+    stream: int
+    share: float
+
+    @property
+    def level(self) -> int:
+        """The share in units of 2 ** -31."""
+        return min(round(self.share * _LEVELS), int(_LEVELS) - 1)
+
+    @property
+    def kept(self) -> float:
+        """Factor on what is kept."""
+        return 1.0 / (1.0 - self.share)
+
+
+class Codes(NamedTuple):
+    """The codes of all pairs of a batch; see `attention_kernels`."""
+
+    values: Tensor  # [tokens, t, t] int16
+    farthest: Tensor  # [tokens] int32
+    slots: int
+    virtual: int
+    offsets: Tensor | None = None  # of packed rows, see `packing`
+
+
+def power_of_two(value: int, least: int = 16) -> int:
+    """Gives the next power of two."""
+    return max(least, 1 << (value - 1).bit_length())
+
+
+def num_pairs(virtual: int) -> int:
+    """Gives the number of kinds of pairs with virtual nodes."""
+    return 2 * virtual + virtual * virtual
+
+
+@cache
+def code_order(virtual: int, device: torch.device) -> Tensor:
+    """Gives the reference's code of every code of the kernels, [258 + V] int64.
+
+    Args:
+        virtual: Number of virtual nodes.
+        device: Where it is wanted.
+    """
+    distances = [(place - 2) % NUM_DISTANCES for place in range(NUM_DISTANCES)]
+    pairs = [FIRST_VIRTUAL + pair for pair in range(num_pairs(virtual))]
+    order = distances[:NEAR] + pairs + distances[NEAR:] + [NO_BIAS, MASKED]
+    return torch.tensor(order, device=device)
+
+
+def make_codes(
+    spd: Tensor, real: Tensor, virtual: int, draw: Draw, offsets: Tensor | None = None
+) -> Codes:
+    """Gives the codes of all pairs; `draw` says which lose their bias.
+
+    Args:
+        spd: [B, s, s] uint8.
+        real: [B, s] bool.
+        virtual: Number of virtual nodes.
+        draw: Share of pairs that lose their bias.
+        offsets: Where the tokens lie in packed rows; None: each has all of its slots.
+    """
+    batch, slots, _ = spd.shape
+    tokens = batch if offsets is None else len(offsets) - 1
+    t = slots + virtual
+    values = spd.new_empty((tokens, t, t), dtype=torch.int16)
+    farthest = spd.new_empty(tokens, dtype=torch.int32)
+    pair_kernels.pair_codes_kernel[(tokens,)](
+        spd.contiguous(),
+        real.contiguous().view(torch.uint8),
+        values,
+        farthest,
+        draw.seed,
+        draw.level,
+        batch,
+        S=slots,
+        M=virtual,
+        BLOCK_I=16,
+        BLOCK=power_of_two(t),
+        DROP=draw.share > 0.0,
+        PACKED=offsets is not None,
+        num_warps=2,
+    )
+    return Codes(values, farthest, slots, virtual, offsets)
+
+
+def flat_tables(tables: Sequence[Tensor]) -> Tensor:
+    """Gives bias tables as the kernels read them: [tables, H, codes] float32, in powers of two."""
+    joined = torch.stack(tuple(tables)).detach().float()  # [tables, codes, H]
+    virtual = math.isqrt(1 + joined.shape[1] - FIRST_VIRTUAL) - 1  # 2 m + m * m pairs
+    ours = joined.index_select(1, code_order(virtual, joined.device))
+    flat = ours.transpose(1, 2).mul(LOG2_E).contiguous()
+    flat[:, :, -1] = LOWEST
+    return flat
+
+
+def product_precision(like: Tensor) -> str:
+    """Gives the precision of products in kernels."""
+    # As PyTorch's own products: exact unless told otherwise.
+    if not like.is_cuda:
+        return "interpreted"
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+
+
+def attend_forward(
+    qkv: Tensor, codes: Codes, table: Tensor, heads: int, draw: Draw
+) -> tuple[Tensor, Tensor]:
+    """Gives the mixed values [..., F] and the logarithms of the softmax's sums [tokens, H, t].
+
+    Args:
+        qkv: [B, t, 3 F] or, packed or not, [rows, 3 F]; contiguous.
+        codes: Of the pairs.
+        table: See `flat_tables`.
+        heads: Number of heads.
+        draw: Attention weights to drop.
+    """
+    batch, t, _ = codes.values.shape
+    width = qkv.shape[-1] // 3
+    out = qkv.new_empty((*qkv.shape[:-1], width))
+    lse = qkv.new_empty((batch, heads, t), dtype=torch.float32)
+    per_head = width // heads
+    blocks = choose_blocks("forward", t, per_head, qkv.element_size())
+    keys, rest = key_blocks(t)
+    together = math.gcd(heads, blocks.heads)
+    programs = batch * -(-t // blocks.queries) * (heads // together)
+    attention_kernels.attend_forward_kernel[(programs,)](
+        qkv,
+        codes.values,
+        table,
+        codes.farthest if codes.offsets is None else codes.offsets,
+        out,
+        lse,
+        draw.seed,
+        draw.stream,
+        draw.level,
+        draw.kept,
+        LOG2_E * per_head**-0.5,
+        T=t,
+        H=heads,
+        D=per_head,
+        CODES=table.shape[1],
+        HEADS=together,
+        BLOCK_I=blocks.queries,
+        KEYS=keys,
+        REST=rest,
+        SHORT=short_keys(t),
+        BLOCK_D=power_of_two(per_head),
+        DROP=draw.share > 0.0,
+        PACKED=codes.offsets is not None,
+        PRECISION=product_precision(qkv),
+        num_warps=blocks.warps,
+        num_stages=1,
+        maxnreg=blocks.registers,
+    )
+    return out, lse
+
+
+class AttendSlopes(NamedTuple):
+    """What the backward pass of attention gives: sums of its programs, to be added up."""
+
+    qkv: Tensor  # as qkv
+    sums: Tensor  # [tokens, 3 F] float32: slopes of qkv summed over the slots
+    parts: Tensor  # [programs, places, H] float32: slopes of the table's first places
+
+
+def table_places(codes: Codes, distances: bool) -> int:
+    """Gives how many of the first places of a table have a slope.
+
+    Args:
+        codes: Of the pairs.
+        distances: Whether distances have a bias that is learned.
+    """
+    return (NUM_DISTANCES if distances else NEAR) + num_pairs(codes.virtual)
+
+
+class _Chunks(NamedTuple):
+    """How the rows of a batch are cut so that the slopes of scores between two kernels are few."""
+
+    starts: range
+    each: int
+    summing: int  # programs that sum them by code
+
+
+def _chunks(codes: Codes, heads: int, size: int) -> _Chunks:
+    batch, t, _ = codes.values.shape
+    row = heads * t * t * size  # bytes of a row's score slopes
+    each = -(-batch // max(1, -(-batch * row // _SCRATCH)))
+    return _Chunks(range(0, batch, each), each, max(1, min(_SUMMING, each)))
+
+
+def empty_sums(
+    codes: Codes, layers: int, width: int, heads: int, like: Tensor, learned: bool
+) -> tuple[Tensor, Tensor]:
+    """Gives room for the sums of `attend_backward` of all layers, to be added up at once.
+
+    Args:
+        codes: Of the pairs.
+        layers: Number of layers.
+        width: Channels.
+        heads: Number of heads.
+        like: Has the device and the precision of qkv.
+        learned: Whether distances have a bias that is learned.
+    """
+    chunks = _chunks(codes, heads, like.element_size())
+    programs = len(chunks.starts) * chunks.summing
+    places = table_places(codes, learned)
+    sums = like.new_empty((layers, len(codes.values), 3 * width), dtype=torch.float32)
+    return sums, like.new_empty((layers, programs, places, heads), dtype=torch.float32)
+
+
+def attend_backward(
+    slope: Tensor,
+    qkv: Tensor,
+    codes: Codes,
+    table: Tensor,
+    lse: Tensor,
+    draw: Draw,
+    distances: bool = True,
+    in_place: bool = False,
+    room: tuple[Tensor, Tensor] | None = None,
+) -> AttendSlopes:
+    """Gives the slopes of qkv and of the bias table.
+
+    Args:
+        slope: Of the output, contiguous.
+        qkv: As in the forward pass.
+        codes: As in the forward pass.
+        table: As in the forward pass.
+        lse: What the forward pass gave.
+        draw: As in the forward pass.
+        distances: Whether distances have a bias that is learned.
+        in_place: Whether the slopes of qkv may take its place.
+        room: For the sums: a layer's part of `empty_sums`.
+    """
+    batch, t, _ = codes.values.shape
+    width, (heads, size) = slope.shape[-1], table.shape
+    per_head = width // heads
+    out = qkv if in_place else torch.empty_like(qkv)
+    if room is None:
+        rooms = empty_sums(codes, 1, width, heads, qkv, distances)
+        room = (rooms[0][0], rooms[1][0])
+    sums, parts = room
+    learned = distances or codes.virtual > 0
+    pairs, places = num_pairs(codes.virtual), parts.shape[1]
+    chunks = _chunks(codes, heads, qkv.element_size())
+    scratch = qkv.new_empty((chunks.each if learned else 1, heads, t, t))
+    blocks = choose_blocks("backward", t, per_head, qkv.element_size())
+    keys, rest = key_blocks(t)
+    offsets = codes.farthest if codes.offsets is None else codes.offsets
+    for number, first in enumerate(chunks.starts):
+        rows = min(chunks.each, batch - first)
+        attention_backward_kernels.attend_backward_kernel[(rows * heads,)](
+            qkv,
+            codes.values,
+            table,
+            offsets,
+            slope,
+            lse,
+            out,
+            sums,
+            scratch,
+            draw.seed,
+            draw.stream,
+            draw.level,
+            first,
+            draw.kept,
+            LOG2_E * per_head**-0.5,
+            per_head**-0.5,
+            T=t,
+            H=heads,
+            D=per_head,
+            CODES=size,
+            BLOCK_I=blocks.queries,
+            KEYS=keys,
+            REST=rest,
+            SHORT=short_keys(t),
+            BLOCK_D=power_of_two(per_head),
+            DROP=draw.share > 0.0,
+            LEARNED=learned,
+            PACKED=codes.offsets is not None,
+            PRECISION=product_precision(qkv),
+            num_warps=blocks.warps,
+            num_stages=1,
+            maxnreg=blocks.registers,
+        )
+        if learned:
+            further = -(-(places - pairs - NEAR) // NEAR)
+            pair_kernels.bias_slopes_kernel[(chunks.summing, 1 + further)](
+                scratch,
+                codes.values,
+                codes.farthest,
+                offsets,
+                parts[number * chunks.summing :],
+                first,
+                rows,
+                S=codes.slots,
+                M=codes.virtual,
+                H=heads,
+                WIDTH=places,
+                BLOCK_H=power_of_two(heads),
+                BLOCK_K=SUMMED,
+                BLOCK_V=power_of_two(pairs),
+                BLOCK_P=NEAR,
+                PACKED=codes.offsets is not None,
+                PRECISION=product_precision(qkv),
+                num_warps=SUMMING_WARPS,
+                num_stages=1,
+            )
+    return AttendSlopes(out, sums, parts)
+
+
+def draw_seed(device: torch.device) -> Tensor:
+    """Gives a seed for one forward pass, [1] int64, from PyTorch's generator of the device."""
+    return torch.randint(-(2**63), 2**63 - 1, (1,), dtype=torch.int64, device=device)
+
+
+def fused_attention(
+    qkv: Tensor, codes: Codes, table: Tensor, dropout: Draw, distances: bool = True
+) -> Tensor:
+    """Gives softmax(query key^T / sqrt(d) + bias) value, [B, t, F]; zeros for queries of padding.
+
+    Args:
+        qkv: Queries, keys and values as the projection gives them, [B, t, 3 F].
+        codes: See `launch.make_codes`.
+        table: Bias of each code and head, [codes, H]; see `dhilgt.attention.bias_table`.
+        dropout: Attention weights to drop.
+        distances: Whether the bias of distances is learned.
+    """
+    out: Tensor = _Attend.apply(qkv, table, codes, dropout, distances)  # type: ignore[no-untyped-call]
+    return out
+
+
+def attend_by_codes(
+    query: Tensor, key: Tensor, value: Tensor, pairs: Pairs, table: Tensor, dropout_p: float
+) -> Tensor:
+    """Gives what `dhilgt.attention.attend` asks a path for, [B, H, t, d].
+
+    Args:
+        query: [B, H, t, d].
+        key: [B, H, t, d].
+        value: [B, H, t, d].
+        pairs: Codes as int64; the model's own way makes short ones in the kernels.
+        table: Bias of each code and head, [codes, H].
+        dropout_p: Share of attention weights to drop.
+    """
+    batch, heads, t, width = query.shape
+    virtual = math.isqrt(1 + table.shape[0] - FIRST_VIRTUAL) - 1  # 2 m + m * m of them
+    seen = (pairs.codes != MASKED) & pairs.real[:, :, None]
+    order = code_order(virtual, query.device)
+    values = order.argsort()[pairs.codes.masked_fill(~seen, MASKED)]
+    last = values.masked_fill(values >= len(order) - 2, 0).amax((1, 2))
+    codes = Codes(values.short().contiguous(), last.int(), t - virtual, virtual)
+    qkv = torch.stack([query, key, value]).permute(1, 3, 0, 2, 4).reshape(batch, t, -1)
+    draw = Draw(draw_seed(query.device), 1, dropout_p)
+    out = fused_attention(qkv, codes, table, draw)
+    return out.view(batch, t, heads, width).transpose(1, 2)
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: Tensor, table: Tensor, codes: Codes, draw: Draw, distances: bool
+    ) -> Tensor:
+        qkv, flat = qkv.contiguous(), flat_tables([table])[0]
+        out, lse = attend_forward(qkv, codes, flat, table.shape[1], draw)
+        ctx.save_for_backward(qkv, flat, lse, codes.values, codes.farthest, draw.seed)
+        ctx.rest = (codes.slots, codes.virtual, draw.stream, draw.share, distances, table.dtype)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        qkv, flat, lse, values, farthest, seed = ctx.saved_tensors
+        slots, virtual, stream, share, distances, dtype = ctx.rest
+        codes, draw = Codes(values, farthest, slots, virtual), Draw(seed, stream, share)
+        found = attend_backward(slope.contiguous(), qkv, codes, flat, lse, draw, distances)
+        table = _whole_table(found.parts, codes, flat.shape[1], distances)
+        return found.qkv, table.to(dtype), None, None, None
+
+
+def _whole_table(parts: Tensor, codes: Codes, size: int, distances: bool) -> Tensor:
+    """Gives the slopes of a table in the reference's order, [size, H].
+
+    Args:
+        parts: See `launch.AttendSlopes`.
+        codes: Of the pairs.
+        size: Places of the table.
+        distances: Whether distances have a bias that is learned.
+    """
+    whole = parts.new_zeros((size, parts.shape[-1]))
+    if distances or codes.virtual:
+        found = parts.sum(0)  # [places, H]
+        whole[code_order(codes.virtual, parts.device)[: len(found)]] = found
+        if not distances:
+            whole[:NO_BIAS] = 0.0
+    return whole

@@ -1,0 +1,300 @@
+"""Files of edges: text, Parquet, NPZ, MatrixMarket; plain or compressed with gzip."""
+
+import contextlib
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dhilgt.errors import GraphError, GraphWarning, warn
+from dhilgt.graph import build, checks, node_ids
+from dhilgt.graph.graph import Graph
+from dhilgt.readers import edge_text, files, node_lists, node_match, node_tables
+from dhilgt.readers.node_match import NodeTable
+
+FORMATS = ("text", "csv", "tsv", "parquet", "npz", "mtx")
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+_HEAD_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class EdgeTable:
+    """Edges as a file gave them.
+
+    Attributes:
+        sources: Ids, or positions in `names`.
+        targets: The other ends.
+        names: The ids in ascending order, if `sources` and `targets` are positions in them.
+        num_nodes: Number of nodes, if the file says; the ends are then indices.
+    """
+
+    sources: checks.IdArray
+    targets: checks.IdArray
+    names: checks.IdArray | None = None
+    num_nodes: int | None = None
+
+
+def read_graph(
+    path: "str | PathLike[str]",
+    *,
+    format: str | None,
+    separator: str | None,
+    header: bool | None,
+    columns: Sequence[str | int] | None,
+    weights: str | None,
+    nodes: Any,
+    num_nodes: int | None,
+    directed: bool,
+    features: Any,
+    labels: Any,
+    masks: "Mapping[str, Any] | str | PathLike[str] | None",
+    threads: int | None,
+    progress: bool,
+) -> Graph:
+    """See `Graph.read`."""
+    if num_nodes is not None:
+        checks.num_nodes(num_nodes)
+    checks.weights(None, weights, "weights")
+    columns = _two_columns(columns)
+    workers = checks.num_threads(threads)
+    given = {"nodes": nodes, "features": features, "labels": labels}
+    # The small files first: what is wrong with them should not wait for the large one.
+    nodes = node_lists.read_nodes(nodes) if _is_path(nodes) else nodes
+    features = node_lists.read_features(features) if _is_path(features) else features
+    labels = node_lists.read_labels(labels) if _is_path(labels) else labels
+    split = node_tables.read_split(masks) if isinstance(masks, (str, PathLike)) else masks
+
+    file = files.check_file(path)
+    kind = _format_of(file, format)
+    if kind == "parquet":
+        table = _read_parquet(file, columns, weights)
+    elif kind == "npz":
+        table = _read_npz(file, weights)
+    else:
+        with files.opened(file, progress) as stream:
+            settings = edge_text.Settings(
+                path=file,
+                separator=_SEPARATORS.get(kind) if separator is None else separator,
+                header=header,
+                columns=columns,
+                ignore_weights=weights == "ignore",
+                integers_only=num_nodes is not None,
+                threads=workers,
+            )
+            if kind == "mtx":
+                table = EdgeTable(*edge_text.read_matrix_market(stream, settings, directed))
+            else:
+                table = EdgeTable(*edge_text.read_edge_lines(stream, settings))
+    options = {"nodes": nodes, "num_nodes": num_nodes, "directed": directed, "threads": workers}
+    with _naming(given):
+        return _with_tables(table, features, labels, split, **options)
+
+
+@contextlib.contextmanager
+def _naming(given: Mapping[str, Any]) -> Iterator[None]:
+    """Adds the file to messages about an array that came from one."""
+    try:
+        yield
+    except GraphError as error:
+        word = re.match(r"features|labels|nodes", str(error))
+        source = given.get(word[0]) if word else None
+        if not _is_path(source):
+            raise
+        raise GraphError(f"{source}: {error}") from error
+
+
+def _with_tables(table: EdgeTable, features: Any, labels: Any, split: Any, **options: Any) -> Graph:
+    """Gives the graph, with what tables say about its nodes put where their ids are."""
+    arrays = {
+        name: None if isinstance(value, NodeTable) else value
+        for name, value in (("features", features), ("labels", labels), ("masks", split))
+    }
+    graph = _to_graph(table, **options, **arrays)
+    if isinstance(features, NodeTable):
+        if options["nodes"] is None and options["num_nodes"] is None and table.num_nodes is None:
+            lonely = _only_in(features, graph)
+            if lonely.size:
+                options["nodes"] = np.sort(np.concatenate([graph.nodes, lonely]))
+                with warnings.catch_warnings():  # about cleaning; said already
+                    warnings.simplefilter("ignore", GraphWarning)
+                    graph = _to_graph(table, **options, **arrays)
+                warn(
+                    f"{features.file}: nodes with features and no edge: {lonely.size:,} (kept, "
+                    "without neighbours)"
+                )
+        graph = graph.with_data(features=node_match.features_of(features, graph.ids))
+    if isinstance(labels, NodeTable):
+        graph = graph.with_data(labels=node_match.labels_of(labels, graph.ids))
+    if isinstance(split, NodeTable):
+        graph = graph.with_data(masks=node_match.masks_of(split, graph.ids, graph.labels))
+    return graph
+
+
+def _only_in(features: NodeTable, graph: Graph) -> checks.IdArray:
+    wanted = features.ids_like(graph.ids.are_text)
+    features.refuse_repeats(wanted)
+    return wanted[node_ids.find(graph.ids.names, graph.num_nodes, wanted) < 0]
+
+
+def _to_graph(table: EdgeTable, *, nodes: Any, num_nodes: int | None, **options: Any) -> Graph:
+    if num_nodes is None and nodes is None:
+        num_nodes = table.num_nodes
+    if table.names is None:
+        return Graph.from_edges(
+            table.sources, table.targets, nodes=nodes, num_nodes=num_nodes, **options
+        )
+    if nodes is not None:
+        sources, targets = table.names[table.sources], table.names[table.targets]
+        return Graph.from_edges(sources, targets, nodes=nodes, num_nodes=num_nodes, **options)
+    count = checks.num_nodes(len(table.names))
+    parts = build.assemble(
+        table.sources, table.targets, count, names=table.names, rows=None, **options
+    )
+    return Graph(parts)
+
+
+# ---- which file, which format ------------------------------------------------------------------
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, PathLike))
+
+
+def _two_columns(columns: Sequence[str | int] | None) -> tuple[str | int, str | int] | None:
+    if columns is None:
+        return None
+    pair = tuple(columns) if not isinstance(columns, str) else ()
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise GraphError(f"columns={columns!r}; pass two different names or positions")
+    for column in pair:
+        if not isinstance(column, str) and (not isinstance(column, int) or column < 0):
+            raise GraphError(f"columns holds {column!r}; pass names or positions from 0")
+    return pair[0], pair[1]
+
+
+def _format_of(file: Path, wanted: str | None) -> str:
+    if wanted is not None and wanted not in FORMATS:
+        raise GraphError(f"format={wanted!r}; pass one of {', '.join(FORMATS)}")
+    head = _head(file)
+    found = "text"
+    if head.startswith(b"PAR1"):
+        found = "parquet"
+    elif head.startswith(b"PK"):
+        found = "npz"
+    elif head.lower().startswith(b"%%matrixmarket"):
+        found = "mtx"
+    if wanted is None:
+        return found
+    if wanted in ("parquet", "npz", "mtx") and wanted != found:
+        raise GraphError(f"{file} is not {wanted}: it begins with {head[:16]!r}; leave format out")
+    return wanted
+
+
+def _head(file: Path) -> bytes:
+    with files.opened(file, False) as stream, files.gzip_errors(file):
+        return stream.read(_HEAD_BYTES)
+
+
+# ---- Parquet and NPZ ---------------------------------------------------------------------------
+
+
+def _read_parquet(
+    file: Path, columns: tuple[str | int, str | int] | None, weights: str | None
+) -> EdgeTable:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise GraphError(f"{file} is Parquet, which needs pyarrow; install dhilgt[io]") from error
+    try:
+        names = pyarrow.parquet.read_schema(file).names
+        at = edge_text.column_positions(columns, names, file)
+        if columns is None and len(names) != 2:
+            at = edge_text.known_columns(names) or at
+            if len(names) < 2:
+                raise GraphError(f"{file} has 1 column ({names[0]!r}); edges need two")
+            if weights != "ignore":
+                checks.refuse_weights(f"{file} has {len(names)} columns ({', '.join(names)})")
+        table = pyarrow.parquet.read_table(file, columns=[names[at[0]], names[at[1]]])
+    except (pyarrow.ArrowException, OSError) as error:
+        raise GraphError(f"{file} is damaged Parquet ({error}); make it again") from error
+    ends = []
+    for position in at:
+        column = table.column(names[position])
+        if column.null_count:
+            row = column.is_null().to_numpy().argmax()
+            raise GraphError(
+                f"{file}: row {row} of column {names[position]!r} is empty; an edge needs two ids"
+            )
+        ends.append(column.to_numpy())
+    return EdgeTable(ends[0], ends[1])
+
+
+def _read_npz(file: Path, weights: str | None) -> EdgeTable:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {
+                name: archive[name]
+                for name in ("src", "dst", "edge_index", "edges", "num_nodes", "weights", "data",
+                             "row", "col", "indptr", "indices", "shape", "format")
+                if name in archive.files
+            }  # fmt: skip
+            held = ", ".join(archive.files)
+    except (ValueError, OSError, zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
+        raise GraphError(
+            f"{file} cannot be read as NPZ ({error}); save plain arrays with numpy.savez "
+            "(objects are not read, they could run code)"
+        ) from error
+    count = int(arrays["num_nodes"]) if "num_nodes" in arrays else None
+    if "src" in arrays and "dst" in arrays:
+        checks.weights(arrays.get("weights"), weights, "weights")
+        return EdgeTable(arrays["src"], arrays["dst"], num_nodes=count)
+    if "edge_index" in arrays:
+        pairs = checks.edge_index(arrays["edge_index"])
+        if count is None:
+            count = int(pairs.max(initial=-1)) + 1
+        return EdgeTable(pairs[0], pairs[1], num_nodes=count)
+    if "edges" in arrays:
+        pairs = arrays["edges"]
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise GraphError(f"{file}: edges has shape {pairs.shape}; save an (E, 2) array")
+        return EdgeTable(pairs[:, 0], pairs[:, 1], num_nodes=count)
+    if {"indptr", "indices", "shape", "format"} <= arrays.keys() or {
+        "row",
+        "col",
+        "shape",
+    } <= arrays.keys():
+        return _from_saved_scipy(file, arrays, weights)
+    raise GraphError(
+        f"{file} holds {held or 'nothing'}; save src and dst, edge_index (2, E), edges (E, 2), or "
+        "scipy.sparse.save_npz"
+    )
+
+
+def _from_saved_scipy(file: Path, arrays: dict[str, Any], weights: str | None) -> EdgeTable:
+    shape = tuple(int(side) for side in arrays["shape"])
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise GraphError(f"{file} holds a matrix of shape {shape}; an adjacency matrix is square")
+    if "indptr" in arrays:
+        indptr, columns = arrays["indptr"], arrays["indices"]
+        lengths = np.diff(indptr)
+        if len(indptr) != shape[0] + 1 or (lengths < 0).any() or indptr[-1] != len(columns):
+            raise GraphError(
+                f"{file}: indptr does not fit indices and shape {shape}; save it again"
+            )
+        rows = np.repeat(np.arange(shape[0]), lengths)
+        if arrays["format"].item() in (b"csc", "csc"):
+            rows, columns = columns, rows
+    else:
+        rows, columns = arrays["row"], arrays["col"]
+    data = arrays.get("data")
+    if data is not None and len(data) == len(rows):
+        rows, columns, data = rows[data != 0], columns[data != 0], data[data != 0]
+        checks.weights(data, weights, f"{file}: data")
+    return EdgeTable(rows, columns, num_nodes=shape[0])

@@ -1,0 +1,1 @@
+"""The report of one run: its facts, charts and page."""

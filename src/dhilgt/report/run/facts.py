@@ -1,0 +1,311 @@
+"""Everything a report shows, as plain values that JSON can hold.
+
+None stands for a number that is undefined.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt.errors import ArtifactError
+from dhilgt.metrics import METRICS, metric
+from dhilgt.report import text
+from dhilgt.report.run import analysis
+from dhilgt.store.files import explained, strict_json
+from dhilgt.tokens.sampler import PackedRows, TokenSampler
+from dhilgt.tokens.stats import token_stats
+from dhilgt.tokens.store import Plan, Shard, ShardPlace
+from dhilgt.tokens.tokens import Tokens
+
+if TYPE_CHECKING:
+    from dhilgt.classifier.classifier import NodeClassifier
+    from dhilgt.graph.graph import Graph
+
+KIND = "dhilgt-report"
+FORMAT = 1
+_EDGES_AT_ONCE = 1 << 22
+_ROWS_COUNTED = 1 << 20  # of more token rows than this a sample is counted
+_ROWS_SAMPLED = 20_000
+
+
+def run_facts(
+    clf: "NodeClassifier",
+    title: str | None = None,
+    environment: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Gives the facts of a fitted classifier.
+
+    The test nodes are predicted once more for it (the validation nodes where there are no test
+    nodes, the training nodes where there are no others).
+
+    Args:
+        clf: After `fit` or `load`.
+        title: Heading of the report; says what was classified when None.
+        environment: Versions and hardware of the run; None takes those of this process.
+
+    Raises:
+        NotFittedError: If it is not fitted.
+    """
+    clf._check_fitted("report")
+    name = clf.settings_.metric
+    classes = [str(value) for value in clf.classes_]
+    part, nodes = _evaluated(clf)
+    truth = _truth(clf, nodes)
+    shares = np.asarray(clf.predict_proba(clf.graph_.ids_of(nodes)), np.float64)  # [n, classes]
+    confusion = analysis.confusion_matrix(truth, shares.argmax(axis=1), len(classes))
+    graph = _graph(clf.graph_, clf)
+    return {
+        "kind": KIND,
+        "format": FORMAT,
+        "title": title
+        or f"{text.plural(graph['nodes'], 'node')}, "
+        f"{text.plural(len(classes), 'class', 'classes')}",
+        "graph": graph,
+        "classes": _per_class(classes, confusion),
+        "metric": name,
+        "split": {key: len(where) for key, where in clf.split_.items()},
+        "scores": {
+            key: {one: _plain(value) for one, value in values.items()}
+            for key, values in clf.scores_.items()
+        },
+        "evaluated": {
+            "part": part,
+            "nodes": len(nodes),
+            "score": _plain(clf.scores_.get(part, {}).get(name, math.nan)),
+            "note": metric(name)(truth, _logits(shares)).note if name in METRICS else "",
+            "interval": _interval(name, truth, shares),
+            "majority": _majority(clf, classes, name, truth),
+        },
+        "training": {
+            "best_epoch": clf.result_.best_epoch,
+            "epochs": clf.result_.epochs,
+            "stopped_early": clf.result_.stopped_early,
+            "out_of_time": clf.result_.out_of_time,
+            "metric": clf.result_.metric,
+            "history": [dict(line) for line in clf.result_.history],
+        },
+        "confusion": _sparse(confusion),
+        "calibration": _calibration(truth, shares),
+        "tokens": _tokens(clf.tokens_),
+        "stages": {key: dict(stage) for key, stage in clf.stages_.items()},
+        "settings": _settings(clf.settings_),
+        "environment": dict(environment or _environment(clf)),
+        "environment_of": "the model was trained" if environment else "the report was made",
+    }
+
+
+def read_facts(path: str | Path) -> dict[str, Any]:
+    """Gives the facts that `write_report` saved beside its page.
+
+    Args:
+        path: The file, `report.json`.
+
+    Raises:
+        ArtifactError: If it cannot be read or holds something else.
+    """
+    path = Path(path)
+    with explained("read", path):
+        data = path.read_bytes()
+    try:
+        facts = strict_json(data)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path} is not the data of a report: {error}") from error
+    if not isinstance(facts, dict) or facts.get("kind") != KIND:
+        raise ArtifactError(f"{path} is not the data of a report; pass the report.json of a run")
+    if facts.get("format") != FORMAT:
+        raise ArtifactError(
+            f"{path} has format {facts.get('format')!r} and this version reads {FORMAT}; write "
+            "the report again"
+        )
+    return facts
+
+
+def dense(entries: Mapping[str, list[int]], num_classes: int) -> NDArray[np.int64]:
+    """Gives the confusion matrix of facts, [true, predicted]."""
+    matrix = np.zeros((num_classes, num_classes), np.int64)
+    matrix[entries["true"], entries["predicted"]] = entries["nodes"]
+    return matrix
+
+
+# ---- the graph ---------------------------------------------------------------------------------
+
+
+def _graph(graph: "Graph", clf: "NodeClassifier") -> dict[str, Any]:
+    labels = graph.labels
+    return {
+        "nodes": graph.num_nodes,
+        # An undirected edge is stored in both directions, and people count it once.
+        "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
+        "directed": graph.directed,
+        "features": int(clf.n_features_in_),
+        "labelled": 0 if labels is None else int((labels >= 0).sum()),
+        "edges_within_classes": _same_class(graph),
+        "cleaning": asdict(graph.cleaning),
+        "fingerprint": graph.fingerprint,
+    }
+
+
+def _same_class(graph: "Graph") -> float | None:
+    """Gives the share of edges, of those with two labelled ends, whose ends have one class."""
+    if graph.labels is None:
+        return None
+    labels, offsets, same, known = graph.labels, graph.offsets, 0, 0
+    wanted = np.arange(0, graph.num_edges + _EDGES_AT_ONCE, _EDGES_AT_ONCE)
+    cuts = np.unique(np.searchsorted(offsets[1:], wanted, side="left"))
+    cuts = np.unique(np.concatenate([[0], np.minimum(cuts + 1, graph.num_nodes)]))
+    for first, last in pairwise(cuts.tolist()):  # whole rows: no search for the edges' sources
+        one = np.repeat(labels[first:last], np.diff(offsets[first : last + 1]))
+        other = labels[graph.targets[offsets[first] : offsets[last]]]
+        both = (one >= 0) & (other >= 0)
+        known += int(both.sum())
+        same += int((both & (one == other)).sum())
+    return same / known if known else None
+
+
+# ---- scores ------------------------------------------------------------------------------------
+
+
+def _evaluated(clf: "NodeClassifier") -> tuple[str, NDArray[np.int64]]:
+    """Gives the part to judge by, and its nodes that have a class."""
+    for part in ("test", "val", "train"):
+        nodes = np.asarray(clf.split_.get(part, ()), np.int64)
+        if len(nodes) and len(nodes := nodes[_truth(clf, nodes) >= 0]):
+            return part, nodes
+    raise ValueError("the classifier's split has no node with a class; fit it again")
+
+
+def _truth(clf: "NodeClassifier", nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    labels = clf.graph_.labels
+    if labels is None:
+        return np.full(len(nodes), -1, np.int64)
+    found: NDArray[np.int64] = labels[nodes]
+    return found
+
+
+def _logits(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.maximum(shares, 1e-30))  # single precision rounds small shares to 0
+
+
+def _interval(
+    name: str, truth: NDArray[np.int64], shares: NDArray[np.float64]
+) -> dict[str, Any] | None:
+    if name == "accuracy":
+        right = int((shares.argmax(axis=1) == truth).sum())
+        found = analysis.wilson_interval(right, len(truth))
+    elif name in METRICS:
+        found = analysis.bootstrap_interval(metric(name), truth, _logits(shares))
+    else:
+        return None
+    return {"low": _plain(found.low), "high": _plain(found.high), "method": found.method}
+
+
+def _majority(
+    clf: "NodeClassifier", classes: list[str], name: str, truth: NDArray[np.int64]
+) -> dict[str, Any]:
+    """Gives the score of one answer for all nodes: how common each class is in training."""
+    known = _truth(clf, np.asarray(clf.split_["train"], np.int64))
+    counts = np.bincount(known[known >= 0], minlength=len(classes))
+    answer = np.log(np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum())
+    score = math.nan
+    if name in METRICS:
+        score = metric(name)(truth, np.broadcast_to(answer, (len(truth), len(classes))))
+    return {"class": classes[int(counts.argmax())], "score": _plain(score)}
+
+
+def _per_class(classes: list[str], confusion: NDArray[np.int64]) -> list[dict[str, Any]]:
+    found = analysis.class_scores(confusion)
+    return [
+        {
+            "name": name,
+            "nodes": int(found.support[at]),
+            "predicted": int(found.predicted[at]),
+            "precision": _plain(found.precision[at]),
+            "recall": _plain(found.recall[at]),
+            "f1": _plain(found.f1[at]),
+        }
+        for at, name in enumerate(classes)
+    ]
+
+
+def _sparse(confusion: NDArray[np.int64]) -> dict[str, list[int]]:
+    rows, columns = np.nonzero(confusion)
+    return {
+        "true": rows.tolist(),
+        "predicted": columns.tolist(),
+        "nodes": confusion[rows, columns].tolist(),
+    }
+
+
+def _calibration(truth: NDArray[np.int64], shares: NDArray[np.float64]) -> dict[str, Any]:
+    found = analysis.calibration(truth, shares)
+    bins = [
+        {
+            "low": float(found.edges[at]),
+            "high": float(found.edges[at + 1]),
+            "nodes": int(found.count[at]),
+            "confidence": _plain(found.confidence[at]),
+            "accuracy": _plain(found.accuracy[at]),
+        }
+        for at in range(len(found.count))
+    ]
+    return {"bins": bins, "error": _plain(found.error)}
+
+
+# ---- tokens, settings, surroundings ------------------------------------------------------------
+
+
+def _tokens(source: Tokens | TokenSampler) -> dict[str, Any]:
+    """Gives the statistics of the rows, or of those of nodes spread evenly where there are many."""
+    whole = isinstance(source, Tokens) and len(source) <= _ROWS_COUNTED
+    if isinstance(source, Tokens) and whole:
+        return {**token_stats(source).to_dict(), "sampled": False}
+    nodes = source.nodes if isinstance(source, Tokens) else np.arange(source.num_nodes)
+    chosen = nodes[np.linspace(0, len(nodes) - 1, min(len(nodes), _ROWS_SAMPLED)).astype(np.int64)]
+    rows = source.packed_rows(chosen)
+    return {**token_stats(_as_tokens(source, chosen, rows)).to_dict(), "sampled": True}
+
+
+def _as_tokens(source: Tokens | TokenSampler, nodes: NDArray[np.int64], rows: PackedRows) -> Tokens:
+    plan = Plan(
+        spec=source.spec,
+        copies=1,
+        bits=8,
+        directed=source.directed,
+        num_nodes=source.num_nodes,
+        num_egos=len(nodes),
+        graph_fingerprint=source.graph_fingerprint,
+        labels_fingerprint="",
+    )
+    return Tokens(plan, [Shard(ShardPlace(0, 0, len(nodes)), *rows)], nodes)
+
+
+def _settings(settings: Any) -> list[dict[str, Any]]:
+    """Gives all settings, those that differ from the defaults first."""
+    found = [
+        {
+            "name": field.name,
+            "value": getattr(settings, field.name),
+            "default": field.default,
+            "group": field.metadata.get("group", ""),
+            "help": field.metadata.get("help", ""),
+            "changed": getattr(settings, field.name) != field.default,
+        }
+        for field in fields(settings)
+    ]
+    return sorted(found, key=lambda one: not one["changed"])
+
+
+def _environment(clf: "NodeClassifier") -> dict[str, Any]:
+    from dhilgt.training.run_folder import environment
+
+    return environment(next(clf.model_.parameters()).device, 1)
+
+
+def _plain(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,170 @@
+"""The sections of the page: which files each one shows, how, and the command that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from dhilgt.benchmark.experiments import growth
+from dhilgt.report.html import Markup
+from dhilgt.report.site import tables
+from dhilgt.report.site.source import Line, Source
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        title: Its heading.
+        pattern: Names of its files of JSON lines, below the folder; `*` stands for anything.
+        show: From its files to HTML; see `shown.of_tables` and `shown.plain`.
+        command: What makes the files again.
+        about: A sentence that says how to read it.
+        pictures: Names of its pictures.
+        fits: What the first line of a file must be like; None for anything.
+        rest: Whether it takes only files that no section before it took.
+
+    Example:
+        >>> one = Section("Speed", "*gpu.jsonl", shown.plain, "make bench-gpu")
+        >>> one.takes(Source("gpu.jsonl", [])), one.takes(Source("labels.jsonl", []))
+        (True, False)
+    """
+
+    title: str
+    pattern: str
+    show: Callable[[Sequence[Source]], Markup]
+    command: str
+    about: str = ""
+    pictures: str = ""
+    fits: Callable[[Line], bool] | None = None
+    rest: bool = False
+
+    def takes(self, source: Source) -> bool:
+        """Says whether a file is one of its own."""
+        if not fnmatchcase(source.name, self.pattern):
+            return False
+        return self.fits is None or (bool(source.lines) and all(map(self.fits, source.lines)))
+
+    def draws(self, name: str) -> bool:
+        """Says whether a picture is one of its own."""
+        return bool(self.pictures) and fnmatchcase(name, self.pictures)
+
+
+_PAPER = "dhilgt bench paper --table {} --tune 20 --budget 120 --jobs 8 -o paper/{}.jsonl"
+SECTIONS: list[Section] = [
+    Section(
+        "Main table of the paper",
+        "*paper/*.jsonl",
+        tables.of_tables(tables.paper_main),
+        _PAPER.format("main", "main"),
+        "Heterophilous graphs: every system beside its published figures.",
+        fits=tables.is_cell,
+    ),
+    Section(
+        "Homophilous graphs of the paper",
+        "*paper/*.jsonl",
+        tables.of_tables(tables.paper_homophilous),
+        _PAPER.format("homophilous", "homophilous"),
+        "The second table: every system beside its published figures.",
+        fits=tables.is_cell,
+    ),
+    Section(
+        "Speed beside the published figures",
+        "*paper/*.jsonl",
+        tables.of_tables(tables.speed),
+        "dhilgt bench paper --table speed --part times -o paper/times.jsonl",
+        "DHIL-GT with the paper's settings, from files to predictions.",
+        fits=tables.is_cell,
+    ),
+    Section(
+        "Ablation",
+        "*ablation*.jsonl",
+        tables.of_tables(tables.ablation),
+        "dhilgt bench ablation --data citeseer,chameleon,cora,squirrel --seeds 0-9 -o FILE",
+        "DHIL-GT without some of its parts, compared split by split.",
+        "*ablation*",
+        fits=tables.is_cell,
+    ),
+    Section(
+        "Parameter study",
+        "*study*.jsonl",
+        tables.of_tables(tables.study),
+        "dhilgt bench study --data chameleon,citeseer --seeds 0-4 --grid -o FILE",
+        "Token rows of other sizes, shares and exponents, compared split by split.",
+        "*study*",
+        fits=tables.is_cell,
+    ),
+    Section(
+        "Scaling",
+        "*scaling*.jsonl",
+        tables.file_by_file(growth.tables),
+        "dhilgt bench scaling -o FILE",
+        "Time and memory against nodes and edges, with the powers they grow by.",
+        "*scaling*",
+        fits=tables.is_cell,
+    ),
+    Section(
+        "Raw graph and label graph",
+        "*hierarchy.jsonl",
+        tables.plain,
+        "python -m docs.make.hierarchy --measure",
+        "What the pictures of the label graph suggest, as numbers.",
+        "*hierarchy-*",
+    ),
+    Section(
+        "Known figures of the baselines",
+        "*known.jsonl",
+        tables.plain,
+        "python -m docs.make.known --results FOLDER",
+        "Each baseline under the protocol of its own paper.",
+    ),
+    Section(
+        "Scores on public graphs",
+        "*scores/*.jsonl",
+        tables.scores,
+        "python -m docs.make.search --data NAME --space none --jobs 14",
+        "The paper's recipe as it stands, and the best that a search has found.",
+    ),
+    Section(
+        "Training and inference on a GPU",
+        "*gpu.jsonl",
+        tables.plain,
+        "make bench-gpu RESULTS=FOLDER",
+        "The fused kernels beside plain PyTorch.",
+        "*gpu-*",
+    ),
+    Section(
+        "Hub labels",
+        "*labels.jsonl",
+        tables.plain,
+        "make bench-labels RESULTS=FOLDER",
+        "Time, memory and size beside Algorithm 1 and NetworKit.",
+        "*labels-*",
+    ),
+    Section(
+        "Tokens",
+        "*tokens.jsonl",
+        tables.plain,
+        "make bench-tokens RESULTS=FOLDER",
+        "Drawing rows and their distances.",
+        "*tokens-*",
+    ),
+    Section("Training on the CPU", "*train.jsonl", tables.plain, "make bench-train RESULTS=FOLDER"),
+    Section("New nodes", "*grow.jsonl", tables.plain, "make bench-grow RESULTS=FOLDER"),
+    Section(
+        "Comparisons",
+        "*.jsonl",
+        tables.of_tables(tables.comparison),
+        "dhilgt bench table -o FILE",
+        "Files of the comparison that belong to no table above.",
+        fits=tables.is_cell,
+        rest=True,
+    ),
+]
+"""In the order of the page. A new experiment adds one entry above "Comparisons"."""
+OTHERS = Section(
+    "Other results", "*.jsonl", tables.plain, "", "Files of no known experiment, as they are.",
+    pictures="*", rest=True,
+)  # fmt: skip

@@ -1,0 +1,194 @@
+"""From lines to HTML: tables of the comparison, and plain tables of anything else."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from dhilgt.report.html import Markup, joined, table, tag
+from dhilgt.report.site.source import Line, Source
+from dhilgt.report.text import is_number
+
+if TYPE_CHECKING:
+    from dhilgt.benchmark.show.tables import Table
+
+_MOST_ROWS = 400
+_MOST_COLUMNS = 20
+_MOST_LETTERS = 80
+_ABOUT_THE_MACHINE = ("machine", "environment")
+
+
+def of_tables(
+    make: Callable[[list[Line]], Iterable[Table]],
+) -> Callable[[Sequence[Source]], Markup]:
+    """Gives a section's function from one that makes tables of the lines of all files.
+
+    Args:
+        make: From lines to tables, as those of `dhilgt.benchmark`.
+    """
+
+    def show(sources: Sequence[Source]) -> Markup:
+        from dhilgt.benchmark.show.render import html_table
+
+        lines = [line for source in sources for line in source.lines]
+        return joined(
+            tag("div", Markup(html_table(one)), class_="comparison") for one in make(lines)
+        )
+
+    return show
+
+
+def file_by_file(
+    make: Callable[[list[Line]], Iterable[Table]],
+) -> Callable[[Sequence[Source]], Markup]:
+    """Gives a section's function that keeps files apart: growth on two machines is no one curve.
+
+    Args:
+        make: From the lines of a file to tables.
+    """
+    show = of_tables(make)
+    return lambda sources: joined(
+        part for source in sources for part in (tag("h3", source.name), show([source]))
+    )
+
+
+def plain(sources: Sequence[Source]) -> Markup:
+    """Gives a table per file and, where lines name what they measure, per measure."""
+    parts = []
+    for source in sources:
+        groups: dict[str, list[Line]] = {}
+        for line in source.lines:
+            groups.setdefault(str(line.get("measure", "")), []).append(line)
+        for measure, lines in groups.items():
+            words = f"{source.name}: {measure}" if measure else source.name
+            parts.append(_plain_table(words, lines))
+    return joined(parts)
+
+
+def _plain_table(caption: str, lines: Sequence[Line]) -> Markup:
+    flat = [_flat(line) for line in lines]
+    columns = list(dict.fromkeys(name for line in flat for name in line))
+    left = max(0, len(columns) - _MOST_COLUMNS)
+    columns = columns[:_MOST_COLUMNS]
+    if not columns:
+        return tag("p", f"{caption}: no values.", class_="note")
+    words = [n for n in columns if not all(is_number(line.get(n, 0)) for line in flat)]
+    numbers = [name for name in columns if name not in words]
+    columns = words + numbers  # words first: a table is read from its left
+    rows = [[_text(line.get(name)) for name in columns] for line in flat[:_MOST_ROWS]]
+    heads = [name.replace("_", " ") for name in columns]
+    more = []
+    if len(flat) > _MOST_ROWS:
+        more.append(f"the first {_MOST_ROWS} of {len(flat):,} lines")
+    if left:
+        more.append(f"{left} more columns are in the file")
+    shown = table(caption, heads, rows, text_columns=max(1, len(words)))
+    return joined([shown, tag("p", "; ".join(more) + ".", class_="note") if more else None])
+
+
+def _flat(line: Line) -> dict[str, Any]:
+    """Gives the single values of a line, also those one level deep."""
+    found: dict[str, Any] = {}
+    for name, value in line.items():
+        if name in (*_ABOUT_THE_MACHINE, "measure"):
+            continue
+        if isinstance(value, dict):
+            for inner, deep in value.items():
+                if not isinstance(deep, (dict, list)):
+                    found[f"{name}.{inner}"] = deep
+        elif not isinstance(value, list):
+            found[name] = value
+    return found
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    words = str(value)
+    return words if len(words) <= _MOST_LETTERS else words[: _MOST_LETTERS - 1] + "…"
+
+
+# ---- sections of their own ---------------------------------------------------------------------
+
+
+def paper_main(lines: list[Line]) -> list[Table]:
+    """Gives the main table of the paper."""
+    return _paper(lines, "main")
+
+
+def paper_homophilous(lines: list[Line]) -> list[Table]:
+    """Gives the table of homophilous graphs of the paper."""
+    return _paper(lines, "homophilous")
+
+
+def _paper(lines: list[Line], which: str) -> list[Table]:
+    from dhilgt.benchmark.experiments.paper import TABLES
+    from dhilgt.benchmark.experiments.paper_tables import joined as joined_lines
+    from dhilgt.benchmark.experiments.paper_tables import paper_tables
+
+    if not any((line["standin_for"] or line["data"]) in TABLES[which] for line in lines):
+        return []  # the files are of the other table
+    return paper_tables(joined_lines([lines]), which)
+
+
+def speed(lines: list[Line]) -> list[Table]:
+    """Gives the speed of DHIL-GT beside the published figures."""
+    from dhilgt.benchmark.experiments.paper_tables import joined as joined_lines
+    from dhilgt.benchmark.experiments.paper_tables import speed_table
+
+    return [speed_table(joined_lines([lines]))]
+
+
+def comparison(lines: list[Line]) -> list[Table]:
+    """Gives the tables of `dhilgt bench table`."""
+    from dhilgt.benchmark import tables
+
+    return tables(_latest(lines))
+
+
+def ablation(lines: list[Line]) -> list[Table]:
+    """Gives the tables of `dhilgt bench ablation`."""
+    from dhilgt.benchmark.experiments.ablation import ablation_tables
+
+    return ablation_tables(_latest(lines))
+
+
+def study(lines: list[Line]) -> list[Table]:
+    """Gives the tables of `dhilgt bench study`."""
+    from dhilgt.benchmark.experiments.study import study_tables
+
+    return study_tables(_latest(lines))
+
+
+def _latest(lines: list[Line]) -> list[Line]:
+    """Gives one line per cell, the last."""
+    return list({line["key"]: line for line in lines}.values())
+
+
+def scores(sources: Sequence[Source]) -> Markup:
+    """Gives the mean score of each file of runs; its folder is the name of the recipe."""
+    rows = []
+    for source in sources:
+        path = PurePosixPath(source.name)
+        metric = str(source.lines[0]["metric"]) if source.lines else ""
+        values = [100 * run["scores"]["test"][metric] for run in source.lines]
+        if not values:
+            continue
+        spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+        mean = f"{statistics.fmean(values):.2f}{spread}"
+        rows.append([path.stem, path.parent.name, metric, str(len(values)), mean])
+    heads = ["dataset", "recipe", "metric", "seeds", "test score, %"]
+    return table("Test scores, mean ± standard deviation", heads, rows, text_columns=3)
+
+
+def is_cell(line: Line) -> bool:
+    """Says whether a line is one of `dhilgt bench`."""
+    return line.get("format") == 1 and {"key", "system", "data", "status", "trial"} <= set(line)

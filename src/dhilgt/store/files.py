@@ -1,0 +1,345 @@
+"""The ground of the store: system calls behind one seam, `.npy` files, canonical JSON.
+
+Everything that changes the disk goes through `ops`, so that a test can make any single call fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import math
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from dhilgt.errors import ArtifactError
+from dhilgt.utils.memory import format_bytes
+
+SUFFIX = ".npy"
+CHUNK_BYTES = 1 << 22
+# Plain fixed-size data only: nothing that would need pickle.
+_DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[0-9]{1,6}|\|S[0-9]{1,7}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MAX_DIMENSIONS = 32
+# Windows would otherwise change line ends on the way.
+_BINARY: int = getattr(os, "O_BINARY", 0)
+
+
+class FileOps:
+    """The calls that change the disk, one method each."""
+
+    def open(self, path: Path, flags: int) -> int:
+        """Open for writing and return the descriptor."""
+        return os.open(path, flags | _BINARY, 0o666)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        """Write some of ``data`` and return how many bytes went out."""
+        return os.write(descriptor, data)
+
+    def fsync(self, descriptor: int) -> None:
+        """Wait until the file is on the disk."""
+        os.fsync(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Move ``source`` over ``target`` in one step."""
+        source.replace(target)
+
+    def mkdir(self, path: Path) -> None:
+        """Create one folder."""
+        path.mkdir()
+
+    def unlink(self, path: Path) -> None:
+        """Remove one file; one that is not there is no error."""
+        path.unlink(missing_ok=True)
+
+    def rmdir(self, path: Path) -> None:
+        """Remove one empty folder."""
+        path.rmdir()
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        """Cut a file to ``length`` bytes and stand at its end."""
+        os.ftruncate(descriptor, length)
+        os.lseek(descriptor, length, os.SEEK_SET)
+
+    def free_bytes(self, folder: Path) -> int | None:
+        """Free space of the disk that holds ``folder``, or None where it cannot be told."""
+        try:
+            found = os.statvfs(folder)
+        except (AttributeError, OSError):
+            return None
+        return found.f_bavail * found.f_frsize
+
+
+ops = FileOps()
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What the manifest says about one file.
+
+    Example:
+        >>> FileEntry("hubs", "<i4", (3,), "0" * 64).nbytes
+        140
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """The file's name inside the artifact's folder."""
+        return self.name + SUFFIX
+
+    @property
+    def header(self) -> bytes:
+        """The first bytes of the file, up to the data."""
+        return npy_header(self.dtype, self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the file: header and data."""
+        return len(self.header) + math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry as plain JSON values."""
+        return {
+            "bytes": self.nbytes,
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "sha256": self.sha256,
+        }
+
+    @classmethod
+    def from_json(cls, file: str, value: Any) -> FileEntry:
+        """Read an entry back, trusting nothing.
+
+        Raises:
+            ArtifactError: If any part is not as `to_json` writes it; the message says which.
+        """
+        name = file.removesuffix(SUFFIX)
+        if name == file or not is_plain_name(name):
+            raise ArtifactError(f"file name {shown(file)} is not a plain name ending in {SUFFIX}")
+        if not isinstance(value, dict) or set(value) != {"bytes", "dtype", "shape", "sha256"}:
+            raise ArtifactError(f"entry of {file} does not have bytes, dtype, shape and sha256")
+        dtype, shape, sha256 = value["dtype"], value["shape"], value["sha256"]
+        if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype):
+            raise ArtifactError(f"dtype {shown(dtype)} of {file} is not one that is stored here")
+        if not isinstance(shape, list) or len(shape) > _MAX_DIMENSIONS:
+            raise ArtifactError(f"shape {shown(shape)} of {file} is not a list of lengths")
+        if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
+            raise ArtifactError(f"shape {shown(shape)} of {file} holds something else than lengths")
+        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+            raise ArtifactError(f"sha256 {shown(sha256)} of {file} is not 64 hexadecimal digits")
+        entry = cls(name, dtype, tuple(shape), sha256)
+        if type(value["bytes"]) is not int or value["bytes"] != entry.nbytes:
+            raise ArtifactError(
+                f"bytes {shown(value['bytes'])} of {file}: {dtype} {shape} takes {entry.nbytes}"
+            )
+        # With a length of zero the size says nothing about the other lengths.
+        if math.prod(max(length, 1) for length in shape) * np.dtype(dtype).itemsize >= 2**62:
+            raise ArtifactError(f"shape {shown(shape)} of {file} is more than any file can hold")
+        return entry
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether ``name`` can only mean a file in the folder it is looked up in."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is not plain, saying what is."""
+    if not is_plain_name(name):
+        raise ArtifactError(
+            f"array name {shown(name)}: use letters, digits, '_', '-' and '.', "
+            "not starting with '.' or '-', at most 200"
+        )
+
+
+def shown(value: Any) -> str:
+    """``value`` for a message, cut to a readable length."""
+    text = repr(value) if not isinstance(value, int) or abs(value) < 2**64 else "a huge number"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# ---- npy files ---------------------------------------------------------------------------------
+
+
+def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """The one header that this store writes for an array; readers compare, they never parse."""
+    text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    # Padded so that the data starts at a multiple of 64, as the format asks.
+    length = -(-(10 + len(text) + 1) // 64) * 64 - 10
+    return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + f"{text:<{length - 1}}\n".encode()
+
+
+def plain_array(name: str, array: npt.ArrayLike) -> npt.NDArray[Any]:
+    """``array`` as it is stored: C order, little endian, a plain dtype.
+
+    Raises:
+        ArtifactError: If the name is not plain or the dtype cannot be stored without pickle.
+    """
+    check_name(name)
+    found = np.asarray(array)
+    dtype = found.dtype.newbyteorder("<")
+    if not _DTYPE.fullmatch(dtype.str):
+        raise ArtifactError(
+            f"array {name!r} has dtype {found.dtype}; only bool, integers, floats and fixed-width "
+            "text can be stored"
+        )
+    # `ascontiguousarray` would turn a single number into an array of one.
+    return np.asarray(found, dtype=dtype, order="C")
+
+
+def npy_chunks(array: npt.NDArray[Any]) -> Iterator[memoryview]:
+    """The bytes of the `.npy` file of a `plain_array`, piece by piece, without copying it."""
+    yield memoryview(npy_header(array.dtype.str, array.shape))
+    if array.nbytes:
+        data = array.reshape(-1).view(np.uint8)
+        for start in range(0, data.size, CHUNK_BYTES):
+            yield data[start : start + CHUNK_BYTES].data
+
+
+def hash_array(array: npt.NDArray[Any]) -> str:
+    """The SHA-256 that the file of ``array`` has or would have."""
+    digest = hashlib.sha256()
+    for chunk in npy_chunks(array):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def hash_file(path: Path, advance: Callable[[int], None] | None = None) -> str:
+    """The SHA-256 of a file; ``advance`` is told the size of each piece read."""
+    digest = hashlib.sha256()
+    with open_regular(path) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+            if advance is not None:
+                advance(len(chunk))
+    return digest.hexdigest()
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; a pipe or a device is refused instead of waited for."""
+    descriptor = os.open(path, os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ArtifactError(f"{path} is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+# ---- writing -----------------------------------------------------------------------------------
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write every byte of ``data``, however many calls it takes."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[ops.write(descriptor, rest) :]
+
+
+def write_file(path: Path, chunks: Iterator[memoryview]) -> str:
+    """Put a whole file in place: temporary, synced, renamed. Returns its SHA-256."""
+    digest = hashlib.sha256()
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        descriptor = ops.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            for chunk in chunks:
+                digest.update(chunk)
+                write_all(descriptor, chunk)
+            ops.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        ops.rename(temporary, path)
+        sync_folder(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            ops.unlink(temporary)
+        raise
+    return digest.hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in ``folder`` are on the disk."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        if os.name == "nt":
+            return  # Windows has no such call and needs none.
+        raise
+    try:
+        ops.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def explained(action: str, path: Path, need_bytes: int | None = None) -> Iterator[None]:
+    """Turn a system error of the block into one `ArtifactError` that says the way out."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free = ops.free_bytes(path.parent)
+            sizes = [] if need_bytes is None else [f"{format_bytes(need_bytes)} needed"]
+            sizes += [] if free is None else [f"{format_bytes(free)} free"]
+            reason += f" ({', '.join(sizes)}); free some space or choose another disk"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            reason += "; allow writing there or choose another folder"
+        raise ArtifactError(f"cannot {action} {path}: {reason}") from error
+
+
+# ---- JSON --------------------------------------------------------------------------------------
+
+
+def canonical_json(value: Any, *, indent: int | None = None) -> bytes:
+    """The one text for ``value``: the same bytes on every run and every machine."""
+    text = json.dumps(value, sort_keys=True, allow_nan=False, indent=indent)
+    return text.encode("ascii")
+
+
+def strict_json(data: bytes, max_values: int = 1_000_000) -> Any:
+    """Read JSON from a stranger: no duplicate keys, no NaN, bounded depth and size.
+
+    Raises:
+        ArtifactError: If the text is not such JSON; the message says why.
+    """
+    # Counted before parsing: a few bytes of "[]," grow to a hundred in memory.
+    if sum(map(data.count, (b",", b"[", b"{"))) > max_values:
+        raise ArtifactError(f"it holds more than {max_values:,} values")
+    try:
+        return json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
+        )
+    except RecursionError:
+        raise ArtifactError("it is nested too deep") from None
+    except ArtifactError:
+        raise
+    except ValueError as error:
+        raise ArtifactError(f"it is not JSON: {shown(str(error))}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise ArtifactError(f"key {shown(counts.most_common(1)[0][0])} appears twice")
+    return found
+
+
+def _refuse_constant(text: str) -> None:
+    raise ArtifactError(f"it holds {text}, which is not a JSON number")

@@ -1,0 +1,230 @@
+"""The place where an artifact shall stand: checked, locked, replaced in one step."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from dhilgt.errors import ArtifactError
+from dhilgt.store import files
+from dhilgt.store.files import SUFFIX, canonical_json, explained, sync_folder, write_all
+from dhilgt.store.manifest import JOURNAL, MANIFEST, aside_path
+from dhilgt.utils.memory import format_bytes
+
+try:
+    import fcntl
+except ImportError:  # Windows: builders are not kept apart there.
+    fcntl = None  # type: ignore[assignment]
+
+
+class BuildLock:
+    """Keeps two builders off one target; the kernel lets go of it when its holder dies.
+
+    The file's content is only for the message. A file that nobody holds is a dead builder's and
+    is taken over.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self.path = target.with_name(f".{target.name}.lock")
+        self._descriptor = -1
+        while self._descriptor < 0:
+            self._descriptor = self._try(target)
+        try:
+            holder = {"pid": os.getpid(), "host": socket.gethostname(), "started": _now()}
+            files.ops.truncate(self._descriptor, 0)
+            write_all(self._descriptor, canonical_json(holder) + b"\n")
+        except BaseException:
+            self.release()
+            raise
+
+    def _try(self, target: Path) -> int:
+        """Descriptor of the lock file, held; -1 when it vanished meanwhile and must be retried."""
+        descriptor = files.ops.open(self.path, os.O_RDWR | os.O_CREAT)
+        if fcntl is None:
+            return descriptor
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _describe_holder(os.pread(descriptor, 4096, 0))
+            os.close(descriptor)
+            raise ArtifactError(
+                f"{target} is being built by {holder} (lock {self.path}); wait for it, stop it, "
+                "or choose another path"
+            ) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # The previous holder removes the file as it leaves: a lock on a file that has lost its
+        # name would keep nobody out.
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), self.path.stat()):
+                return descriptor
+        os.close(descriptor)
+        return -1
+
+    def release(self) -> None:
+        """Remove the lock; calling it again does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                files.ops.unlink(self.path)
+            if fcntl is not None:
+                # Said aloud: a worker forked meanwhile would keep the lock alive.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S %z")
+
+
+def _describe_holder(content: bytes) -> str:
+    try:
+        holder = json.loads(content)
+        return f"process {holder['pid']} on {holder['host']} since {holder['started']}"
+    except (ValueError, TypeError, KeyError):
+        return "another process"
+
+
+# ---- the target --------------------------------------------------------------------------------
+
+
+class Target:
+    """The place where an artifact shall stand: checked, locked, cleared of a crash's remains."""
+
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool, keep: bool) -> None:
+        try:
+            # Resolved, so that a link to a folder stays a link and its folder is replaced.
+            self.path = Path(path).expanduser().resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ArtifactError(f"{str(path)!r} is not a usable path: {error}") from None
+        if not self.path.name:
+            raise ArtifactError(f"{self.path} cannot be an artifact; name a folder inside it")
+        if self.path.name.endswith(".partial"):
+            raise ArtifactError(
+                f"{self.path}: names ending in .partial are for unfinished builds; drop the ending"
+            )
+        self.aside = aside_path(self.path)
+        self._made: list[Path] = []
+        self._lock: BuildLock | None = None
+        try:
+            with explained("write in", self.path.parent):
+                self._make_parents()
+                self._lock = BuildLock(self.path)
+            with explained("put back", self.path):
+                self._recover()
+            self._check(overwrite=overwrite, keep=keep)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _make_parents(self) -> None:
+        missing = []
+        folder = self.path.parent
+        while not folder.exists():
+            missing.append(folder)
+            folder = folder.parent
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                files.ops.mkdir(folder)
+                self._made.append(folder)
+
+    def _recover(self) -> None:
+        """Undo what a crash left between the renames of a replacement."""
+        if not self.aside.exists():
+            return
+        if not self.path.exists() and (self.aside / MANIFEST).exists():
+            files.ops.rename(self.aside, self.path)
+        else:
+            remove_folder(self.aside)
+
+    def _check(self, *, overwrite: bool, keep: bool) -> None:
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise ArtifactError(f"{self.path} is a file; choose another path or remove it")
+        if is_empty(self.path) or (keep and not overwrite):
+            return
+        if not overwrite:
+            raise ArtifactError(exists_message(self.path))
+        if foreign := next(foreign_names(self.path), None):
+            raise ArtifactError(
+                f"{self.path} is not an artifact (it holds {foreign!r}) and is not replaced; "
+                "choose another path"
+            )
+
+    def check_space(self, need_bytes: int) -> None:
+        """Refuse to start what the disk cannot hold."""
+        free = files.ops.free_bytes(self.path.parent)
+        if free is not None and need_bytes > free:
+            raise ArtifactError(
+                f"{self.path} needs {format_bytes(need_bytes)}, but {format_bytes(free)} are free "
+                f"in {self.path.parent}; free some space or choose another disk"
+            )
+
+    def publish(self, built: Path) -> None:
+        """Give ``built`` the target's name; an older artifact is whole until that has happened."""
+        rename = files.ops.rename
+        older = self.path.exists() and not is_empty(self.path)
+        if older:
+            rename(self.path, self.aside)
+        try:
+            rename(built, self.path)
+            try:
+                sync_folder(self.path.parent)
+            except BaseException:
+                rename(self.path, built)
+                raise
+        except BaseException:
+            if older:
+                with contextlib.suppress(OSError):
+                    rename(self.aside, self.path)
+            raise
+        if older:
+            remove_folder(self.aside)
+
+    def release(self) -> None:
+        """Let the next builder in."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def abandon(self) -> None:
+        """Let go, and take back the folders made on the way if nothing came to stand in them."""
+        self.release()
+        for folder in reversed(self._made):
+            with contextlib.suppress(OSError):
+                files.ops.rmdir(folder)
+
+
+def exists_message(path: Path) -> str:
+    """What to say when something stands where an artifact shall be."""
+    return f"{path} exists; choose another path, or replace it with --overwrite (overwrite=True)"
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether ``folder`` has nothing in it."""
+    return next(folder.iterdir(), None) is None
+
+
+def foreign_names(folder: Path) -> Iterator[str]:
+    """What lies in ``folder`` that no builder of this package writes."""
+    for path in folder.iterdir():
+        name = path.name.removesuffix(".tmp")
+        ours = name in (MANIFEST, JOURNAL) or name.endswith(SUFFIX)
+        if not ours or (path.is_dir() and not path.is_symlink()):
+            yield path.name
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove an artifact's folder as far as possible; it stops being an artifact first."""
+    ops = files.ops
+    with contextlib.suppress(OSError):
+        ops.unlink(folder / MANIFEST)
+        for path in list(folder.iterdir()):
+            ops.unlink(path)
+        ops.rmdir(folder)

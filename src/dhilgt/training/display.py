@@ -1,0 +1,80 @@
+"""What a person sees while a model is trained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from dhilgt.utils.progress import Progress
+
+_SECONDS_BETWEEN_NOTES = 0.25
+
+
+class TrainDisplay:
+    """A bar over all steps, with epoch, loss, validation score, best and speed beside it.
+
+    Nothing is written where standard error is not watched (a pipe, a log file).
+
+    Example:
+        >>> display = TrainDisplay("training", epochs=2, enabled=False)
+        >>> display.start()
+        >>> display.step(done=1, total=10, nodes=64, loss=lambda: 0.7)
+        >>> display.stop()
+    """
+
+    def __init__(
+        self,
+        title: str,
+        epochs: int,
+        *,
+        enabled: bool | Literal["auto"] = "auto",
+        force: bool = False,
+    ) -> None:
+        self._bar = Progress(title, unit="steps", enabled=enabled, force=force)
+        self._epochs = epochs
+        self._epoch = 0
+        self._scores = ""
+        self._loss = ""
+        self._rate = ""
+        self._nodes = 0
+        self._since = self._next = time.monotonic()
+
+    def start(self) -> None:
+        """Draw the empty bar."""
+        self._bar.start()
+        self._since = self._next = time.monotonic()
+
+    def step(self, done: int, total: int, nodes: int, loss: Callable[[], float]) -> None:
+        """Say that a step over ``nodes`` nodes is done; ``loss`` is asked only now and then.
+
+        Asking for the loss makes the host wait for the GPU.
+        """
+        self._nodes += nodes
+        now = time.monotonic()
+        if now < self._next or not self._bar.shown:
+            return
+        self._loss = f"loss {loss():.4f}"
+        if now - self._since > 0:
+            self._rate = f"{self._nodes / (now - self._since):,.0f} nodes/s"
+        self._next = now + _SECONDS_BETWEEN_NOTES
+        self._bar.update(done, total, note=self._note())
+
+    def epoch(self, number: int) -> None:
+        """Say that epoch ``number`` (from 1) begins."""
+        self._epoch, self._nodes, self._since = number, 0, time.monotonic()
+
+    def scored(self, line: dict[str, Any], best: str) -> None:
+        """Show the numbers of a finished epoch."""
+        if line["val_score"] is not None:
+            self._scores = f"{line['metric']} {line['val_score']:.4f}  best {best}"
+        elif line["val_loss"] is not None:
+            self._scores = f"val loss {line['val_loss']:.4f}  best {best}"
+
+    def stop(self) -> None:
+        """Leave the bar as it stands."""
+        self._bar.stop()
+
+    def _note(self) -> str:
+        parts = (f"epoch {self._epoch}/{self._epochs}", self._loss, self._scores, self._rate)
+        return "  ".join(part for part in parts if part)

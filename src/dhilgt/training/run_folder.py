@@ -1,0 +1,158 @@
+"""The folder of a training run."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import torch
+
+from dhilgt._version import __version__
+from dhilgt.errors import ArtifactError
+from dhilgt.store import files
+from dhilgt.store.files import canonical_json, explained, write_all, write_file
+from dhilgt.store.target import BuildLock
+from dhilgt.training.checkpoint import CheckpointFolder
+
+CONFIG = "config.json"
+METRICS = "metrics.jsonl"
+ENVIRONMENT = "environment.json"
+RESULT = "result.json"
+BEST = "best.safetensors"
+BUNDLE = "bundle.json"
+MODEL = "model"
+SCALE = "feature_scale.safetensors"
+GRAPH = "graph"
+SETTINGS = "config.yaml"
+REPORT = "report.html"
+REPORT_DATA = "report.json"
+PREDICTIONS = "predictions"
+_TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
+_OURS = _TRAINING | {BUNDLE, MODEL, SCALE, GRAPH, SETTINGS, REPORT, REPORT_DATA}
+
+
+def is_ours(name: str) -> bool:
+    """Says whether a file or folder of this name belongs in a run's folder.
+
+    Example:
+        >>> is_ours("predictions.csv"), is_ours("thesis.doc"), is_ours(".graph.lock")
+        (True, False, True)
+    """
+    plain = name.removesuffix(".tmp").removeprefix(".")
+    for ending in (".lock", ".old", ".tmp"):  # what the writers of artifacts leave when killed
+        plain = plain.removesuffix(ending)
+    return plain in _OURS or plain.partition(".")[0] == PREDICTIONS
+
+
+class RunFolder:
+    r"""Config, scores, environment, checkpoints and result of one run, and the lock on it.
+
+    Only one process writes it. A run that was cut off is taken over with ``resume``.
+
+    Example:
+        >>> import tempfile
+        >>> folder = RunFolder(Path(tempfile.mkdtemp()) / "run")
+        >>> folder.open(resume=False)
+        >>> folder.append({"epoch": 1, "train_loss": 0.5})
+        >>> (folder.path / "metrics.jsonl").read_text()
+        '{"epoch": 1, "train_loss": 0.5}\n'
+        >>> folder.close()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).expanduser().resolve()
+        self.checkpoints = CheckpointFolder(self.path / "checkpoints")
+        self._lock: BuildLock | None = None
+
+    def open(self, *, resume: bool) -> None:
+        """Takes the folder, before any work is done.
+
+        Raises:
+            ArtifactError: If it cannot be written, another process trains in it, it holds
+                something else, or a run that was not to be resumed.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise ArtifactError(f"{self.path} is a file; choose another run_dir")
+        with explained("write in", self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = BuildLock(self.path)
+            try:
+                names = {path.name for path in self.path.iterdir()}
+                if foreign := sorted(name for name in names if not is_ours(name)):
+                    raise ArtifactError(
+                        f"{self.path} is not the folder of a run (it holds {foreign[0]!r}); choose "
+                        "another run_dir"
+                    )
+                # These may lie ready before the first epoch; nothing is lost by using them.
+                if names - {SETTINGS, SCALE} and not resume:
+                    raise ArtifactError(
+                        f"{self.path} holds a run; pass resume=True to go on with it, or choose "
+                        "another run_dir"
+                    )
+                # A folder that cannot be written is found out now, not after the first epoch.
+                probe = self.path / f"{CONFIG}.tmp"
+                os.close(files.ops.open(probe, os.O_WRONLY | os.O_CREAT))
+                files.ops.unlink(probe)
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Lets the next process in."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def write(self, name: str, values: Mapping[str, Any]) -> None:
+        """Puts a JSON file in place, whole."""
+        path = self.path / name
+        with explained("write", path):
+            write_file(path, iter((memoryview(canonical_json(values, indent=2) + b"\n"),)))
+
+    def rewrite(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Puts the metrics file in place anew: what a cut-off run wrote past its save goes."""
+        path = self.path / METRICS
+        with explained("write", path):
+            data = b"".join(_line(line) for line in lines)
+            write_file(path, iter((memoryview(data),)))
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Adds a line to the metrics file and waits until it is on the disk."""
+        path = self.path / METRICS
+        with explained("write", path):
+            descriptor = files.ops.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                write_all(descriptor, _line(line))
+                files.ops.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _line(values: Mapping[str, Any]) -> bytes:
+    return canonical_json(values) + b"\n"
+
+
+def environment(device: torch.device, processes: int) -> dict[str, Any]:
+    """Gives what a result can depend on besides settings and data."""
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+    return {
+        "dhilgt": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "safetensors": str(safetensors.__version__),  # type: ignore[attr-defined, unused-ignore]
+        "cuda": torch.version.cuda,
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpus": [torch.cuda.get_device_name(at) for at in gpus],
+        "device": str(device),
+        "processes": processes,
+    }

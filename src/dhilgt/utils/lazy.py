@@ -1,0 +1,37 @@
+"""Names of a package that are imported when they are first used."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+_EXTRA = ("torch", "safetensors")
+
+
+def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package whose names need torch, imported on first use.
+
+    Labels and tokens work without torch, so nothing may import it before it is needed.
+
+    Args:
+        package: Name of the package.
+        places: The module of every name; a name whose module ends in it is the module itself.
+
+    Example:
+        >>> lazy_names("demo", {"sqrt": "math"})("sqrt")(9.0)
+        3.0
+    """
+
+    def get(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            module = import_module(places[name])
+        except ModuleNotFoundError as error:
+            if error.name not in _EXTRA:
+                raise
+            raise ImportError(
+                f"dhilgt.{name} needs {error.name}; install it with pip install 'dhilgt[train]'"
+            ) from error
+        return module if places[name].endswith(f".{name}") else getattr(module, name)
+
+    return get

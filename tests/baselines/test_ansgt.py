@@ -1,0 +1,377 @@
+"""ANS-GT against what its paper writes: proximities, draws, coarsening, bandit, votes."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dhilgt
+from dhilgt.baselines.ansgt.coarsen import coarsen
+from dhilgt.baselines.ansgt.model import bandit_move, votes
+from dhilgt.baselines.ansgt.proximity import powers, proximities
+from dhilgt.baselines.ansgt.row_table import RowTable
+from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
+from dhilgt.errors import ConfigError
+from tests.baselines.cases import create, lonely_graph, same, small_graph, trainer, weights
+from tests.baselines.cora import accuracy_on_cora
+from tests.real_data import needs_data
+
+
+def hat_of(graph):
+    return CleanGraph.of(graph).adjacency("symmetric")
+
+
+def shares(scores):
+    scores = scores.copy()
+    np.fill_diagonal(scores, 0)
+    scores = np.maximum(scores, 0)
+    return scores / (scores.sum(1, keepdims=True) + 1e-5)
+
+
+def dense(table):
+    """All values of a table, [n, n, K]."""
+    rows, columns = np.indices((table.num_nodes, table.num_nodes))
+    return table.lookup(rows, columns)
+
+
+def unit(x):
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+
+
+# ---- tables ------------------------------------------------------------------------------------
+
+
+def oracle(graph, restart=0.15):
+    hat = hat_of(graph).to_dense().double().numpy()
+    rank = restart * np.linalg.inv(np.eye(len(hat)) - (1 - restart) * hat)
+    x = unit(np.asarray(graph.features, np.float64))
+    return [shares(part) for part in (rank, hat, hat @ hat, x @ x.T)]
+
+
+def test_proximities_are_the_four_matrices():
+    graph = small_graph()
+    table = proximities(
+        hat_of(graph), dense_features(graph), restart=0.15, exact_nodes=80, candidates=5
+    )
+    for kind, wanted in enumerate(oracle(graph)):
+        assert np.allclose(dense(table)[..., kind], wanted, atol=1e-5)
+
+
+def test_on_a_large_graph_the_best_of_each_row_are_there():
+    graph = small_graph()
+    options = {"restart": 0.15, "exact_nodes": 0}
+    x = dense_features(graph)
+    whole = dense(proximities(hat_of(graph), x, candidates=80, **options))
+    _, one, two, cosine = oracle(graph)
+    for kind, wanted in enumerate([one, two, cosine], 1):
+        assert np.allclose(whole[..., kind], wanted, atol=1e-4)
+    hat = hat_of(graph).to_dense().double().numpy()
+    rank = 0.15 * np.eye(80)
+    for _ in range(5):
+        rank = 0.15 * np.eye(80) + 0.85 * rank @ hat
+    assert np.allclose(whole[..., 0], shares(rank), atol=1e-4)
+    few = dense(proximities(hat_of(graph), x, candidates=6, **options))
+    assert ((few > 0).sum(1) <= 6).all()
+    for row in range(80):
+        best = np.sort(cosine[row])[-6:]
+        assert np.allclose(np.sort(few[row, :, 3])[-6:], best / best.sum(), atol=1e-3)
+
+
+def test_powers_are_those_of_the_matrix():
+    graph = small_graph()
+    hat = hat_of(graph).to_dense()
+    wanted = torch.stack([torch.matrix_power(hat, k) for k in (1, 2, 3)], -1).numpy()
+    for exact in (0, 80):
+        table = powers(hat_of(graph), 3, exact_nodes=exact, candidates=80)
+        assert np.allclose(dense(table), wanted, atol=1e-5)
+
+
+def test_pairs_that_a_table_does_not_have_are_zero():
+    from scipy import sparse
+
+    table = RowTable.union([sparse.csr_array(([2.0], ([1], [2])), shape=(3, 3))])
+    found = table.lookup(np.array([1, 1, 0, 2]), np.array([2, 1, 0, 2]))
+    assert found.flatten().tolist() == [2, 0, 0, 0]
+    empty = RowTable.union([sparse.csr_array((3, 3))])
+    assert empty.lookup(np.array([0]), np.array([1])).tolist() == [[0]]
+    assert empty.draw(np.array([0]), np.ones(1), 2, [0]).tolist() == [[-1, -1]]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 9))
+def test_draws_are_different_nodes_of_positive_weight_and_all_of_them_where_few(seed, size):
+    rng = np.random.default_rng(seed)
+    matrices = rng.random((2, 7, 7)) * (rng.random((2, 7, 7)) < 0.3)
+    table, mixture = RowTable.full(matrices), np.array([1.0, 0.0])
+    found = table.draw(np.arange(7), mixture, size, [seed])
+    for row in range(7):
+        there = found[row][found[row] >= 0]
+        possible = np.flatnonzero(matrices[0, row])
+        assert len(np.unique(there)) == len(there) == min(size, len(possible))
+        assert np.isin(there, possible).all()
+        assert (found[row][len(there) :] == -1).all()
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_draws_follow_the_mixture(full):
+    from scipy import sparse
+
+    first, second = np.zeros((3, 3)), np.zeros((3, 3))
+    first[0] = [0, 1, 0]
+    second[0] = [0, 0.25, 0.75]
+    make = RowTable.full if full else RowTable.union
+    parts = [first, second] if full else [sparse.csr_array(first), sparse.csr_array(second)]
+    found = make(parts).draw(np.zeros(20000, np.int64), np.array([0.2, 0.8]), 1, [3])
+    assert (found == 1).mean() == pytest.approx(0.2 + 0.8 * 0.25, abs=0.015)
+
+
+# ---- coarsening --------------------------------------------------------------------------------
+
+
+def parts_hang_together(clean, member_of):
+    reached = np.arange(clean.num_nodes)
+    sources = clean.sources()
+    inside = member_of[sources] == member_of[clean.targets]
+    for _ in range(clean.num_nodes):
+        before = reached.copy()
+        np.minimum.at(reached, sources[inside], reached[clean.targets[inside]])
+        if np.array_equal(before, reached):
+            break
+    return len(np.unique(reached)) == len(np.unique(member_of))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("keep", [0.5, 0.1])
+def test_super_nodes_are_connected_and_as_many_as_asked_for(keep, seed):
+    clean = CleanGraph.of(small_graph(300), self_loops=False)
+    coarse = coarsen(clean, keep, seed)
+    alone = int((clean.degrees == 0).sum())
+    assert len(coarse.sizes) <= keep * 300 + alone + 10
+    assert len(coarse.sizes) >= round(keep * 300)
+    assert coarse.sizes.sum() == 300
+    assert np.array_equal(np.bincount(coarse.member_of), coarse.sizes)
+    assert parts_hang_together(clean, coarse.member_of)
+
+
+def test_a_star_and_lonely_nodes_are_coarsened_as_far_as_edges_go():
+    star = dhilgt.Graph.from_edges([0] * 50, range(1, 51), num_nodes=54)
+    coarse = coarsen(CleanGraph.of(star, self_loops=False), 0.02)
+    assert sorted(coarse.sizes.tolist()) == [1, 1, 1, 51]
+    assert coarsen(CleanGraph.of(star, self_loops=False), 1.0).sizes.max() == 1
+
+
+def test_the_small_graph_is_the_contracted_matrix():
+    graph = small_graph()
+    clean = CleanGraph.of(graph, self_loops=False)
+    coarse = coarsen(clean, 0.2)
+    member = (
+        np.eye(len(coarse.sizes))[coarse.member_of]
+        * coarse.sizes[coarse.member_of][:, None] ** -0.5
+    )
+    matrix = member.T @ clean.adjacency("ones").to_dense().numpy() @ member
+    matrix = matrix + np.eye(len(matrix))
+    root = matrix.sum(1) ** -0.5
+    found = coarse.adjacency.to_dense().numpy()
+    assert np.allclose(found, root[:, None] * matrix * root[None, :], atol=1e-5)
+    x = dense_features(graph)
+    means = [x[coarse.member_of == c].mean(0) for c in range(len(coarse.sizes))]
+    assert torch.allclose(coarse.means(x), torch.stack(means), atol=1e-5)
+
+
+def test_neighbours_in_one_community_merge_before_those_in_two():
+    left = [(u, v) for u in range(8) for v in range(u)]
+    edges = np.array([*left, *[(u + 8, v + 8) for u, v in left], (0, 8)])
+    clean = CleanGraph.of(dhilgt.Graph.from_edges(*edges.T), self_loops=False)
+    coarse = coarsen(clean, 2 / 16)
+    assert len(set(coarse.member_of[:8])) == len(set(coarse.member_of[8:])) == 1
+
+
+# ---- sequences ---------------------------------------------------------------------------------
+
+
+def test_a_sequence_is_the_node_sampled_nodes_its_super_node_and_others():
+    model = create("ansgt", small_graph(), super_nodes=2)
+    found = model.sequences()
+    coarse = model._coarse
+    assert found.shape == (80, 3, 1 + 5 + 1 + 2)
+    assert (found[..., 0] == np.arange(80)[:, None]).all()
+    sampled = found[..., 1:6]
+    assert ((sampled >= -1) & (sampled < 80)).all()
+    assert (sampled != np.arange(80)[:, None, None]).all()
+    assert (found[..., 6] == 80 + coarse.member_of[:, None]).all()
+    others = found[..., 7:]
+    assert (others != found[..., 6:7]).all()
+    assert others.max() < 80 + len(coarse.sizes)
+    assert not np.array_equal(found[:, 0], found[:, 1])  # sequences of a node differ
+
+
+def test_biases_are_powers_between_nodes_or_between_their_super_nodes():
+    graph = small_graph()
+    model = create("ansgt", graph)
+    tokens = model.sequences()[7, 0]
+    assert (tokens >= 0).all()
+    found = model.pair_biases(tokens)
+    fine = hat_of(graph).to_dense()
+    coarse = model._coarse.adjacency.to_dense()
+    inside = [model._coarse.member_of[t] if t < 80 else t - 80 for t in tokens]
+    for power in (1, 2, 3):
+        of_nodes = torch.matrix_power(fine, power)
+        of_supers = torch.matrix_power(coarse, power)
+        for i in range(8):
+            for j in range(8):
+                real = i < 6 and j < 6
+                wanted = of_nodes[tokens[i], tokens[j]] if real else of_supers[inside[i], inside[j]]
+                assert found[i, j, power - 1] == pytest.approx(float(wanted), abs=1e-5)
+
+
+def test_without_coarsening_there_are_only_nodes():
+    graph = small_graph()
+    model = create("ansgt", graph, coarsening=False, super_nodes=0)
+    assert model.sequences().shape == (80, 3, 6)
+    (batch,) = model.inference_batches(range(9)).iterate()
+    assert batch.inputs[3].shape == (9, 3, 6, 6, 3)
+    with pytest.raises(ConfigError, match="without coarsening"):
+        create("ansgt", graph, coarsening=False)
+
+
+def test_what_is_missing_has_no_say():
+    graph = lonely_graph()
+    model = create("ansgt", graph, first="ppr").eval()
+    alone = int(np.flatnonzero(graph.degrees == 0)[0])
+    tokens = model.sequences()[[alone]]
+    assert (tokens[..., 1:6] == -1).all()
+    x, places, missing, bias = (part.to("cpu") for part in model._inputs(tokens))
+    with torch.no_grad():
+        found = model(x, places, missing, bias)
+        elsewhere, absent = places.clone(), missing[..., None, :] | missing[..., None]
+        elsewhere[missing] = len(x) - 1
+        changed = torch.where(absent[..., None], 5.0, bias)
+        assert torch.allclose(model(x, elsewhere, missing, changed), found, atol=1e-6)
+        short = ~missing[0, 0]
+        shorter = bias[:, :, short][:, :, :, short]
+        assert torch.allclose(
+            model(x, places[..., short], missing[..., short], shorter), found, atol=1e-5
+        )
+
+
+def test_training_has_an_example_for_each_sequence():
+    graph = small_graph()
+    model = create("ansgt", graph, batch_size=4)
+    batch = next(iter(model.train_batches(range(10), seed=1).iterate()))
+    assert len(batch) == 12
+    nodes = batch.nodes.numpy()
+    assert np.array_equal(nodes, np.repeat(nodes[::3], 3))
+    assert np.array_equal(batch.labels.numpy(), graph.labels[nodes])
+    x, places, _, _ = batch.to("cpu").inputs
+    assert places.shape == (12, 1, 8)
+    features = dense_features(graph)
+    for row in range(12):
+        wanted = model.sequences()[nodes[row], row % 3, :6]
+        assert torch.equal(x[places[row, 0, :6]], features[np.maximum(wanted, 0)])
+
+
+def test_the_majority_wins_and_the_mean_decides_between_equals():
+    sure, weak = [5.0, 0.0, 0.0], [0.0, 0.1, 0.0]
+    logits = torch.tensor([[sure, weak, weak], [weak, sure, sure]])
+    assert votes(logits).argmax(1).tolist() == [1, 0]
+    assert votes(logits, "mean").argmax(1).tolist() == [0, 0]
+    tie = torch.tensor([[weak, sure], [[0.0, 0.0, 9.0], weak]])
+    assert votes(tie).argmax(1).tolist() == [0, 2]
+    assert torch.isfinite(votes(100 * logits)).all()
+    assert votes(logits).exp().sum(1).tolist() == pytest.approx([1, 1])
+
+
+# ---- the bandit --------------------------------------------------------------------------------
+
+
+def test_a_move_of_the_bandit_worked_out_by_hand():
+    before, share, reward = np.array([1.0, 3.0]), np.array([0.4, 0.6]), np.array([0.5, 0.0])
+    grown = before * np.exp(2 * (reward + 0.01 / share))
+    weights_, found = bandit_move(before, share, reward, 0.05)
+    assert found == pytest.approx(0.9 * grown / grown.sum() + 0.05, rel=1e-5)
+    assert weights_[0] / weights_[1] == pytest.approx(grown[0] / grown[1], rel=1e-5)
+
+
+def test_no_arm_of_the_bandit_ever_dies():
+    weights_, share = np.ones(4), np.full(4, 0.25)
+    for _ in range(1000):
+        weights_, share = bandit_move(weights_, share, np.array([3.0, 0, 0, 0]), 0.05)
+    assert share == pytest.approx([0.85, 0.05, 0.05, 0.05], abs=1e-5)
+    assert np.isfinite(weights_).all()
+    _, found = bandit_move(np.ones(4), np.array([1.0, 0, 0, 0]), np.zeros(4), 0.05)
+    assert np.isfinite(found).all()
+
+
+def test_rewards_are_attention_shared_out_by_who_proposed_a_node():
+    graph = small_graph()
+    model = create("ansgt", graph).eval()
+    nodes = np.array([2, 30, 31])
+    tokens = model.sequences()[nodes, :1]
+    wanted = []
+    with torch.no_grad():
+        inputs = [part.to("cpu") for part in model._inputs(tokens)]
+        h, biases = model._embedded(*inputs)
+        layer = model.encoder.layers[1]
+        h = model.encoder.layers[0](h, biases[0])
+        query, key, value = layer._heads(h)
+        scores = query @ key.transpose(-1, -2) / 8**0.5 + biases[1]
+        attention = torch.softmax(scores, -1)
+    near = oracle(graph)
+    for row, node in enumerate(nodes):
+        for place in range(1, 6):
+            other = tokens[row, 0, place]
+            score = float((attention[row, :, 0, place] * value[row, :, place].norm(dim=-1)).mean())
+            s = np.array([part[node, other] for part in near])
+            wanted.append(score * s / (s.mean() + 1e-5))
+    assert model.rewards(nodes) == pytest.approx(np.mean(wanted, 0), rel=1e-3)
+
+
+def test_the_bandit_moves_every_period_and_draws_anew():
+    graph = small_graph()
+    model = create("ansgt", graph, period=2)
+    first = model.sequences().copy()
+    trainer(model, epochs=2).fit(model.train_batches(range(40)))
+    assert int(model.draws) == 0
+    assert np.array_equal(model.sequences(), first)
+    trainer(model, epochs=5).fit(model.train_batches(range(40)))
+    assert int(model.draws) == 2
+    assert float(model.mixture.sum()) == pytest.approx(1, abs=1e-5)
+    assert not np.array_equal(model.sequences(), first)
+
+
+def test_the_released_settings_draw_by_pagerank_and_never_move():
+    graph = small_graph()
+    model = create("ansgt", graph, variant="released", super_nodes=0, period=None)
+    assert model.mixture.tolist() == [1, 0, 0, 0]
+    before = model.mixture.clone(), model.sequences().copy()
+    trainer(model, epochs=5).fit(model.train_batches(range(40)))
+    assert torch.equal(model.mixture, before[0])
+    assert np.array_equal(model.sequences(), before[1])
+
+
+def test_sequences_follow_from_what_is_saved(tmp_path):
+    graph = small_graph()
+    model = create("ansgt", graph, period=1)
+    trainer(model, epochs=4).fit(model.train_batches(range(40)))
+    model.save(tmp_path)
+    loaded = dhilgt.baselines.load(tmp_path, graph)
+    assert same(weights(loaded), weights(model))
+    assert int(loaded.draws) == 3
+    assert np.array_equal(loaded.sequences(), model.sequences())
+
+
+# ---- a real graph ------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@needs_data
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_beats_the_mlp_on_cora(variant):
+    mlp = accuracy_on_cora("mlp", epochs=60)
+    period = {"period": 3} if variant == "paper" else {}
+    found = accuracy_on_cora(
+        "ansgt", variant=variant, epochs=8, recipe={"lr": 2e-3, "warmup_epochs": 1},
+        hidden_channels=64, ffn_channels=64, num_layers=2, sequences=2, **period,
+    )  # fmt: skip
+    assert found > mlp + 0.05

@@ -1,0 +1,212 @@
+"""The search before a comparison: as many trials for each, by validation scores only."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dhilgt import baselines
+from dhilgt.benchmark import Limits, Results, cells, models
+from dhilgt.benchmark.running import recipe, runner
+from dhilgt.benchmark.running import recipe as space
+from dhilgt.benchmark.running.grid import Cell, check, trials_of
+from dhilgt.benchmark.running.recipe import Changes
+from dhilgt.errors import ConfigError
+from dhilgt.settings import recipes
+from tests.benchmark.cases import scripted
+
+
+def search(path, script, monkeypatch, systems="gcn,mlp", trials=4, seeds=(3, 5), resume=False):
+    kind = scripted(monkeypatch, script)
+    grid = cells(models(systems, references=False), ["generated:40"], list(seeds), trials=trials)
+    with Results(path).open(resume=resume) as results:
+        found = runner.run(grid, results, Limits(apart=False, device="cpu"))
+    lines = Results(path).lines()
+    tried = [line for line in lines if line["trial"] is not None]
+    return found, tried, [line for line in lines if line["trial"] is None], kind.asked
+
+
+def by_trial(cell):
+    """Trial 2 is the best, and the cells of the table score anything."""
+    return 0.4 if cell.trial is None else [0.5, 0.6, 0.9, 0.7][cell.trial]
+
+
+def test_every_system_gets_the_same_number_of_trials_and_uses_its_best(tmp_path, monkeypatch):
+    found, tried, final, _ = search(tmp_path / "r.jsonl", by_trial, monkeypatch)
+    assert found.ran == 2 * 4 + 2 * 2
+    for system in ("gcn", "mlp"):
+        mine = [line for line in tried if line["system"] == system]
+        assert [line["trial"] for line in mine] == [0, 1, 2, 3]
+        assert {line["seed"] for line in mine} == {3}  # one split, the first
+        assert mine[0]["changes"] == {"model": {}, "training": {}}  # the recipe is a trial too
+        for line in (line for line in final if line["system"] == system):
+            assert line["search"]["chosen"] == 2
+            assert line["search"]["val_score"] == 0.9
+            assert line["search"]["trials_ok"] == 4
+            assert line["changes"] == mine[2]["changes"] == line["search"]["changes"]
+            for name, value in line["changes"]["model"].items():
+                assert line["settings"][name] == value
+            for name, value in line["changes"]["training"].items():
+                assert line["training"][name] == value
+            assert line["trials"] == 4
+
+
+def test_trials_never_look_at_the_test_nodes(tmp_path, monkeypatch):
+    _, tried, _, asked = search(tmp_path / "r.jsonl", by_trial, monkeypatch)
+    assert not [name for name, _ in asked if "trial" in name]
+    assert all(line["scores"] == {} for line in tried)
+
+
+def test_trials_that_fail_are_passed_over(tmp_path, monkeypatch):
+    def script(cell):
+        if cell.trial == 2:
+            raise MemoryError
+        return by_trial(cell)
+
+    _, tried, final, _ = search(tmp_path / "r.jsonl", script, monkeypatch)
+    assert [line["status"] for line in tried[:4]] == ["ok", "ok", "oom", "ok"]
+    assert {line["search"]["chosen"] for line in final} == {3}
+    assert {line["search"]["trials_ok"] for line in final} == {3}
+
+
+def test_without_a_good_trial_the_recipe_stands(tmp_path, monkeypatch):
+    def script(cell):
+        if cell.trial is not None:
+            raise MemoryError
+        return 0.4
+
+    _, _, final, _ = search(tmp_path / "r.jsonl", script, monkeypatch)
+    assert all(line["search"]["chosen"] is None and line["status"] == "ok" for line in final)
+    assert all(line["changes"] == {"model": {}, "training": {}} for line in final)
+
+
+def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
+    path = tmp_path / "r.jsonl"
+
+    def stops(cell):
+        if cell.system == "mlp" and cell.trial == 1:
+            raise KeyboardInterrupt
+        return by_trial(cell)
+
+    with pytest.raises(KeyboardInterrupt):
+        search(path, stops, monkeypatch)
+    found, tried, final, _ = search(path, by_trial, monkeypatch, resume=True)
+    assert (found.skipped, len(tried), len(final)) == (5, 8, 4)
+    assert search(path, by_trial, monkeypatch, resume=True)[0].ran == 0
+
+
+def test_more_trials_keep_those_that_are_done(tmp_path, monkeypatch):
+    path = tmp_path / "r.jsonl"
+    search(path, by_trial, monkeypatch, "gcn", trials=2, seeds=[3])
+    found, tried, final, _ = search(path, by_trial, monkeypatch, "gcn", 4, [3], resume=True)
+    assert found.skipped == 2
+    assert [line["trial"] for line in tried] == [0, 1, 2, 3]
+    assert {line["trials"]: line["search"]["chosen"] for line in final} == {2: 1, 4: 2}
+
+
+def test_a_limit_of_epochs_holds_in_a_search_too():
+    cell = Cell("gcn", "cora", 0, changes=Changes(training={"epochs": 7}), trials=5)
+    assert {trial.changes.training["epochs"] for trial in trials_of(cell, 0)} == {7}
+
+
+# ---- spaces ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("system", ["dhilgt", *baselines.names()])
+def test_all_that_a_space_can_give_is_valid(system):
+    cell = Cell(system, "cora", 0, trials=40)
+    for trial in trials_of(cell, 0):
+        check(trial)
+    # Each value alone, with the system's own settings around it.
+    for one in space.space_of(system).draws("each", 500):
+        check(Cell(system, "cora", 0, changes=one))
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=8), st.integers(1, 30), st.integers(0, 30))
+def test_draws_differ_and_do_not_depend_on_how_many_are_wanted(key, few, more):
+    values = {"model": {"a": [1, 2, 3]}, "training": {"b": [1, 2, 3], "c": [True, False]}}
+    one = space.Space(values)
+    short, long = one.draws(key, few), one.draws(key, few + more)
+    assert long[: len(short)] == short
+    assert len(short) == min(few, one.size + 1)
+    assert all(short.count(draw) == 1 for draw in short)
+    assert all(draw in list(one.all()) for draw in short[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: {heads: 4}", "write a list of values"),
+        ("modle: {heads: [4]}", "write 'model' or 'training'"),
+        ("- 1", "is no search space"),
+        ("a: [", "is not YAML"),
+    ],
+)
+def test_spaces_that_are_none_are_refused(tmp_path, text, message):
+    (tmp_path / "gcn.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        space.space_of("gcn", tmp_path)
+    with pytest.raises(ConfigError, match="has no search space"):
+        space.space_of("nothing", tmp_path)
+
+
+# ---- recipes -----------------------------------------------------------------------------------
+
+
+def test_the_nearer_a_line_of_a_recipe_the_more_it_counts(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "all: {training: {epochs: 5, lr: 1e-3}, data: {cora: {training: {epochs: 6}}}}\n"
+        "gcn: {training: {epochs: 7}, data: {cora: {training: {epochs: 8}}}}\n"
+    )
+    found = recipe.read(str(path), ["gcn", "mlp"])
+    wanted = {
+        (s, d): found.changes(s, d).training["epochs"]
+        for s in ("gcn", "mlp")
+        for d in ("cora", "pubmed")
+    }
+    assert wanted == {
+        ("gcn", "cora"): 8, ("gcn", "pubmed"): 7, ("mlp", "cora"): 6, ("mlp", "pubmed"): 5,
+    }  # fmt: skip
+    assert found.name == "mine"
+    assert found.changes("gcn", "cora").training["lr"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gnc: {model: {heads: 1}}", "did you mean 'gcn'"),
+        ("gcn: {modle: {heads: 1}}", "did you mean 'model'"),
+        ("gcn: 3", "write lines"),
+        ("gcn: {training: {seed: 3}}", "seed follows from the cell"),
+        ("all: {data: {cora: {training: {metric: x}}}}", "metric follows from the cell"),
+    ],
+)
+def test_slips_in_recipes_are_named(tmp_path, text, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        recipe.read(str(path), ["gcn", "mlp"])
+    with pytest.raises(ConfigError, match="neither 'paper' nor 'best' nor a file"):
+        recipe.read("nowhere.yaml", ["gcn"])
+
+
+def test_the_best_recipe_is_ours_alone(monkeypatch):
+    known = {"size": 16, "batch_size": 256, "lr": 0.001, "metric": "accuracy"}
+    monkeypatch.setattr(recipes, "recipe", lambda name, data: {**known, "epochs": len(data)})
+    best = recipe.read("best", ["dhilgt", "gcn"])
+    ours, other = cells([("dhilgt", "paper"), ("gcn", "paper")], ["cora"], [0], best)
+    assert (ours.recipe, other.recipe) == ("best", "paper")
+    assert ours.changes == Changes({"size": 16, "batch_size": 256}, {"lr": 0.001, "epochs": 4})
+    assert other.changes == Changes()
+
+
+def test_a_dataset_without_best_settings_is_named():
+    with pytest.raises(ConfigError, match="no best settings of 'reed98'"):
+        cells([("dhilgt", "paper")], ["reed98"], [0], recipe.read("best", ["dhilgt"]))
+
+
+def test_a_file_cannot_take_the_name_of_a_recipe(tmp_path):
+    (tmp_path / "best.yaml").write_text("gcn: {model: {dropout: 0.1}}")
+    with pytest.raises(ConfigError, match="choose another name"):
+        recipe.read(str(tmp_path / "best.yaml"), ["gcn"])

@@ -1,0 +1,104 @@
+"""What a run will take, against what it took."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import dhilgt
+from dhilgt.classifier.cache import Cache
+from dhilgt.classifier.planning import Plan, StagePlan, plan
+from dhilgt.settings.settings import Settings
+
+SMALL = {"size": 16, "hidden_channels": 32, "num_layers": 2, "heads": 4, "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return dhilgt.generate(4000, 8, seed=1, num_features=16, num_classes=4)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("directed", [False, True])
+def test_disk_of_tokens_and_labels(tmp_path, copies, directed):
+    graph = dhilgt.generate(4000, 8, seed=1, num_features=4, directed=directed)
+    settings = Settings(**SMALL, copies=copies)
+    found = plan(graph, settings)
+    cache = Cache(tmp_path)
+    labels = cache.labels(graph, progress=False)
+    cache.tokens(labels, settings.token_options(), copies=copies, progress=False)
+    sizes = {entry.kind: entry.num_bytes for entry in cache.entries()}
+    assert found.stage("tokens").disk_bytes == pytest.approx(sizes["tokens"], rel=0.15)
+    assert sizes["labels"] <= found.stage("labels").disk_bytes <= 4 * sizes["labels"]
+
+
+def test_memory_is_an_upper_bound_of_the_same_order():
+    # In processes of their own: the peak of this one holds whatever other tests did.
+    options = {**SMALL, "max_batches": 2, "max_eval_batches": 2}
+    code = f"""
+import json, sys, dhilgt
+from dhilgt.plan import plan
+from dhilgt.settings import Settings
+from dhilgt.stages import host_peak_bytes
+graph = dhilgt.generate(6000, 8, seed=1, num_features=64, num_classes=4)
+settings = Settings(**{options!r})
+if sys.argv[1] == "plan":
+    print(plan(graph, settings).ram_bytes)
+else:
+    clf = dhilgt.NodeClassifier(**{options!r}, cache=False, progress=False).fit(graph)
+    print(host_peak_bytes())
+"""
+    predicted, taken = (
+        int(
+            subprocess.run(
+                [sys.executable, "-c", code, what], capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for what in ("plan", "run")
+    )
+    assert taken <= predicted <= 4 * taken
+
+
+def test_the_run_folder_stays_below_its_plan(tmp_path, graph):
+    settings = Settings(**SMALL)
+    found = plan(graph, settings)
+    clf = dhilgt.NodeClassifier(**SMALL, cache=False, progress=False)
+    clf.fit(graph, run_dir=tmp_path / "run")
+    taken = sum(path.stat().st_size for path in (tmp_path / "run").rglob("*") if path.is_file())
+    # Small files of text are not in the plan.
+    assert taken <= found.stage("training").disk_bytes + 100_000 <= 4 * taken
+    assert found.num_parameters == sum(p.numel() for p in clf.model_.parameters())
+    assert found.num_train == len(clf.split_["train"])
+
+
+def test_more_work_takes_more(graph):
+    small = plan(graph, Settings(**SMALL))
+    large = plan(graph, Settings(**{**SMALL, "epochs": 200, "size": 32, "batch_size": 2048}))
+    assert large.stage("training").seconds > 5 * small.stage("training").seconds
+    assert large.stage("tokens").disk_bytes > 2 * small.stage("tokens").disk_bytes
+    assert large.ram_bytes > small.ram_bytes
+    fresh = plan(graph, Settings(**SMALL, fresh=True))
+    assert fresh.stage("tokens").disk_bytes == 0
+
+
+def test_a_plan_as_plain_values_and_as_a_table():
+    stages = tuple(
+        StagePlan(name, seconds, ram, disk, gpu, "rough")
+        for name, seconds, ram, disk, gpu in (
+            ("labels", 2.0, 10, 5, 0),
+            ("training", 70.0, 30, 7, 9),
+        )
+    )
+    found = Plan(stages, 100, 50, "cpu")
+    values = json.loads(json.dumps(found.to_dict()))
+    assert [values[key] for key in ("seconds", "ram_bytes", "disk_bytes", "gpu_bytes")] == [
+        72.0, 30, 12, 9,
+    ]  # fmt: skip
+    assert found.lines()[2][:5] == ("training", "1 min 10 s", "30 B", "7 B", "9 B")
+    assert found.lines()[-1][:5] == ("all", "1 min 12 s", "30 B", "12 B", "9 B")
+
+
+def test_a_graph_without_features_has_no_plan():
+    with pytest.raises(dhilgt.ConfigError, match="features and labels"):
+        plan(dhilgt.Graph.from_edges([0], [1]), Settings())

@@ -1,0 +1,35 @@
+"""Labels of real graphs: sizes known from other implementations, rows against plain search."""
+
+import numpy as np
+import pytest
+
+from tests.labels.cases import build, label
+from tests.oracle import label_by_search
+from tests.real_data import load, needs_data
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "num_nodes", "per_node", "max_distance"),
+    [
+        ("tolokers", 11_758, 114.24, 6),
+        ("physics", 34_493, 400.05, 12),
+        ("cornell5", 18_660, 535.11, 5),
+        ("ogbn-arxiv", 169_343, 253.0, 18),
+    ],
+)
+def test_real_graphs(name, num_nodes, per_node, max_distance):
+    graph = load(name)
+    labels = build(graph)
+    assert graph.num_nodes == labels.num_nodes == num_nodes
+    assert labels.num_entries / num_nodes == pytest.approx(per_node, abs=0.06)
+    assert labels.max_distance == max_distance
+    rank = np.argsort(labels.order)
+    everyone = graph.nodes
+    for at in np.random.default_rng(1).integers(num_nodes, size=12):
+        hubs, distances = label_by_search(graph.offsets, graph.targets, rank, at)
+        node = everyone[at]
+        found = label(labels, node)
+        indices = graph.index_of(list(found)).tolist()
+        assert dict(zip(indices, found.values(), strict=True)) == hubs
+        assert np.array_equal(labels.distances(np.full(num_nodes, node), everyone), distances)

@@ -1,0 +1,142 @@
+"""Counts and shares of predictions are those of scikit-learn and of statistics books."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+from dhilgt.metrics import metric
+from dhilgt.report.run import analysis
+
+
+@st.composite
+def answers(draw):
+    num_classes = draw(st.integers(1, 6))
+    one = st.integers(0, num_classes - 1)
+    pairs = draw(st.lists(st.tuples(one, one), min_size=1, max_size=60))
+    truth, predicted = np.array(pairs).T
+    return truth, predicted, num_classes
+
+
+@pytest.mark.filterwarnings("ignore:A single label")
+@given(answers())
+def test_confusion_is_scikit_learns(case):
+    truth, predicted, num_classes = case
+    expected = confusion_matrix(truth, predicted, labels=range(num_classes))
+    assert (analysis.confusion_matrix(truth, predicted, num_classes) == expected).all()
+
+
+@given(answers())
+def test_class_scores_are_scikit_learns(case):
+    truth, predicted, num_classes = case
+    found = analysis.class_scores(analysis.confusion_matrix(truth, predicted, num_classes))
+    expected = precision_recall_fscore_support(
+        truth, predicted, labels=range(num_classes), zero_division=np.nan
+    )
+    for mine, theirs in zip((found.precision, found.recall, found.f1), expected, strict=False):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+    assert (found.support == expected[3]).all()
+    assert found.predicted.sum() == len(truth)
+
+
+def test_classes_out_of_range_are_named():
+    with pytest.raises(ValueError, match=r"predicted\[1\] = 3 is none of the 3 classes"):
+        analysis.confusion_matrix([0, 1], [0, 3], 3)
+    with pytest.raises(ValueError, match="2 true and 1 predicted"):
+        analysis.confusion_matrix([0, 1], [0], 3)
+
+
+def probabilities(count, classes, seed=0):
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(classes, 0.4), count)
+    truth = np.array([rng.choice(classes, p=row**0.5 / (row**0.5).sum()) for row in shares])
+    return truth, shares
+
+
+def test_reliability_is_scikit_learns():
+    truth, shares = probabilities(500, 4)
+    found = analysis.calibration(truth, shares, bins=10)
+    right = shares.argmax(axis=1) == truth
+    accuracy, confidence = calibration_curve(right, shares.max(axis=1), n_bins=10)
+    full = found.count > 0
+    np.testing.assert_allclose(found.accuracy[full], accuracy)
+    np.testing.assert_allclose(found.confidence[full], confidence)
+    assert np.isnan(found.accuracy[~full]).all()
+    weights = found.count[full] / found.count.sum()
+    assert found.error == pytest.approx((weights * np.abs(accuracy - confidence)).sum())
+
+
+def test_calibration_error_by_hand():
+    # Two bins: 0.6 said and 1 of 2 right; 0.9 said and 2 of 2 right.
+    shares = np.array([[0.6, 0.4], [0.6, 0.4], [0.1, 0.9], [0.1, 0.9]])
+    found = analysis.calibration([0, 1, 1, 1], shares)
+    assert found.count.tolist() == [0, 0, 0, 0, 0, 2, 0, 0, 2, 0]
+    assert found.error == pytest.approx((2 * 0.1 + 2 * 0.1) / 4)
+
+
+def test_a_sum_a_hair_above_one_stays_in_the_last_bin():
+    found = analysis.calibration([0], np.array([[np.float32(1.0000001)]]))
+    assert found.count[-1] == 1
+
+
+def test_calibration_of_no_nodes_is_undefined():
+    assert math.isnan(analysis.calibration(np.zeros(0, int), np.zeros((0, 3))).error)
+
+
+def test_wilson_interval_is_the_books():
+    # Agresti and Coull's example, and the ends where the normal interval has no width.
+    found = analysis.wilson_interval(0, 20)
+    assert found.low == 0
+    assert found.high == pytest.approx(0.16113, abs=1e-5)
+    assert analysis.wilson_interval(20, 20).high == 1
+    assert math.isnan(analysis.wilson_interval(0, 0).low)
+
+
+@given(st.integers(1, 10_000), st.data())
+def test_wilson_interval_holds_the_share(count, data):
+    right = data.draw(st.integers(0, count))
+    found = analysis.wilson_interval(right, count)
+    assert 0 <= found.low <= right / count + 1e-12
+    assert right / count - 1e-12 <= found.high <= 1
+
+
+def test_bootstrap_agrees_with_wilson_on_accuracy():
+    truth, shares = probabilities(400, 3)
+    score = metric("accuracy")
+    found = analysis.bootstrap_interval(score, truth, np.log(shares))
+    right = int((shares.argmax(axis=1) == truth).sum())
+    expected = analysis.wilson_interval(right, 400)
+    assert found.low == pytest.approx(expected.low, abs=0.02)
+    assert found.high == pytest.approx(expected.high, abs=0.02)
+    assert found == analysis.bootstrap_interval(score, truth, np.log(shares))
+    assert found != analysis.bootstrap_interval(score, truth, np.log(shares), seed=1)
+
+
+def test_bootstrap_leaves_undefined_samples_out():
+    truth = np.array([0, 0, 0, 0, 0, 1])
+    logits = np.array([[0.0, x] for x in (-2.0, -1.0, 0.0, 1.0, 2.0, 1.5)])
+    found = analysis.bootstrap_interval(metric("roc_auc"), truth, logits)
+    assert 0 <= found.low <= found.high <= 1
+    alone = analysis.bootstrap_interval(metric("roc_auc"), truth[:5], logits[:5])
+    assert math.isnan(alone.low)
+    assert math.isnan(alone.high)
+
+
+@given(answers(), st.integers(1, 4))
+def test_folding_keeps_every_node(case, most):
+    matrix = analysis.confusion_matrix(*case)
+    kept = analysis.most_confused(matrix, most)
+    folded = analysis.folded(matrix, kept)
+    assert folded.sum() == matrix.sum()
+    assert (folded[:-1, :-1] == matrix[np.ix_(kept, kept)]).all()
+    assert (folded.sum(axis=1)[:-1] == matrix.sum(axis=1)[kept]).all()
+
+
+def test_the_most_confused_classes_are_kept():
+    matrix = np.diag([50, 50, 50, 50])
+    matrix[1, 3] = 7
+    assert analysis.most_confused(matrix, 2).tolist() == [1, 3]
