@@ -1,8 +1,8 @@
 """The best recipes against every system, split by split, from the lines of the paper's tables.
 
-`python -m docs.make.against` writes docs/results/against-table.md: for each system and graph the mean
-of our score minus its score over the splits that both have, with the interval of that mean. A place
-in a table says less: scores of a row move with the splits, and rows move together.
+`python -m docs.make.against` writes docs/results/against-table.md: for each system and graph the
+mean of our score minus its score over the splits that both have, with the interval of that mean. A
+place in a table says less: scores of a row move with the splits, and rows move together.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Seven graphs beside their label graphs: lines, table and pictures of docs/results/hierarchy.md.
 
-`python -m docs.make.hierarchy` writes the table from the JSON lines. `--measure` makes the lines and
-the pictures anew first, from the datasets' files (see `dhilgt datasets`).
+`python -m docs.make.hierarchy` writes the table from the JSON lines. `--measure` makes the lines
+and the pictures anew first, from the datasets' files (see `dhilgt datasets`).
 """
 
 import argparse

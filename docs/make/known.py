@@ -1,8 +1,8 @@
 """Baselines against figures their own papers report, each under the protocol of its paper.
 
-`python -m docs.make.known --seconds 120 --jobs 8` trains (on a GPU if there is one), adds a JSON line
-per run to known.jsonl in the folder of results, and writes known-table.md from all lines there;
-what has a line is not run again. `--render` writes the table alone.
+`python -m docs.make.known --seconds 120 --jobs 8` trains (on a GPU if there is one), adds a JSON
+line per run to known.jsonl in the folder of results, and writes known-table.md from all lines
+there; what has a line is not run again. `--render` writes the table alone.
 """
 
 import argparse

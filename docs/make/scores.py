@@ -1,8 +1,9 @@
 """The table of scores, from the JSON lines under docs/results/scores.
 
-`python -m docs.make.scores` writes docs/results/scores-table.md. The lines come from `docs.make.search`:
-a folder per recipe, a file per dataset, a line per seed. `--cells FILE` writes those of the best
-recipes as cells of the paper's tables, for the seeds that other files of its folder have.
+`python -m docs.make.scores` writes docs/results/scores-table.md. The lines come from
+`docs.make.search`: a folder per recipe, a file per dataset, a line per seed. `--cells FILE` writes
+those of the best recipes as cells of the paper's tables, for the seeds that other files of its
+folder have.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Scores on public datasets: a search by validation score, then ten seeds of what it found.
 
-`python -m docs.make.search --data cora chameleon --space extended --seconds 300 --jobs 12` searches,
-trains, and writes a folder per dataset: the search, `runs.jsonl` with a line per seed, and
-`recipe.yaml`, the settings with what was measured. The same command goes on with what is there,
+`python -m docs.make.search --data cora chameleon --space extended --seconds 300 --jobs 12`
+searches, trains, and writes a folder per dataset: the search, `runs.jsonl` with a line per seed,
+and `recipe.yaml`, the settings with what was measured. The same command goes on with what is there,
 and ends in good order when its --budget is spent. The table stands beside the paper's figures.
 """
 

@@ -4,13 +4,14 @@ Labels are classes, [n] integers; logits are [n, classes]. Torch tensors are tak
 A score that is undefined is NaN and says why; it is never 0.
 """
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dhilgt.utils.checks import name_hint
 
 
 class Score(float):
@@ -83,8 +84,7 @@ def metric(name: "str | Metric") -> Metric:
     if isinstance(name, Metric):
         return name
     if name not in METRICS:
-        near = difflib.get_close_matches(str(name), METRICS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METRICS)}"
+        hint = name_hint(name, METRICS, f"there are {', '.join(METRICS)}")
         raise ValueError(f"metric {name!r} is not known; {hint}")
     return METRICS[name]
 

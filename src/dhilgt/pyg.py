@@ -13,7 +13,8 @@ from dhilgt.graph import checks
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.tokens.sampler import TokenSampler
-from dhilgt.tokens.spec import TokenSpec, whole_number
+from dhilgt.tokens.spec import TokenSpec
+from dhilgt.utils.checks import whole_number
 
 try:
     import torch

@@ -22,7 +22,7 @@ from dhilgt.errors import ConfigError, GraphError
 from dhilgt.graph.checks import as_array, node_mask
 from dhilgt.loader.checks import free_bytes, refuse_unlabelled, this_process
 from dhilgt.loader.prefetch import Prefetcher
-from dhilgt.tokens.spec import whole_number
+from dhilgt.utils.checks import whole_number
 
 Key = tuple[int, int, int]
 """Seed, epoch and number of a batch: what random draws for it depend on, and nothing else."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from os import PathLike
 from typing import Any
@@ -13,6 +12,7 @@ from dhilgt.baselines.base import ARCHITECTURE, Baseline, BaselineConfig, Shape
 from dhilgt.errors import ConfigError
 from dhilgt.graph.graph import Graph
 from dhilgt.model.store import load_model
+from dhilgt.utils.checks import name_hint
 
 # A system joins by a line here: its name, its module under dhilgt.baselines and its class. The
 # tests go over all of them.
@@ -48,8 +48,7 @@ def system(name: str) -> type[Baseline]:
         ConfigError: If there is none of this name; the nearest one is named.
     """
     if name not in _SYSTEMS:
-        near = difflib.get_close_matches(str(name).lower(), _SYSTEMS, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names())}"
+        hint = name_hint(str(name).lower(), _SYSTEMS, cutoff=0.4)
         raise ConfigError(f"{name!r} is not a baseline; {hint}")
     module, cls = _SYSTEMS[name]
     found: type[Baseline] = getattr(import_module(f"dhilgt.baselines.{module}"), cls)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from dhilgt.errors import ConfigError
+from dhilgt.utils.checks import name_hint
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,7 @@ class Settings:
         known = [item.name for item in fields(cls)]
         for key in values:
             if key not in known:
-                near = difflib.get_close_matches(str(key), known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+                hint = name_hint(key, known)
                 raise ConfigError(f"{key!r} is not a setting of this system; {hint}")
         return cls(**dict(values))
 

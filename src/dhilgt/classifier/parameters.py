@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 from typing import Any, Literal, Self
 
 from dhilgt.errors import ConfigError, DhilgtError
 from dhilgt.settings.settings import Settings
+from dhilgt.utils.checks import name_hint
 
 
 class NotFittedError(DhilgtError, ValueError, AttributeError):
@@ -119,8 +119,7 @@ class Parameters:
         known = self._names()
         for name, value in params.items():
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+                hint = name_hint(name, known)
                 raise ConfigError(f"{name!r} is not a parameter; {hint}")
             setattr(self, name, value)
         return self

@@ -1,7 +1,6 @@
 """The files that describe a graph: from flags or a file of settings to a `Graph`."""
 
 import contextlib
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -15,6 +14,7 @@ from dhilgt.errors import ConfigError, GraphError
 from dhilgt.features.from_graph import degree_features
 from dhilgt.graph.graph import Graph
 from dhilgt.readers import node_lists
+from dhilgt.utils.checks import name_hint
 
 DEGREE = "degree"
 _TAB_NAMES = ("\\t", "tab")
@@ -69,8 +69,7 @@ class Inputs:
         found: dict[str, Any] = {}
         for key, value in values.items():
             if key not in known:
-                near = difflib.get_close_matches(str(key), known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+                hint = name_hint(key, known)
                 raise ConfigError(f"{file}: data has the unknown key {key!r}; {hint}")
             wants_bool = "bool" in str(known[key].type)
             if value is not None and isinstance(value, bool) is not wants_bool:

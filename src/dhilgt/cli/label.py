@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import difflib
 import re
 import time
 import warnings
@@ -22,6 +21,7 @@ from dhilgt.labels.orders import ORDERS, ranking
 from dhilgt.readers import node_lists
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.target import Target
+from dhilgt.utils.checks import name_hint
 from dhilgt.utils.memory import format_bytes, parse_size
 
 _ARRAY_PLACE = re.compile(r"\b(src|dst)\[(\d+)\] = ")
@@ -249,8 +249,7 @@ def two_columns(text: str | None) -> list[str | int] | None:
 
 
 def _hint(order: str) -> str:
-    near = difflib.get_close_matches(order, ORDERS, n=1)
-    return f"did you mean {near[0]}?" if near else f"give a file or one of {', '.join(ORDERS)}"
+    return name_hint(order, ORDERS, f"give a file or one of {', '.join(ORDERS)}")
 
 
 def _print_estimate(graph: Graph, predicted: LabelEstimate, as_json: bool) -> None:

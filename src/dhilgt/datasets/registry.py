@@ -1,9 +1,9 @@
 """What is known about each public dataset; the facts themselves are in `catalogue`."""
 
-import difflib
 from dataclasses import dataclass
 
 from dhilgt.errors import DatasetError
+from dhilgt.utils.checks import name_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,6 @@ def info(name: str) -> DatasetInfo:
 
     wanted = str(name).lower().replace("_", "-")
     if wanted not in CATALOGUE:
-        near = difflib.get_close_matches(wanted, CATALOGUE, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "see dhilgt.datasets.names()"
+        hint = name_hint(wanted, CATALOGUE, "see dhilgt.datasets.names()")
         raise DatasetError(f"there is no dataset named {name!r}; {hint}")
     return CATALOGUE[wanted]

@@ -3,7 +3,6 @@
 All of them run before heavy work. An error names what was found, where, and the way out.
 """
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, warn
+from dhilgt.utils.checks import name_hint
 
 IdArray: TypeAlias = NDArray[Any]  # int64, or object holding str
 
@@ -401,8 +401,7 @@ def masks(
     out: dict[str, NDArray[np.bool_]] = {}
     for name, given in values.items():
         if name not in MASK_NAMES:
-            near = difflib.get_close_matches(str(name), MASK_NAMES, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the names are {MASK_NAMES}"
+            hint = name_hint(name, MASK_NAMES, f"the names are {MASK_NAMES}")
             raise GraphError(f"masks has the unknown name {name!r}; {hint}")
         mask = node_mask(as_array(given), count, f"mask {name!r}")
         for other, taken in out.items():

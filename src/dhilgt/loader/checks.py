@@ -11,8 +11,8 @@ from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.graph import checks
 from dhilgt.graph.checks import as_array
 from dhilgt.tokens.sampler import TokenSampler
-from dhilgt.tokens.spec import whole_number
 from dhilgt.tokens.tokens import Tokens
+from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import available_bytes, format_bytes
 
 

@@ -24,8 +24,8 @@ from dhilgt.loader.checks import (
 from dhilgt.loader.feature_rows import DeviceFeatures, open_features
 from dhilgt.loader.prefetch import Prefetcher
 from dhilgt.tokens.sampler import TokenSampler
-from dhilgt.tokens.spec import whole_number
 from dhilgt.tokens.tokens import Tokens
+from dhilgt.utils.checks import whole_number
 
 _LARGEST_BATCH = 1 << 24
 _MOST_AHEAD = 64

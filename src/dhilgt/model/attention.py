@@ -163,7 +163,7 @@ PATHS: dict[str, Callable[[Tensor, Tensor, Tensor, Pairs, Tensor, float], Tensor
     "sdpa": _sdpa,
     "fused": _fused,
 }
-"""The ways to compute attention, by name. A model takes "fused" as a whole: see `dhilgt.model.kernels`."""
+"""Implementations of attention by name; "fused" covers the whole model: `dhilgt.model.kernels`."""
 
 
 def choose_path(config: DHILGTConfig, slots: int, device: torch.device, dtype: torch.dtype) -> str:

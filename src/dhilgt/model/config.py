@@ -1,11 +1,10 @@
 """The settings of the model; plain values, no torch."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from dhilgt.tokens.spec import whole_number
+from dhilgt.utils.checks import choice, fraction, name_hint, number, whole_number
 
 READOUTS = ("attention", "ego")
 ATTENTIONS = ("auto", "reference", "sdpa", "fused")
@@ -79,13 +78,13 @@ class DHILGTConfig:
                 f"heads = {self.heads}; change one of them"
             )
         for name in _RATES:
-            object.__setattr__(self, name, _rate(name, getattr(self, name)))
+            object.__setattr__(self, name, fraction(name, getattr(self, name)))
         for name in ("spd_bias", "label_inputs"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} = {getattr(self, name)!r}; pass True or False")
         object.__setattr__(self, "bias_slope", _slope(self.bias_slope, self.spd_bias))
-        _check_choice("readout", self.readout, READOUTS)
-        _check_choice("attention", self.attention, ATTENTIONS)
+        choice("readout", self.readout, READOUTS)
+        choice("attention", self.attention, ATTENTIONS)
 
     def to_dict(self) -> dict[str, Any]:
         """Gives plain values, for a file."""
@@ -105,8 +104,7 @@ class DHILGTConfig:
         known = [field.name for field in fields(cls)]
         for key in values:
             if key not in known:
-                close = difflib.get_close_matches(str(key), known, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+                hint = name_hint(key, known)
                 raise ValueError(f"unknown setting {key!r}; {hint}")
         missing = [name for name in known[:3] if name not in values]
         if missing:
@@ -114,24 +112,11 @@ class DHILGTConfig:
         return cls(**values)
 
 
-def _rate(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise ValueError(f"{name} = {value!r}; pass a number from 0 to below 1")
-    return float(value)
-
-
 def _slope(value: Any, learned: bool) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
-        raise ValueError(f"bias_slope = {value!r}; pass a number from 0 to 100")
-    if value and not learned:
+    slope = number("bias_slope", value, 0, 100)
+    if slope and not learned:
         raise ValueError(
-            f"bias_slope = {value:g} says where the bias per distance begins, and there is none "
+            f"bias_slope = {slope:g} says where the bias per distance begins, and there is none "
             "with spd_bias = False; change one of them"
         )
-    return float(value)
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        listed = ", ".join(f'"{choice}"' for choice in choices)
-        raise ValueError(f"{name} = {value!r}; pass one of {listed}")
+    return slope

@@ -1,7 +1,6 @@
 """Opening files: what cannot be one of ours is refused by name, gzip is seen through."""
 
 import contextlib
-import difflib
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dhilgt.errors import GraphError
+from dhilgt.utils.checks import nearest
 
 
 def check_file(path: "str | PathLike[str]") -> Path:
@@ -21,8 +21,8 @@ def check_file(path: "str | PathLike[str]") -> Path:
         near = ""
         if file.parent.is_dir():
             names = [entry.name for entry in file.parent.iterdir()]
-            close = difflib.get_close_matches(file.name, names, n=1)
-            near = f"; did you mean {file.parent / close[0]}?" if close else ""
+            close = nearest(file.name, names)
+            near = f"; did you mean {file.parent / close}?" if close else ""
         raise GraphError(f"{file} does not exist; check the path{near}")
     try:
         with file.open("rb") as stream:

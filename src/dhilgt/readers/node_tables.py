@@ -4,7 +4,6 @@ The rows may come in any order: `node_match` matches them with the graph.
 """
 
 import array
-import difflib
 import itertools
 import zipfile
 from dataclasses import replace
@@ -21,6 +20,7 @@ from dhilgt.readers.columns import id_column, is_id_name, plain, value_column, w
 from dhilgt.readers.node_match import NodeTable
 from dhilgt.readers.parquet import is_parquet, parquet_column, parquet_features
 from dhilgt.readers.text_table import Row, TextTable, as_number, is_number
+from dhilgt.utils.checks import name_hint
 
 LABEL_NAMES = {"label", "labels", "class", "classes", "y", "target", "category"}
 PART_NAMES = {"part", "split", "set", "subset", "fold", "mask"}
@@ -134,8 +134,7 @@ def read_split(path: "str | PathLike[str]") -> NodeTable:
         cell = filled(value)
         word = None if cell is None else str(cell).lower()
         if word is not None and word not in _PARTS:
-            near = difflib.get_close_matches(word, _PARTS, n=1)
-            hint = f"did you mean {near[0]}?" if near else "write train, val or test"
+            hint = name_hint(word, _PARTS, "write train, val or test")
             raise GraphError(f"{table.place(row)}: {cell!r} is not a part; {hint}")
         parts.append(None if word is None else _PARTS[word])
     return replace(table, values=parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any
@@ -13,8 +12,9 @@ from dhilgt.features.scale import FEATURE_SCALES
 from dhilgt.graph.checks import num_threads
 from dhilgt.labels.orders import ORDERS
 from dhilgt.model.config import DHILGTConfig
-from dhilgt.tokens.spec import TokenSpec, whole_number
+from dhilgt.tokens.spec import TokenSpec
 from dhilgt.training.config import TrainConfig
+from dhilgt.utils.checks import choice, name_hint, whole_number
 
 GROUPS = ("tokens", "model", "features", "training", "run")
 _MOST_COPIES = 1 << 20
@@ -195,16 +195,9 @@ class Settings:
         self._keep(self.train_config())
         self._set("copies", whole_number("copies", self.copies, 1, _MOST_COPIES))
         self._set("hops", whole_number("hops", self.hops, 0, _MOST_HOPS))
-        if self.hop_kind not in HOP_KINDS:
-            raise ConfigError(
-                f"hop_kind = {self.hop_kind!r}; choose {', '.join(map(repr, HOP_KINDS))}"
-            )
+        choice("hop_kind", self.hop_kind, HOP_KINDS)
         self._set("hop_restart", _share("hop_restart", self.hop_restart, or_zero=True))
-        if self.feature_scale not in FEATURE_SCALES:
-            raise ConfigError(
-                f"feature_scale = {self.feature_scale!r}; choose "
-                f"{' or '.join(map(repr, FEATURE_SCALES))}"
-            )
+        choice("feature_scale", self.feature_scale, FEATURE_SCALES)
         if self.batch_size != "auto":
             try:
                 size = whole_number("batch_size", self.batch_size, 1, _LARGEST_BATCH)
@@ -213,8 +206,7 @@ class Settings:
             self._set("batch_size", size)
         if not isinstance(self.fresh, bool):
             raise ConfigError(f"fresh = {self.fresh!r}; pass True or False")
-        if self.order not in ORDERS:
-            raise ConfigError(f"order = {self.order!r}; choose {' or '.join(map(repr, ORDERS))}")
+        choice("order", self.order, ORDERS)
         self._set("validation", _share("validation", self.validation))
         if not isinstance(self.device, str):
             self._set("device", str(self.device))
@@ -271,8 +263,7 @@ class Settings:
         known = [one.name for one in fields(cls)]
         for key in values:
             if key not in known:
-                near = difflib.get_close_matches(str(key), known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+                hint = name_hint(key, known)
                 raise ConfigError(f"{key!r} is not a setting; {hint}")
         return cls(**dict(values))
 

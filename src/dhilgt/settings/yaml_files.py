@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import fields
@@ -12,6 +11,7 @@ from typing import Any
 from dhilgt.errors import ConfigError
 from dhilgt.settings.settings import GROUPS, Settings
 from dhilgt.store.files import explained, write_file
+from dhilgt.utils.checks import name_hint
 
 NAME = "config.yaml"
 _LARGEST_BYTES = 1 << 20
@@ -186,8 +186,7 @@ def _pairs(file: Path, mapping: Any) -> list[tuple[str, Any, int]]:
 def _put(found: dict[str, Any], key: str, value: Any, place: str) -> None:
     if key not in _FIELDS:
         known = [*_FIELDS, *GROUPS, "data"]
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        hint = name_hint(key, known)
         raise ConfigError(f"{place}: {key!r} is not a setting; {hint}")
     if key in found:
         raise ConfigError(f"{place}: {key!r} is set twice; keep one")

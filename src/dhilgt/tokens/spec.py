@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from dhilgt.utils.checks import number, whole_number
+
 FAR = 254
 """Stands for every distance of 254 and more."""
 
@@ -64,7 +66,8 @@ class TokenSpec:
                 f"size = {self.size}; lower num_out or num_in, or raise size"
             )
         for name in ("out_exponent", "in_exponent"):
-            object.__setattr__(self, name, _exponent(name, getattr(self, name)))
+            exponent = number(name, getattr(self, name), -_MAX_EXPONENT, _MAX_EXPONENT)
+            object.__setattr__(self, name, exponent)
         self._set_count("seed", 0, 2**64 - 1)
         if not isinstance(self.spill, (bool, np.bool_)):
             raise ValueError(f"spill = {self.spill!r}; pass True or False")
@@ -97,28 +100,3 @@ class TokenSpec:
     def from_dict(cls, values: dict[str, Any]) -> "TokenSpec":
         """Gives the spec that `to_dict` wrote; other keys are passed over, none may be missing."""
         return cls(**{field.name: values[field.name] for field in fields(cls)})
-
-
-def whole_number(name: str, value: Any, low: int, high: int) -> int:
-    """Gives a setting as an int, from any kind of integer.
-
-    Raises:
-        ValueError: If it is no integer or out of range.
-    """
-    if (
-        isinstance(value, (bool, np.bool_))
-        or not isinstance(value, (int, np.integer))
-        or not low <= value <= high
-    ):
-        raise ValueError(f"{name} = {value!r}; pass a whole number from {low} to {high}")
-    return int(value)
-
-
-def _exponent(name: str, value: Any) -> float:
-    if (
-        isinstance(value, (bool, np.bool_))
-        or not isinstance(value, (int, float, np.integer, np.floating))
-        or not -_MAX_EXPONENT <= float(value) <= _MAX_EXPONENT  # not a number is not either
-    ):
-        raise ValueError(f"{name} = {value!r}; pass a number from -64 to 64")
-    return float(value)

@@ -16,7 +16,8 @@ from dhilgt.store.files import SUFFIX
 from dhilgt.store.manifest import MANIFEST
 from dhilgt.store.shards import ShardWriter
 from dhilgt.tokens.sampler import PackedRows, TokenSampler
-from dhilgt.tokens.spec import FAR, NO_PATH, PADDING, TokenSpec, whole_number
+from dhilgt.tokens.spec import FAR, NO_PATH, PADDING, TokenSpec
+from dhilgt.utils.checks import whole_number
 
 KIND = "tokens"
 FORMAT = 1

@@ -18,8 +18,9 @@ from dhilgt.tokens.sampler import (
     checked_nodes,
     unpack_distances,
 )
-from dhilgt.tokens.spec import TokenSpec, whole_number
+from dhilgt.tokens.spec import TokenSpec
 from dhilgt.tokens.store import Plan, Shard
+from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dhilgt.errors import ConfigError
+from dhilgt.utils.checks import choice, name_hint, number, whole_number
 
 _CHOICES = {
     "decay": ("linear", "none"),
@@ -29,15 +28,15 @@ _COUNTS = {
     "max_batches": (1, 10**12, True),
     "max_eval_batches": (1, 10**12, True),
 }
-# name: (smallest, largest, smallest itself allowed, may be None)
+# name: (smallest, largest, smallest itself refused, may be None)
 _NUMBERS = {
-    "lr": (0.0, 1e3, False, False),
-    "weight_decay": (0.0, 1e3, True, False),
-    "warmup_epochs": (0.0, 1e9, True, False),
-    "end_lr": (0.0, 1e3, True, False),
-    "clip_norm": (0.0, 1e12, False, True),
-    "max_seconds": (0.0, 1e9, False, True),
-    "weight_average": (0.0, 1.0, True, False),
+    "lr": (0.0, 1e3, True, False),
+    "weight_decay": (0.0, 1e3, False, False),
+    "warmup_epochs": (0.0, 1e9, False, False),
+    "end_lr": (0.0, 1e3, False, False),
+    "clip_norm": (0.0, 1e12, True, True),
+    "max_seconds": (0.0, 1e9, True, True),
+    "weight_average": (0.0, 1.0, False, False),
 }
 
 
@@ -106,13 +105,13 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, (low, high, optional) in _COUNTS.items():
-            object.__setattr__(self, name, _count(name, getattr(self, name), low, high, optional))
-        for name, limits in _NUMBERS.items():
-            object.__setattr__(self, name, _number(name, getattr(self, name), *limits))
+            value = whole_number(name, getattr(self, name), low, high, optional=optional)
+            object.__setattr__(self, name, value)
+        for name, (least, most, above, optional) in _NUMBERS.items():
+            real = number(name, getattr(self, name), least, most, above=above, optional=optional)
+            object.__setattr__(self, name, real)
         for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                raise ConfigError(f"{name} = {value!r}; choose {' or '.join(map(repr, choices))}")
+            choice(name, getattr(self, name), choices)
         if self.weight_average == 1:
             raise ConfigError("weight_average = 1 never learns; pass a number from 0 to below 1")
         if not isinstance(self.metric, str) or not self.metric:
@@ -134,37 +133,6 @@ class TrainConfig:
         known = [field.name for field in fields(cls)]
         for key in values:
             if key not in known:
-                near = difflib.get_close_matches(str(key), known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+                hint = name_hint(key, known)
                 raise ConfigError(f"{key!r} is not a training setting; {hint}")
         return cls(**dict(values))
-
-
-def _count(name: str, value: Any, low: int, high: int, optional: bool) -> int | None:
-    if value is None and optional:
-        return None
-    # Any integer type, NumPy's too; a bool is a slip.
-    whole = not isinstance(value, bool) and hasattr(value, "__index__")
-    if not whole or not low <= value <= high:
-        end = ", or None" if optional else ""
-        raise ConfigError(f"{name} = {value!r}; pass a whole number from {low} to {high}{end}")
-    return int(value)
-
-
-def _number(
-    name: str, value: Any, low: float, high: float, closed: bool, optional: bool
-) -> float | None:
-    if value is None and optional:
-        return None
-    # Text has no float protocol, so "0.1" is refused and a NumPy number is not.
-    number = float(value) if hasattr(value, "__float__") and not isinstance(value, bool) else None
-    if (
-        number is None
-        or math.isnan(number)
-        or not low <= number <= high
-        or (number == low and not closed)
-    ):
-        start = f"from {low:g}" if closed else f"above {low:g}"
-        end = ", or None" if optional else ""
-        raise ConfigError(f"{name} = {value!r}; pass a number {start} up to {high:g}{end}")
-    return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -14,6 +13,7 @@ from dhilgt.errors import ConfigError
 from dhilgt.settings import yaml_files
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.spec import TokenSpec
+from dhilgt.utils.checks import name_hint
 
 KINDS = ("categorical", "int", "float", "log")
 BUILT_IN = ("paper", "extended", "large")
@@ -290,5 +290,4 @@ def _check_keys(values: Mapping[str, Any], known: Collection[str], place: str) -
 
 
 def _hint(text: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(text, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return name_hint(text, known)

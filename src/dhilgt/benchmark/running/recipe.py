@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 from collections.abc import Collection, Iterator, Mapping
@@ -16,6 +15,7 @@ import numpy as np
 from dhilgt.errors import ConfigError
 from dhilgt.settings import recipes, yaml_files
 from dhilgt.settings.settings import Settings
+from dhilgt.utils.checks import name_hint
 
 OURS = "dhilgt"
 PAPER, BEST = "paper", "best"
@@ -147,8 +147,7 @@ def _section(values: Any, place: str, parts: tuple[str, ...]) -> dict[str, Any]:
 
 def _check_name(name: Any, known: Collection[str], problem: str) -> None:
     if name not in known:
-        near = difflib.get_close_matches(str(name), list(known), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        hint = name_hint(name, known)
         raise ConfigError(f"{problem}; {hint}")
 
 
