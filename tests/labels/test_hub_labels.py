@@ -173,7 +173,7 @@ def test_an_unknown_id_is_named():
     for bad in (3, -1, 2**40):
         with pytest.raises(GraphError, match=str(bad)):
             numbers.distance(0, bad)
-    with pytest.raises(ValueError, match='choose "in" or "out"'):
+    with pytest.raises(ValueError, match='pass one of "in", "out"'):
         numbers.hubs(0, side="both")
 
 
@@ -214,7 +214,7 @@ def test_what_is_no_order_is_refused(order, said):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"algorithm": "dijkstra"}, "'dijkstra'; choose one of auto, pll, planes, psl"),
+        ({"algorithm": "dijkstra"}, 'dijkstra.; pass one of "auto", "pll", "planes", "psl"'),
         ({"threads": 0}, "threads"),
         ({"threads": -1}, "threads"),
         ({"max_memory": "lots"}, "'lots' is not a size"),

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import dhilgt
-from dhilgt.labels.blocks import BLOCK_HUBS, order_by_degree
+from dhilgt import _native
+from dhilgt.labels.orders import order_by_degree
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -39,7 +40,9 @@ def test_an_order_by_id_is_kept():
     assert dict(zip(block.nodes.tolist(), block.distances.tolist(), strict=True)) == {1: 1, 0: 2}
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, 0), (2, 1), (0, BLOCK_HUBS + 1), (699, 701)])
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 0), (2, 1), (0, _native.PLANE_HUBS + 1), (699, 701)]
+)
 def test_ranges_that_are_no_block_are_refused(first, last):
     graph = dhilgt.generate(700, 6, seed=5, num_features=1)
     with pytest.raises(ValueError, match=f"{first}, {last}"):

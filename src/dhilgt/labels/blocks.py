@@ -1,4 +1,4 @@
-"""Label entries of a few hubs alone: the unit by which labeling spreads over machines."""
+"""Label entries of a few hubs alone: the unit of work when many machines build the labels."""
 
 from typing import Any, NamedTuple
 
@@ -9,11 +9,8 @@ from dhilgt import _native
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import native_arrays
 from dhilgt.labels.hub_labels import side_number
-from dhilgt.labels.orders import checked_order
+from dhilgt.labels.orders import checked_order, order_by_degree
 from dhilgt.utils.memory import memory_limit
-
-BLOCK_HUBS = _native.PLANE_HUBS
-"""Most hubs a block can have."""
 
 
 class LabelBlock(NamedTuple):
@@ -30,19 +27,6 @@ class LabelBlock(NamedTuple):
     distances: NDArray[np.int32]
 
 
-def order_by_degree(graph: Graph) -> NDArray[np.int64]:
-    """Gives node indices from most to least important: by degree, ties by ascending index.
-
-    Example:
-        >>> order_by_degree(Graph.from_edges([0, 1, 2], [1, 2, 3])).tolist()
-        [1, 2, 0, 3]
-    """
-    degrees = graph.degrees
-    if graph.directed:
-        degrees = degrees + np.diff(graph.in_offsets)
-    return np.argsort(-degrees, kind="stable")
-
-
 def label_block(
     graph: Graph,
     first: int,
@@ -52,9 +36,9 @@ def label_block(
     side: str = "out",
     max_memory: int | str | None = None,
 ) -> LabelBlock:
-    """Gives all label entries whose hub ranks from `first` to `last - 1`.
+    """Return all label entries whose hub ranks from `first` to `last - 1`.
 
-    Needs the graph and the order and nothing from other blocks: blocks made anywhere, in any order,
+    A block needs only the graph and the order: blocks built on different machines, in any order,
     together hold the entries of `HubLabels`.
 
     Args:
@@ -63,7 +47,7 @@ def label_block(
         last: Rank after the last hub; at most 512 hubs.
         order: Ids of all nodes from most to least important; by degree when None.
         side: On a directed graph, "out" for hubs that nodes reach, "in" for hubs that reach them.
-        max_memory: Most memory the search may take; None for what is free.
+        max_memory: Limit on the memory of the search; None for what is free.
 
     Example:
         >>> block = label_block(Graph.from_edges([0, 1, 2], [1, 2, 3]), 0, 1)

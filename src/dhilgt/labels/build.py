@@ -1,6 +1,5 @@
-"""Build hub labels: estimate memory, run the native core, explain its errors."""
+"""Build hub labels: predict their memory, run the native core, word its errors."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +11,17 @@ from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.graph.checks import num_threads
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.orders import ranking
+from dhilgt.utils.checks import choice
 from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar
 
-# A probe is one search over the graph; this many arcs in all keep probing far below the build.
+ALGORITHMS = ("auto", "pll", "planes", "psl")
+
+# A probe is one search over the graph; with this many arcs in all, probing costs little.
 _ARCS_TO_PROBE = 20_000_000
-_PROBES = (4, 64)  # fewest and most
-_BYTES_PER_ENTRY = 4.3  # finished labels: a hub is four bytes, the rest is per node and distance
-_PEAK_OVER_FINAL = 1.5  # while building, the largest ratio seen on the benchmark graphs
+_FEWEST_PROBES, _MOST_PROBES = 4, 64
+_BYTES_PER_ENTRY = 4.3  # finished labels: a hub takes four bytes, the rest is per node and distance
+_PEAK_OVER_FINAL = 1.5  # the largest ratio measured on the benchmark graphs
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,9 @@ class LabelEstimate:
     Attributes:
         num_entries: Label entries of all nodes.
         num_bytes: Memory of the finished labels.
-        peak_bytes: Memory at the height of the build, beyond the graph.
-        num_probes: Nodes whose exact label size the prediction rests on.
-        relative_error: One standard error of the mean, relative; 0 if every node was probed.
+        peak_bytes: Largest memory during the build, beyond the graph.
+        num_probes: Nodes whose exact label size the prediction is based on.
+        relative_error: Standard error of the mean, relative to it; 0 if every node was probed.
     """
 
     num_entries: int
@@ -54,13 +56,13 @@ def estimate(
     num_probes: int | None = None,
     seed: int = 0,
 ) -> LabelEstimate:
-    """Predicts the size of a graph's labels from the exact label sizes of a few random nodes.
+    """Predict the size of a graph's labels from the exact label sizes of a few random nodes.
 
     Args:
         graph: The graph to be labelled.
         order: Nodes from most to least important; by degree when None.
-        num_probes: Nodes to probe, each costing one search; chosen by the graph's size when None.
-        seed: Which nodes are drawn.
+        num_probes: Nodes to probe, one search each; chosen by the size of the graph when None.
+        seed: Seed of the draw of these nodes.
 
     Example:
         >>> estimate(Graph.from_edges([0, 1, 2], [1, 2, 3])).num_entries
@@ -69,7 +71,7 @@ def estimate(
     n = graph.num_nodes
     if num_probes is None:
         affordable = _ARCS_TO_PROBE // (n + graph.num_edges + 1)
-        num_probes = min(max(affordable, _PROBES[0]), _PROBES[1])
+        num_probes = min(max(affordable, _FEWEST_PROBES), _MOST_PROBES)
     num_probes = min(num_probes, n)
     nodes = np.random.default_rng(seed).choice(n, num_probes, replace=False).astype(np.uint32)
     sizes = _native.probe_label_sizes(*native_arrays(graph), order, nodes, None).astype(np.float64)
@@ -92,17 +94,33 @@ def native_arrays(
 ) -> tuple[
     NDArray[np.int64], NDArray[np.int32], NDArray[np.int64] | None, NDArray[np.int32] | None
 ]:
-    """Gives a graph's arrays in the form the native core takes: incoming ones only if directed."""
+    """Return a graph's arrays as the native core takes them: incoming arcs only if directed."""
     if graph.directed:
         return graph.offsets, graph.targets, graph.in_offsets, graph.in_targets
     return graph.offsets, graph.targets, None, None
 
 
-ALGORITHMS = ("auto", "pll", "planes", "psl")
+def _predicted_entries(graph: Graph, node_at: NDArray[np.uint32] | None, limit: int) -> int | None:
+    """Return the predicted number of label entries; None where they fit in any case.
+
+    Raises:
+        MemoryLimitError: If the labels clearly do not fit the limit.
+    """
+    if 4 * graph.num_nodes**2 > limit // 8:
+        prediction = estimate(graph, order=node_at)
+        if prediction.num_bytes // 2 > limit:  # the prediction is not wrong by that much
+            raise MemoryLimitError(
+                f"labels would take {prediction}, but the limit is {format_bytes(limit)}; "
+                "raise max_memory, use a larger machine or a better order, "
+                "or pass preflight=False to try all the same"
+            )
+        return prediction.num_entries
+    return None
 
 
 def build_native(
     graph: Graph,
+    *,
     threads: int | None,
     order: Any,
     seed: int,
@@ -111,25 +129,20 @@ def build_native(
     max_memory: int | str | None,
     preflight: bool,
 ) -> tuple[_native.Labels, NDArray[np.uint32]]:
-    """Gives labels of the native core and the nodes by rank; arguments of `HubLabels.build`."""
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm = {algorithm!r}; choose one of {', '.join(ALGORITHMS)}")
+    """Return the native labels and the nodes by rank; the arguments are of `HubLabels.build`."""
+    choice("algorithm", algorithm, ALGORITHMS)
     if graph.num_nodes == 0:
         raise GraphError("the graph has no nodes; labels need at least one")
     workers = num_threads(threads)
     limit = memory_limit(max_memory)
     node_at = ranking(graph, order, seed)
-    predicted = None
-    if preflight and 4 * graph.num_nodes**2 > limit // 8:  # smaller ones fit whatever they hold
-        prediction = estimate(graph, order=node_at)
-        predicted = prediction.num_entries
-        if prediction.num_bytes // 2 > limit:  # the prediction may be off, though not that far
-            raise MemoryLimitError(
-                f"labels would take {prediction}, but the limit is {format_bytes(limit)}; "
-                "raise max_memory, use a larger machine or a better order, "
-                "or pass preflight=False to try all the same"
-            )
+    predicted = _predicted_entries(graph, node_at, limit) if preflight else None
     with progress_bar("labels", unit="entries", enabled=progress) as update:
+
+        def report(_done: int, _total: int, entries: int, used_bytes: int) -> None:
+            total = None if predicted is None else max(predicted, entries)
+            update(entries, total, note=format_bytes(used_bytes))
+
         try:
             native, node_at, _ = _native.build_labels(
                 *native_arrays(graph),
@@ -138,25 +151,17 @@ def build_native(
                 _native.PLAN_HUBS,
                 workers,
                 limit,
-                _reporter(update, predicted),
+                report,
             )
         except _native.OutOfBudget as error:
-            raise _outgrown(graph, error) from None
+            raise _limit_error(graph, error) from None
     return native, node_at
 
 
-def _reporter(update: Any, predicted: int | None) -> Callable[[int, int, int, int], None]:
-    def report(_done: int, _total: int, entries: int, used_bytes: int) -> None:
-        total = None if predicted is None else max(predicted, entries)
-        update(entries, total, note=format_bytes(used_bytes))
-
-    return report
-
-
-def _outgrown(graph: Graph, error: MemoryError) -> MemoryLimitError:
-    wanted, limit, entries = error.args
+def _limit_error(graph: Graph, error: MemoryError) -> MemoryLimitError:
+    needed, limit, entries = error.args
     return MemoryLimitError(
-        f"labels outgrew the memory limit: {format_bytes(wanted)} needed, "
+        f"labels outgrew the memory limit: {format_bytes(needed)} needed, "
         f"{format_bytes(limit)} allowed, {entries:,} entries found so far on "
         f"{graph.num_nodes:,} nodes; "
         "raise max_memory, use a larger machine, or give an order with shorter labels"

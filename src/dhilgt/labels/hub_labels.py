@@ -1,4 +1,4 @@
-"""Hub labels: an exact shortest-path-distance index, and what tokens are drawn from."""
+"""Hub labels: an exact index of shortest-path distances, from which tokens are drawn."""
 
 import copy
 import hashlib
@@ -15,6 +15,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import NodeIds
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.build import build_native
+from dhilgt.utils.checks import choice
 from dhilgt.utils.memory import UNLIMITED
 from dhilgt.utils.progress import progress_bar
 
@@ -22,11 +23,11 @@ UNREACHABLE = -1
 """The distance between nodes without a path."""
 
 IN, OUT = 0, 1  # the two label sets of a directed graph; the same one when undirected
-_NO_HUB = 0xFFFFFFFF  # the native core's "none", for hubs and distances alike
+_NONE = 0xFFFFFFFF  # the native core's value for "no hub" and "no path"
 
 
 class Witness(NamedTuple):
-    """A distance and the hub that realises it.
+    """A distance and the hub on a shortest path.
 
     Attributes:
         distance: Number of edges of a shortest path, or UNREACHABLE.
@@ -100,7 +101,7 @@ class HubLabels:
         *,
         grown_from: str | None = None,
     ) -> None:
-        """Takes finished parts; users call `build`, `load` or `quick_labels`."""
+        """Take finished parts; users call `build`, `load` or `quick_labels`."""
         self._native = native
         self._order = order
         self._ids = ids
@@ -112,7 +113,7 @@ class HubLabels:
         self._holders: _native.Labels | None = None
         self._fingerprint: str | None = None
 
-    # ---- making and keeping --------------------------------------------------------------------
+    # ---- build, save, load ---------------------------------------------------------------------
 
     @classmethod
     def build(
@@ -127,29 +128,35 @@ class HubLabels:
         max_memory: int | str | None = None,
         preflight: bool = True,
     ) -> "HubLabels":
-        """Gives the labels of a graph.
+        """Build the labels of a graph.
 
         Args:
             graph: The graph.
             threads: Threads to use; None for every core.
             order: Ids of all nodes from most to least important, or the name of an order
-                (`dhilgt.orders.ORDERS`). None is "degree": both directions counted, largest first,
+                (`dhilgt.labels.ORDERS`). None is "degree": both directions counted, largest first,
                 ties by ascending index.
-            seed: Of the orders "closeness" and "random".
+            seed: Seed of the orders "closeness" and "random".
             progress: Show a progress bar when standard error is a terminal.
-            algorithm: "auto" takes the fastest way; "pll" is sequential pruned landmark labeling,
-                the reference; "planes" and "psl" are the two parts of "auto" on their own.
-            max_memory: Most memory the build may take beyond the graph, as bytes or like "4GB".
-                None takes what the machine or its container has free.
-            preflight: Predict the memory first and refuse at once a build that clearly will not
-                fit.
+            algorithm: "auto" takes the fastest method; "pll" is sequential pruned landmark
+                labeling, the reference; "planes" and "psl" are the two parts of "auto" alone.
+            max_memory: Limit on the memory beyond the graph, as bytes or like "4GB". None takes
+                what the machine or its container has free.
+            preflight: Predict the memory first and refuse a build that clearly will not fit.
 
         Raises:
-            GraphError: If the graph has no nodes or the order is not one of its nodes.
+            GraphError: If the graph has no nodes, or the order does not list each node once.
             MemoryLimitError: If the build does not fit `max_memory`. Nothing is left behind.
         """
         native, node_at = build_native(
-            graph, threads, order, seed, progress, algorithm, max_memory, preflight
+            graph,
+            threads=threads,
+            order=order,
+            seed=seed,
+            progress=progress,
+            algorithm=algorithm,
+            max_memory=max_memory,
+            preflight=preflight,
         )
         sizes = native.num_entries, native.max_distance
         return cls(native, node_at, graph.ids, graph.fingerprint, sizes)
@@ -157,11 +164,11 @@ class HubLabels:
     def save(
         self, path: "str | PathLike[str]", *, overwrite: bool = False, threads: int | None = None
     ) -> None:
-        """Writes the labels to a folder, all or nothing, with checksums.
+        """Write the labels to a folder, all or nothing, with checksums.
 
         Args:
-            path: The folder to make.
-            overwrite: Replace labels that are there; they stay intact until the new ones are whole.
+            path: The folder to create.
+            overwrite: Replace existing labels; they stay intact until the new ones are complete.
             threads: Threads for packing; None for every core.
         """
         workers = num_threads(threads)
@@ -190,17 +197,17 @@ class HubLabels:
         verify: bool = False,
         threads: int | None = None,
     ) -> "HubLabels":
-        """Reads labels that `save` wrote.
+        """Read labels that `save` wrote.
 
         Args:
             path: The folder.
-            mmap: Leave the packed labels on disk and decode a label when it is asked for: opens at
-                once and takes no memory. False decodes all of them now, for faster answers.
+            mmap: Leave the packed labels on disk and decode a label when it is queried: opens at
+                once and takes no memory. False decodes all of them now, for faster queries.
             verify: Check every byte against its checksum first.
             threads: Threads for decoding; None for every core.
 
         Raises:
-            ArtifactError: If the folder does not hold whole labels of a known format.
+            ArtifactError: If the folder does not hold complete labels of a known format.
         """
         stored = labels_store.load(path, verify=verify)
         arrays = tuple(array for side in stored.sides for array in side)
@@ -218,10 +225,10 @@ class HubLabels:
         )
 
     def with_ids(self, ids: NodeIds) -> "HubLabels":
-        """Gives the same labels under other ids; nothing is copied.
+        """Return the same labels under other ids; nothing is copied.
 
         Args:
-            ids: Ids by index, as `Graph.ids` of a graph of the same structure gives them.
+            ids: Ids by index, such as `Graph.ids` of a graph of the same structure.
         """
         if ids.count != self.num_nodes:
             raise GraphError(
@@ -231,7 +238,7 @@ class HubLabels:
         other._ids = ids
         return other
 
-    # ---- what there is -------------------------------------------------------------------------
+    # ---- properties and entries ----------------------------------------------------------------
 
     @property
     def num_nodes(self) -> int:
@@ -260,7 +267,7 @@ class HubLabels:
 
     @property
     def grown_from(self) -> str | None:
-        """Fingerprint of the labels that `quick_labels` added to; None for exact labels."""
+        """Fingerprint of the labels that `quick_labels` extended; None for exact labels."""
         return self._grown_from
 
     @property
@@ -285,7 +292,7 @@ class HubLabels:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what determines the labels: the graph, the order, and what they grew from."""
+        """SHA-256 of what determines the labels: graph, order, and the labels they grew from."""
         if self._fingerprint is None:
             digest = hashlib.sha256(b"dhilgt labels 1" + self._graph_fingerprint.encode())
             digest.update(self._order.astype("<u4", copy=False).tobytes())
@@ -294,7 +301,7 @@ class HubLabels:
         return self._fingerprint
 
     def hubs(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
-        """Gives the hubs of a node with their distances, nearest first, itself included.
+        """Return the hubs of a node with their distances, nearest first, itself included.
 
         Args:
             node: The node's id.
@@ -303,30 +310,30 @@ class HubLabels:
         return self._entries(self._native, node, side)
 
     def holders(self, node: Any, *, side: str = "out") -> tuple[IdArray, NDArray[np.int32]]:
-        """Gives the nodes whose label holds this node, with their distances, nearest first.
+        """Return the nodes whose label holds this node, with their distances, nearest first.
 
-        The node itself is one of them. The first call turns all labels around, which takes as
-        much memory again.
+        The node itself is one of them. The first call transposes all labels, which takes as much
+        memory again.
 
         Args:
             node: The hub's id.
             side: On a directed graph, "out" for nodes that reach this one, "in" for nodes it
-            reaches.
+                reaches.
         """
-        return self._entries(self._turned_around(), node, side)
+        return self._entries(self._transposed(), node, side)
 
     def distance_histogram(self) -> NDArray[np.int64]:
-        """Gives the number of label entries at each distance, index = distance."""
+        """Return the number of label entries at each distance, index = distance."""
         return self._native.histogram().astype(np.int64)
 
     def label_graph(self) -> LabelGraph:
-        """Gives the label graph: an edge from every node to each of its hubs.
+        """Return the label graph: an edge from every node to each of its hubs.
 
         On a directed graph these are the hubs a node reaches.
         """
-        out = self._flat(self._unpacked())
-        turned = self._flat(self._turned_around())
-        return LabelGraph(*out, *turned)
+        return LabelGraph(
+            *self._rows_by_index(self._unpacked()), *self._rows_by_index(self._transposed())
+        )
 
     def __repr__(self) -> str:
         kind = (", directed" if self.directed else "") + ("" if self.exact else ", grown")
@@ -339,7 +346,7 @@ class HubLabels:
     # ---- distances -----------------------------------------------------------------------------
 
     def distance(self, source: Any, target: Any) -> int:
-        """Gives the number of edges on a shortest path, or UNREACHABLE (-1).
+        """Return the number of edges on a shortest path, or UNREACHABLE (-1).
 
         Args:
             source: Id of the node where paths start.
@@ -348,24 +355,24 @@ class HubLabels:
         return self.witness(source, target).distance
 
     def witness(self, source: Any, target: Any) -> Witness:
-        """Gives the distance and the best ranked node on any shortest path.
+        """Return the distance and the best ranked node on any shortest path.
 
         Args:
             source: Id of the node where paths start.
             target: Id of the node where they end.
         """
-        found, hub = self._native.ask(
+        distance, hub = self._native.ask(
             int(self._ranks[self._ids.index_of(source)]),
             int(self._ranks[self._ids.index_of(target)]),
         )
-        if found == _NO_HUB:
+        if distance == _NONE:
             return Witness(UNREACHABLE, None)
-        return Witness(found, self._ids.ids_of(int(self._order[hub])))
+        return Witness(distance, self._ids.ids_of(int(self._order[hub])))
 
     def distances(
         self, sources: Any, targets: Any, *, threads: int | None = None, progress: bool = False
     ) -> NDArray[np.int32]:
-        """Gives the distances of many pairs.
+        """Return the distances of many pairs.
 
         Args:
             sources: Ids, one per pair.
@@ -373,13 +380,12 @@ class HubLabels:
             threads: Threads to use; None for every core.
             progress: Show a progress bar when standard error is a terminal.
         """
-        found, _ = self._pairs(sources, targets, False, threads, progress)
-        return found
+        return self._pairs(sources, targets, False, threads, progress)[0]
 
     def witnesses(
         self, sources: Any, targets: Any, *, threads: int | None = None, progress: bool = False
     ) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
-        """Gives the distances of many pairs and the hubs that realise them, None without a path.
+        """Return the distances of many pairs and the hubs on their paths, None without a path.
 
         Args:
             sources: Ids, one per pair.
@@ -387,14 +393,14 @@ class HubLabels:
             threads: Threads to use; None for every core.
             progress: Show a progress bar when standard error is a terminal.
         """
-        found, ranks = self._pairs(sources, targets, True, threads, progress)
+        distances, ranks = self._pairs(sources, targets, True, threads, progress)
         hubs = np.full(len(ranks), None, dtype=object)
-        met = ranks != _NO_HUB
-        hubs[met] = self._ids.ids_of(self._order[ranks[met]].astype(np.int64)).tolist()
-        return found, hubs
+        connected = ranks != _NONE
+        hubs[connected] = self._ids.ids_of(self._order[ranks[connected]].astype(np.int64)).tolist()
+        return distances, hubs
 
     def distance_matrix(self, nodes: Any, *, threads: int | None = None) -> NDArray[np.int32]:
-        """Gives all distances among some nodes, [k, k]; row = source, column = target.
+        """Return all distances among some nodes, [k, k]; row = source, column = target.
 
         Args:
             nodes: Ids.
@@ -404,7 +410,7 @@ class HubLabels:
         flat = self._native.matrix(ranks, num_threads(threads), None)
         return _signed(flat).reshape(len(ranks), len(ranks))
 
-    # ---- in rank space, for the stages that follow ---------------------------------------------
+    # ---- by rank, for the stages that follow ---------------------------------------------------
 
     @property
     def ranks(self) -> NDArray[np.uint32]:
@@ -417,7 +423,7 @@ class HubLabels:
         return self._unpacked()
 
     def _pairs(
-        self, sources: Any, targets: Any, want_hubs: bool, threads: int | None, progress: bool
+        self, sources: Any, targets: Any, with_hubs: bool, threads: int | None, progress: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
         source_ranks, target_ranks = self._ranks_of(sources), self._ranks_of(targets)
         if len(source_ranks) != len(target_ranks):
@@ -426,14 +432,14 @@ class HubLabels:
                 "give one of each per pair"
             )
         with progress_bar("distances", unit="pairs", enabled=progress) as update:
-            found, hubs = self._native.pairs(
+            distances, hubs = self._native.pairs(
                 source_ranks,
                 target_ranks,
-                want_hubs,
+                with_hubs,
                 num_threads(threads),
                 lambda done, total, *_: update(done, total),
             )
-        return _signed(found), hubs
+        return _signed(distances), hubs
 
     def _ranks_of(self, ids: Any) -> NDArray[np.uint32]:
         ranks: NDArray[np.uint32] = self._ranks[self._ids.index_of(np.atleast_1d(ids))]
@@ -452,15 +458,15 @@ class HubLabels:
             self._native = self._native.unpack(num_threads(None), UNLIMITED)
         return self._native
 
-    def _turned_around(self) -> _native.Labels:
+    def _transposed(self) -> _native.Labels:
         if self._holders is None:
             self._holders = self._unpacked().holders(num_threads(None), UNLIMITED, None)
         return self._holders
 
-    def _flat(
+    def _rows_by_index(
         self, native: _native.Labels
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Rows by node index instead of rank, without the self entry that comes first in each."""
+        """Return rows by node index instead of rank, without the self entry, the first in each."""
         offsets, ranks, distances = native.flat_arrays(OUT)
         lengths = np.diff(offsets)[self._ranks] - 1
         starts = offsets[:-1][self._ranks] + 1
@@ -474,7 +480,5 @@ def _signed(distances: NDArray[np.uint32]) -> NDArray[np.int32]:
 
 
 def side_number(side: str) -> int:
-    """Gives the native number of a side."""
-    if side not in ("in", "out"):
-        raise ValueError(f'side = {side!r}; choose "in" or "out"')
-    return IN if side == "in" else OUT
+    """Return the native number of a side."""
+    return IN if choice("side", side, ("in", "out")) == "in" else OUT

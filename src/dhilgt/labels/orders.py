@@ -10,148 +10,157 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
 from dhilgt.graph.graph import Graph
+from dhilgt.utils.checks import choice
 
 NUM_PIVOTS = 64
-"""Nodes whose distances to all others stand for closeness: one bit each of a word."""
+"""Nodes from which closeness is estimated: one bit each of a word."""
 
 DRAWN = ("closeness", "random")
 """Orders that depend on a seed."""
 
-Values = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
 def node_order(graph: Graph, name: str, seed: int = 0) -> NDArray[np.uint32] | None:
-    """Gives the indices of all nodes from most to least important; None stands for "degree".
+    """Return the indices of all nodes from most to least important; None stands for "degree".
 
-    Ties are broken by degree, then by ascending index. The directions of edges are not looked at.
+    Ties are broken by degree, then by ascending index. The directions of edges are ignored.
 
     Args:
         graph: The graph.
         name: One of `ORDERS`: "degree"; "neighbor-degree", by degree, then by the sum of the
             neighbours' degrees; "core", by k-core number; "closeness", by the sum of the distances
-            from `NUM_PIVOTS` random nodes, small ones first; "random".
-        seed: Of the orders in `DRAWN`.
+            from `NUM_PIVOTS` random nodes, smallest first; "random".
+        seed: Seed of the orders in `DRAWN`.
 
     Raises:
-        ValueError: If there is no such order.
+        ConfigError: If the name is unknown.
 
     Example:
         >>> graph = Graph.from_edges([0, 0, 1, 2, 3, 3, 3], [1, 2, 2, 3, 4, 5, 6])
         >>> node_order(graph, "core")  # a triangle and the rest
         array([2, 0, 1, 3, 4, 5, 6], dtype=uint32)
     """
-    if name not in ORDERS:
-        raise ValueError(f"order = {name!r}; choose {' or '.join(map(repr, ORDERS))}")
+    choice("order", name, ORDERS)
     if name == "degree":
-        return None  # the native core's own
-    arcs = _Arcs(graph)
-    keys = _KEYS[name](arcs, seed)
-    # The last key counts most; the sort is stable, so that equal ones ascend.
-    return np.lexsort((-arcs.degrees, *reversed(keys))).astype(np.uint32)
+        return None  # the default of the native core
+    adjacency = _Adjacency(graph)
+    keys = _SORT_KEYS[name](adjacency, seed)
+    # lexsort takes the last key first and is stable: equal nodes stay in ascending order.
+    return np.lexsort((-adjacency.degrees, *reversed(keys))).astype(np.uint32)
 
 
-class _Arcs:
-    """The neighbours of all nodes, in either direction."""
+def total_degrees(graph: Graph) -> IntArray:
+    """Return the number of edges at each node, those of both directions on a directed graph."""
+    return graph.degrees + np.diff(graph.in_offsets) if graph.directed else graph.degrees
+
+
+def order_by_degree(graph: Graph) -> IntArray:
+    """Return node indices from most to least important: by degree, ties by ascending index.
+
+    Example:
+        >>> order_by_degree(Graph.from_edges([0, 1, 2], [1, 2, 3])).tolist()
+        [1, 2, 0, 3]
+    """
+    return np.argsort(-total_degrees(graph), kind="stable")
+
+
+class _Adjacency:
+    """The neighbours of all nodes, in both directions."""
 
     def __init__(self, graph: Graph) -> None:
         self._sides = [(graph.offsets, graph.targets)]
         if graph.directed:
             self._sides.append((graph.in_offsets, graph.in_targets))
         self.num_nodes = graph.num_nodes
-        self.degrees: Values = np.sum([np.diff(offsets) for offsets, _ in self._sides], axis=0)
+        self.degrees = total_degrees(graph)
 
-    def of(self, nodes: Values) -> tuple[Values, Values]:
-        """Gives the ends of all arcs of some nodes: places in `nodes`, and neighbours."""
-        places, found = [], []
+    def arcs_of(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
+        """Return all arcs of some nodes: the position in `nodes`, and the neighbour, of each."""
+        positions, neighbors = [], []
         for offsets, targets in self._sides:
             counts = offsets[nodes + 1] - offsets[nodes]
             ends = np.cumsum(counts)
-            # 0, 1, 2, ... along each row, behind where the row begins
+            # 0, 1, 2, ... along each row, counted from where the row begins
             within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
-            places.append(np.repeat(np.arange(len(nodes)), counts))
-            found.append(targets[np.repeat(offsets[nodes], counts) + within].astype(np.int64))
-        return np.concatenate(places), np.concatenate(found)
+            positions.append(np.repeat(np.arange(len(nodes)), counts))
+            neighbors.append(targets[np.repeat(offsets[nodes], counts) + within].astype(np.int64))
+        return np.concatenate(positions), np.concatenate(neighbors)
 
 
-def _by_neighbors(arcs: _Arcs, seed: int) -> tuple[Values, ...]:
-    near, others = arcs.of(np.arange(arcs.num_nodes))
-    sums = np.bincount(near, weights=arcs.degrees[others], minlength=arcs.num_nodes)
-    return -arcs.degrees, -sums.astype(np.int64)
+def _by_neighbor_degree(adjacency: _Adjacency, seed: int) -> tuple[IntArray, ...]:
+    count = adjacency.num_nodes
+    nodes, neighbors = adjacency.arcs_of(np.arange(count))
+    sums = np.bincount(nodes, weights=adjacency.degrees[neighbors], minlength=count)
+    return -adjacency.degrees, -sums.astype(np.int64)
 
 
-def _by_core(arcs: _Arcs, seed: int) -> tuple[Values, ...]:
-    return (-core_numbers(arcs),)
-
-
-def core_numbers(arcs: _Arcs) -> Values:
-    """Gives the largest k for each node such that it lies in a part of degrees k or more."""
-    left = arcs.degrees.copy()
-    cores = np.zeros(arcs.num_nodes, np.int64)
-    there = np.ones(arcs.num_nodes, np.bool_)
-    alive = np.arange(arcs.num_nodes)
+def _by_core(adjacency: _Adjacency, seed: int) -> tuple[IntArray, ...]:
+    """Sort by the largest k for which the node lies in a subgraph of minimum degree k."""
+    degrees = adjacency.degrees.copy()  # among the nodes that remain
+    cores = np.zeros(adjacency.num_nodes, np.int64)
+    remains = np.ones(adjacency.num_nodes, np.bool_)
+    remaining = np.arange(adjacency.num_nodes)
     level = 0
-    while len(alive):
-        level = max(level, int(left[alive].min()))
-        leaving = alive[left[alive] <= level]
-        while len(leaving):
-            cores[leaving] = level
-            there[leaving] = False
-            _, near = arcs.of(leaving)
-            near = near[there[near]]
-            np.subtract.at(left, near, 1)
-            leaving = np.unique(near[left[near] <= level])
-        alive = alive[there[alive]]
-    return cores
+    while len(remaining):
+        level = max(level, int(degrees[remaining].min()))
+        removed = remaining[degrees[remaining] <= level]
+        while len(removed):
+            cores[removed] = level
+            remains[removed] = False
+            _, neighbors = adjacency.arcs_of(removed)
+            neighbors = neighbors[remains[neighbors]]
+            np.subtract.at(degrees, neighbors, 1)
+            removed = np.unique(neighbors[degrees[neighbors] <= level])
+        remaining = remaining[remains[remaining]]
+    return (-cores,)
 
 
-def _by_closeness(arcs: _Arcs, seed: int) -> tuple[Values, ...]:
-    count = min(NUM_PIVOTS, arcs.num_nodes)
-    pivots = np.random.default_rng(seed).choice(arcs.num_nodes, count, replace=False)
-    return (distance_sums(arcs, pivots),)
+def _by_closeness(adjacency: _Adjacency, seed: int) -> tuple[IntArray, ...]:
+    """Sort by the sum of the distances from random pivots; no path counts as num_nodes.
 
-
-def distance_sums(arcs: _Arcs, pivots: Values) -> Values:
-    """Gives the sum of each node's distances from the pivots; no path counts as num_nodes.
-
-    All pivots search at once: a bit of a word per node says which of them have come by.
+    All pivots search at once: each has a bit in a word per node, set when its search arrives.
     """
-    seen = np.zeros(arcs.num_nodes, np.uint64)
-    seen[pivots] = np.uint64(1) << np.arange(len(pivots), dtype=np.uint64)
-    sums = np.full(arcs.num_nodes, len(pivots) * arcs.num_nodes, np.int64)
-    sums[pivots] -= arcs.num_nodes
-    found = np.zeros(arcs.num_nodes, np.uint64)
-    front, news, steps = np.asarray(pivots, np.int64), seen[pivots], 0
-    while len(front):
+    count = adjacency.num_nodes
+    num_pivots = min(NUM_PIVOTS, count)
+    pivots = np.random.default_rng(seed).choice(count, num_pivots, replace=False)
+    visited = np.zeros(count, np.uint64)
+    visited[pivots] = np.uint64(1) << np.arange(num_pivots, dtype=np.uint64)
+    sums = np.full(count, num_pivots * count, np.int64)
+    sums[pivots] -= count
+    arrived = np.zeros(count, np.uint64)
+    frontier, searches, steps = np.asarray(pivots, np.int64), visited[pivots], 0
+    while len(frontier):
         steps += 1
-        places, near = arcs.of(front)
-        arriving = news[places] & ~seen[near]
-        some = arriving != 0
-        np.bitwise_or.at(found, near[some], arriving[some])
-        front = np.unique(near[some])
-        news = found[front]
-        found[front] = 0
-        seen[front] |= news
-        bits = np.unpackbits(news.view(np.uint8).reshape(-1, 8), axis=1).sum(1, dtype=np.int64)
-        sums[front] -= bits * (arcs.num_nodes - steps)
-    return sums
+        positions, neighbors = adjacency.arcs_of(frontier)
+        arriving = searches[positions] & ~visited[neighbors]
+        is_new = arriving != 0
+        np.bitwise_or.at(arrived, neighbors[is_new], arriving[is_new])
+        frontier = np.unique(neighbors[is_new])
+        searches = arrived[frontier]
+        arrived[frontier] = 0
+        visited[frontier] |= searches
+        bits = np.unpackbits(searches.view(np.uint8).reshape(-1, 8), axis=1)
+        sums[frontier] -= bits.sum(1, dtype=np.int64) * (count - steps)
+    return (sums,)
 
 
-def _at_random(arcs: _Arcs, seed: int) -> tuple[Values, ...]:
-    return (np.random.default_rng(seed).permutation(arcs.num_nodes),)
+def _at_random(adjacency: _Adjacency, seed: int) -> tuple[IntArray, ...]:
+    return (np.random.default_rng(seed).permutation(adjacency.num_nodes),)
 
 
-_KEYS: dict[str, Callable[[_Arcs, int], tuple[Values, ...]]] = {
-    "neighbor-degree": _by_neighbors,
+_SORT_KEYS: dict[str, Callable[[_Adjacency, int], tuple[IntArray, ...]]] = {
+    "neighbor-degree": _by_neighbor_degree,
     "core": _by_core,
     "closeness": _by_closeness,
     "random": _at_random,
 }
-ORDERS = ("degree", *_KEYS)
+ORDERS = ("degree", *_SORT_KEYS)
 """Names of the orders."""
 
 
 def ranking(graph: Graph, order: Any, seed: int = 0) -> NDArray[np.uint32] | None:
-    """Gives what `HubLabels.build` takes for an order as a ranking by index; None is by degree."""
+    """Return the `order` of `HubLabels.build` as node indices by rank; None means by degree."""
     if order is None:
         return None
     if isinstance(order, str):
@@ -160,15 +169,15 @@ def ranking(graph: Graph, order: Any, seed: int = 0) -> NDArray[np.uint32] | Non
 
 
 def checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:
-    """Gives a ranking of all nodes by index, from one by id."""
+    """Return a ranking of all nodes by index, from one by id."""
     indices = graph.index_of(np.atleast_1d(order) if np.ndim(order) == 0 else order)
     if len(indices) != graph.num_nodes:
         raise GraphError(
             f"order lists {len(indices)} nodes, the graph has {graph.num_nodes}; list each once"
         )
-    times = np.bincount(indices, minlength=graph.num_nodes)
-    if times.max() > 1:
-        twice = graph.ids_of(int(times.argmax()))
-        raise GraphError(f"order lists node {twice!r} {times.max()} times; list each node once")
+    counts = np.bincount(indices, minlength=graph.num_nodes)
+    if counts.max() > 1:
+        node = graph.ids_of(int(counts.argmax()))
+        raise GraphError(f"order lists node {node!r} {counts.max()} times; list each node once")
     ranked: NDArray[np.uint32] = indices.astype(np.uint32)
     return ranked

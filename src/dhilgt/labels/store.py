@@ -20,7 +20,7 @@ PackedSide = tuple[NDArray[np.uint64], NDArray[np.uint8]]  # offsets per rank, r
 
 @dataclass(frozen=True)
 class StoredLabels:
-    """What goes to disk: packed sides (in, then out if directed), the order and the ids."""
+    """The content of the folder: packed sides (in, then out if directed), order and ids."""
 
     sides: list[PackedSide]
     order: NDArray[np.uint32]
@@ -28,11 +28,11 @@ class StoredLabels:
     num_entries: int
     max_distance: int
     graph_fingerprint: str
-    grown_from: str | None = None  # fingerprint of the labels these were added to
+    grown_from: str | None = None  # fingerprint of the labels that these extend
 
 
 def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) -> None:
-    """Writes labels, all or nothing."""
+    """Write labels, all or nothing."""
     params: dict[str, Any] = {
         "num_nodes": len(stored.order),
         "num_entries": stored.num_entries,
@@ -60,7 +60,7 @@ def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) 
 
 
 def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
-    """Opens labels; the packed sides stay mapped."""
+    """Open labels; the packed sides stay mapped."""
     artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
     if verify:
         artifact.verify()
