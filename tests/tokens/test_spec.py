@@ -60,7 +60,7 @@ def test_numpy_numbers_are_numbers():
         ({"num_in": 2**70}, "num_in = 11"),
         ({"num_in": 1.5}, r"num_in = 1\.5"),
         ({"num_out": 20, "num_in": 12}, r"1 \+ num_out \+ num_in = 33 slots.*size = 32; lower"),
-        ({"out_exponent": float("nan")}, "out_exponent = nan; pass a number from -64 to 64"),
+        ({"out_exponent": float("nan")}, "out_exponent = nan; pass a number from -64 up to 64"),
         ({"in_exponent": float("inf")}, "in_exponent = inf"),
         ({"in_exponent": -64.5}, r"in_exponent = -64\.5"),
         ({"in_exponent": "-1"}, "in_exponent = '-1'"),

@@ -152,8 +152,8 @@ def test_bytes_of_a_row(bits, most):
 
 
 def test_shards_are_bounded_in_bytes_and_number(monkeypatch):
-    def plan(num_nodes, **spec):
-        return tokens_store.Plan(
+    def layout(num_nodes, **spec):
+        return tokens_store.TokenLayout(
             spec=tokens_store.TokenSpec(**spec),
             copies=1,
             bits=8,
@@ -164,11 +164,11 @@ def test_shards_are_bounded_in_bytes_and_number(monkeypatch):
             labels_fingerprint="",
         )
 
-    assert plan(10**6).shard_rows == 32_768
-    large = plan(10**5, size=1024)
+    assert layout(10**6).shard_rows == 32_768
+    large = layout(10**5, size=1024)
     assert large.shard_rows * large.row_bytes <= 64 << 20
-    assert plan(4 * 10**9).num_shards <= 4096
-    assert plan(0).num_shards == 0
+    assert layout(4 * 10**9).num_shards <= 4096
+    assert layout(0).num_shards == 0
 
 
 # ---- four bits ---------------------------------------------------------------------------------
@@ -276,10 +276,10 @@ def test_whole_shards_are_not_made_again(tmp_path, monkeypatch):
     with pytest.raises(ArtifactError, match="unfinished build"):
         build(labels, path)
     made = []
-    original = tokens_store.ShardPlace.make
+    original = tokens_store.ShardPlace.draw
     monkeypatch.setattr(
         tokens_store.ShardPlace,
-        "make",
+        "draw",
         lambda place, *rest: (made.append(place.number), original(place, *rest))[1],
     )
     build(labels, path, resume=True)
@@ -550,7 +550,7 @@ def test_settings_that_do_not_fit_the_files_never_crash(store, name):
 
 
 @pytest.mark.timeout(20)
-def test_a_plan_of_endless_shards_is_refused_at_once(store):
+def test_a_layout_of_endless_shards_is_refused_at_once(store):
     def change(manifest):
         manifest["params"].update(
             num_nodes=2**32, num_egos=2**32, copies=2**20, shard_rows=1, nodes_fingerprint=None

@@ -22,7 +22,7 @@ from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import TokenSampler
-from dhilgt.tokens.store import Plan as TokenPlan
+from dhilgt.tokens.store import TokenLayout
 from dhilgt.utils.memory import format_bytes
 
 _LABEL_DISK_BYTES = 2.5  # per entry, packed; 1.2 to 2.2 on the benchmark graphs
@@ -245,10 +245,10 @@ def _spread(labels: LabelEstimate) -> str:
     return f"± {100 * labels.relative_error:.0f} %"
 
 
-def _token_plan(graph: Graph, settings: Settings) -> TokenPlan:
+def _token_plan(graph: Graph, settings: Settings) -> TokenLayout:
     from dhilgt.tokens.spec import TokenSpec
 
-    return TokenPlan(
+    return TokenLayout(
         spec=TokenSpec(**settings.token_options()),
         copies=settings.copies,
         bits=8,

@@ -1,4 +1,4 @@
-"""Token rows made on the fly, from labels."""
+"""Token rows drawn on the fly, from hub labels."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ class PackedRows(NamedTuple):
         spd: [b, pairs] uint8: the distance from slot j to slot i > j stands at
             i * (i - 1) / 2 + j; on directed graphs the distances from i to j follow in the same
             order.
-        parts: How many hubs and holders follow the ego, [b, 2] uint16.
+        parts: Numbers of hubs and of holders that follow the ego, [b, 2] uint16.
     """
 
     ids: NDArray[np.int32]
@@ -46,16 +46,16 @@ class PackedRows(NamedTuple):
 
 
 class TokenSampler:
-    """Makes the token rows of any nodes at once, storing nothing.
+    """Draws the token rows of any nodes on request, storing nothing.
 
     The row of a node depends on (seed, copy, node) alone: not on the batch, the threads or the
-    machine. A new `copy` is a new draw, so every epoch can see fresh tokens.
+    machine. A new `copy` is a new draw, so every epoch can use new tokens.
 
     Args:
-        labels: The labels of the graph; kept in memory, decoded if they were mapped.
+        labels: The hub labels of the graph; kept in memory, decoded if they were mapped.
         threads: Threads per call; None for every core.
         progress: Show a progress bar while the holders are gathered.
-        max_memory: Most memory the sampler may take beyond the labels; None for what is free.
+        max_memory: Limit on the memory beyond the labels; None for what is free.
         **spec: Fields of `TokenSpec`.
 
     Example:
@@ -101,40 +101,40 @@ class TokenSampler:
         return self._native.num_bytes
 
     def rows(self, nodes: Any, copy: int = 0) -> TokenRows:
-        """Gives the rows of nodes.
+        """Return the rows of nodes.
 
         Args:
             nodes: Node indices (see `Graph.index_of`).
-            copy: Which of the node's draws, 0 to 2**63 - 1.
+            copy: Number of the draw, 0 to 2**63 - 1.
         """
         ids, packed, _ = self.packed_rows(nodes, copy)
         return TokenRows(ids, unpack_distances(ids, packed, self.directed, self._threads))
 
     def packed_rows(self, nodes: Any, copy: int = 0, *, update: Any = None) -> PackedRows:
-        """Gives the rows of nodes with packed distances: half the bytes, no unpacking.
+        """Return the rows of nodes with packed distances: half the bytes, no unpacking.
 
         Args:
             nodes: Node indices.
-            copy: Which of the node's draws.
-            update: Called with (done, total) while it works.
+            copy: Number of the draw.
+            update: Called with (done, total) during the work.
         """
-        ids, parts, packed = self._make(nodes, copy, True, update)
+        ids, parts, packed = self._draw(nodes, copy, True, update)
         return PackedRows(ids, packed, parts)
 
     def ids(self, nodes: Any, copy: int = 0) -> NDArray[np.int32]:
-        """Gives the ids of the rows alone, which is far cheaper than their distances.
+        """Return the ids of the rows alone, which is much faster than with distances.
 
         Args:
             nodes: Node indices.
-            copy: Which of the node's draws.
+            copy: Number of the draw.
         """
-        return self._make(nodes, copy, False, None)[0]
+        return self._draw(nodes, copy, False, None)[0]
 
     def with_seed(self, seed: int) -> "TokenSampler":
-        """Gives a sampler over the same labels with another seed; nothing is copied.
+        """Return a sampler over the same labels with another seed; nothing is copied.
 
         Args:
-            seed: The new key of all draws.
+            seed: The new seed of all draws.
         """
         other = object.__new__(TokenSampler)
         other.__dict__.update(self.__dict__)
@@ -144,7 +144,7 @@ class TokenSampler:
     def __repr__(self) -> str:
         return f"TokenSampler(nodes={self.num_nodes}, {self.spec})"
 
-    def _make(
+    def _draw(
         self, nodes: Any, copy: int, with_distances: bool, update: Any
     ) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.uint8]]:
         spec = self.spec
@@ -176,7 +176,7 @@ class TokenSampler:
 def unpack_distances(
     ids: NDArray[np.int32], packed: NDArray[np.uint8], directed: bool, threads: int = 1
 ) -> NDArray[np.uint8]:
-    """Gives [b, size, size] distances from packed ones: 0 on the diagonal, 255 beside padding.
+    """Return [b, size, size] distances from packed ones: 0 on the diagonal, 255 for padding.
 
     Args:
         ids: [b, size], -1 = padding.
@@ -196,7 +196,7 @@ def unpack_distances(
 
 
 def checked_nodes(nodes: Any, num_nodes: int) -> NDArray[np.int64]:
-    """Gives node indices as an array, from indices or a boolean mask of all nodes."""
+    """Return node indices as an array, from indices or a boolean mask of all nodes."""
     array = np.atleast_1d(np.asarray(nodes))
     if array.ndim != 1:
         raise GraphError(f"nodes has shape {array.shape}; pass indices or one boolean per node")
@@ -208,17 +208,17 @@ def checked_nodes(nodes: Any, num_nodes: int) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     if array.dtype.kind not in "iu":
         raise GraphError(f"nodes holds {array.dtype}; pass node indices (see Graph.index_of)")
-    wrong = np.flatnonzero((array < 0) | (array >= num_nodes))
-    if wrong.size:
+    outside = np.flatnonzero((array < 0) | (array >= num_nodes))
+    if outside.size:
         raise GraphError(
-            f"nodes[{wrong[0]}] = {array[wrong[0]]}; indices run from 0 to {num_nodes - 1}"
+            f"nodes[{outside[0]}] = {array[outside[0]]}; indices run from 0 to {num_nodes - 1}"
         )
     return array.astype(np.int64)
 
 
 def _outgrown(error: MemoryError, way_out: str) -> MemoryLimitError:
-    wanted, allowed, _ = error.args
+    needed, allowed, _ = error.args
     return MemoryLimitError(
-        f"tokens need {format_bytes(wanted)} beyond the labels, "
+        f"tokens need {format_bytes(needed)} beyond the labels, "
         f"{format_bytes(allowed)} are allowed; {way_out}"
     )

@@ -1,5 +1,6 @@
-"""What a set of tokens holds, counted shard by shard."""
+"""Statistics of a token set, counted shard by shard."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.tokens.spec import FAR, NO_PATH, PADDING
-from dhilgt.tokens.store import check_ids, from_nibbles
+from dhilgt.tokens.store import Shard, check_ids, from_nibbles
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.memory import format_bytes
 
@@ -16,7 +17,7 @@ _BYTES_AT_ONCE = 4 << 20
 
 @dataclass(frozen=True)
 class PartStats:
-    """Numbers of one part of the rows, hubs or holders.
+    """Statistics of one part of the rows, hubs or holders.
 
     Attributes:
         mean: Mean per row.
@@ -33,22 +34,22 @@ class PartStats:
 
 @dataclass(frozen=True)
 class TokenStats:
-    """What a set of tokens holds.
+    """Statistics of a token set.
 
     Attributes:
-        rows: Rows, all copies counted.
+        rows: Number of rows, those of all copies.
         size: Slots of a row.
         copies: Rows per node.
         num_nodes: Nodes of the graph.
         num_egos: Nodes that have rows.
         nbytes: Bytes of all rows.
-        fill_rate: Share of slots that hold a node, egos included.
-        padding: Share of slots that hold none.
-        hubs: The hubs drawn.
-        holders: The holders drawn.
+        fill_rate: Fraction of slots that hold a node, egos included.
+        padding: Fraction of slots that hold none.
+        hubs: Of the hubs drawn.
+        holders: Of the holders drawn.
         neighbors: Neighbours that fill="neighbors" added, per row; 0 without it.
-        distances: Pairs of distinct members by distance, index = distance, as far as any occurs.
-            A pair counts once, and once per direction on directed graphs.
+        distances: Pairs of distinct members by distance, index = distance, up to the largest that
+            occurs. A pair counts once, on directed graphs once per direction.
         far: Pairs farther apart than the store keeps.
         unreachable: Pairs without a path.
     """
@@ -69,7 +70,7 @@ class TokenStats:
     unreachable: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {**asdict(self), "distances": list(self.distances)}
 
     def __str__(self) -> str:
@@ -89,13 +90,13 @@ class TokenStats:
         counted = [(str(d), count) for d, count in enumerate(self.distances) if count]
         counted += [("far", self.far)] if self.far else []
         counted += [("no path", self.unreachable)] if self.unreachable else []
-        shares = ", ".join(f"{name}: {count / pairs:.1%}" for name, count in counted)
-        lines.append(f"distances    {shares or 'no pairs'}")
+        fractions = ", ".join(f"{name}: {count / pairs:.1%}" for name, count in counted)
+        lines.append(f"distances    {fractions or 'no pairs'}")
         return "\n".join(lines)
 
 
 def token_stats(tokens: Tokens) -> TokenStats:
-    """Counts what tokens hold, reading each row once and a few megabytes at a time.
+    """Return statistics of tokens, reading each row once and a few megabytes at a time.
 
     Args:
         tokens: In memory or on disk.
@@ -110,19 +111,16 @@ def token_stats(tokens: Tokens) -> TokenStats:
         >>> stats.fill_rate, stats.distances
         (0.625, (0, 6, 2))
     """
-    counter = _Counter(tokens)
-    step = max(1, _BYTES_AT_ONCE // tokens.plan.row_bytes)
-    for shard in tokens.each_shard():
-        for start in range(0, len(shard.ids), step):
-            rows = slice(start, start + step)
-            ids = np.asarray(shard.ids[rows])
-            check_ids(ids, tokens.plan, shard)
-            counter.add(ids, np.asarray(shard.spd[rows]), np.asarray(shard.parts[rows]))
+    counter = _TokenCounter(tokens)
+    for shard, rows in _blocks(tokens):
+        ids = np.asarray(shard.ids[rows])
+        check_ids(ids, tokens.plan, shard)
+        counter.add(ids, np.asarray(shard.spd[rows]), np.asarray(shard.parts[rows]))
     return counter.stats()
 
 
 def mean_slots(tokens: Tokens) -> dict[str, float]:
-    """Counts what slots hold on average, which takes a small part of the time of `token_stats`.
+    """Return how many slots are filled on average, in far less time than `token_stats` takes.
 
     Args:
         tokens: In memory or on disk.
@@ -133,13 +131,10 @@ def mean_slots(tokens: Tokens) -> dict[str, float]:
         >>> mean_slots(Tokens.build(labels, size=4, progress=False))
         {'slots': 4.0, 'filled': 2.5, 'hubs': 1.0, 'holders': 0.5}
     """
-    step = max(1, _BYTES_AT_ONCE // tokens.plan.row_bytes)
     filled, parts = 0, np.zeros(2, np.int64)
-    for shard in tokens.each_shard():
-        for start in range(0, len(shard.ids), step):
-            rows = slice(start, start + step)
-            filled += int(np.count_nonzero(np.asarray(shard.ids[rows]) != PADDING))
-            parts += np.asarray(shard.parts[rows]).sum(axis=0, dtype=np.int64)
+    for shard, rows in _blocks(tokens):
+        filled += int(np.count_nonzero(np.asarray(shard.ids[rows]) != PADDING))
+        parts += np.asarray(shard.parts[rows]).sum(axis=0, dtype=np.int64)
     count = max(1, len(tokens))
     return {
         "slots": float(tokens.spec.size),
@@ -149,13 +144,21 @@ def mean_slots(tokens: Tokens) -> dict[str, float]:
     }
 
 
-class _Counter:
+def _blocks(tokens: Tokens) -> Iterator[tuple[Shard, slice]]:
+    """Yield rows to read at once: a shard and a slice of it."""
+    step = max(1, _BYTES_AT_ONCE // tokens.plan.row_bytes)
+    for shard in tokens.each_shard():
+        for start in range(0, len(shard.ids), step):
+            yield shard, slice(start, start + step)
+
+
+class _TokenCounter:
     """Sums over rows; its memory depends on the number of nodes, not of rows."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         size = tokens.spec.size
-        self._ways = 2 if tokens.directed else 1
+        self._directions = 2 if tokens.directed else 1
         self._pairs = tokens.spec.num_pairs(tokens.directed)
         self._codes = np.zeros(256, np.int64)
         self._padded_pairs = 0
@@ -174,7 +177,8 @@ class _Counter:
         if self._tokens.bits == 4:
             stored = from_nibbles(stored, self._pairs)
         self._codes += np.bincount(stored.reshape(-1), minlength=256)
-        self._padded_pairs += int((self._pairs - count * (count - 1) // 2 * self._ways).sum())
+        real_pairs = count * (count - 1) // 2 * self._directions
+        self._padded_pairs += int((self._pairs - real_pairs).sum())
         slot = np.arange(ids.shape[1])
         begin = np.ones(len(ids), np.int64)
         for part in range(2):

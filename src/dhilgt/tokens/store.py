@@ -1,4 +1,4 @@
-"""Token rows on disk: how they are cut into shards, written, resumed and read back."""
+"""Token rows on disk: their layout in shards, writing, resuming and reading."""
 
 import hashlib
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from dhilgt.utils.checks import whole_number
 KIND = "tokens"
 FORMAT = 1
 
-_SHARD_ROWS = 32_768  # about 20 MB at size 32: what a kill can cost, and what a build holds at once
+_SHARD_ROWS = 32_768  # about 20 MB at size 32: lost by a kill at most, and held at once by a build
 _SHARD_BYTES = 64 << 20  # fewer rows in a shard when they are large
 _MOST_SHARDS = 4096  # more rows in a shard rather than more files, mappings and manifest lines
 _MOST_COPIES = 1 << 20
 
 _MOST_NODES = 1 << 32
-_PLAN_PARAMS = (
+_LAYOUT_PARAMS = (
     "copies",
     "bits",
     "directed",
@@ -44,8 +44,8 @@ _NIBBLE_FAR, _NIBBLE_NO_PATH = 14, 15
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that determines the bytes of a token set."""
+class TokenLayout:
+    """Everything that determines the bytes of a token set, and how its rows lie in shards."""
 
     spec: TokenSpec
     copies: int
@@ -64,18 +64,18 @@ class Plan:
             raise ValueError(f"bits = {self.bits!r}; pass 8 or 4")
         object.__setattr__(self, "bits", int(self.bits))
         if self.shard_rows == 0:
-            few = max(1, min(_SHARD_ROWS, _SHARD_BYTES // self.row_bytes))
-            object.__setattr__(self, "shard_rows", max(few, -(-self.num_rows // _MOST_SHARDS)))
+            usual = max(1, min(_SHARD_ROWS, _SHARD_BYTES // self.row_bytes))
+            object.__setattr__(self, "shard_rows", max(usual, -(-self.num_rows // _MOST_SHARDS)))
 
     @property
     def stored_pairs(self) -> int:
-        """Bytes a row's distances take."""
+        """Bytes of a row's distances."""
         pairs = self.spec.num_pairs(self.directed)
         return pairs if self.bits == 8 else (pairs + 1) // 2
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row in all."""
+        """Bytes of a row in total."""
         return 4 * self.spec.size + 2 * 2 + self.stored_pairs
 
     @property
@@ -89,7 +89,7 @@ class Plan:
         return -(-self.num_rows // self.shard_rows)
 
     def shards(self) -> "list[ShardPlace]":
-        """Gives the shards of all copies: rows run through the egos of one copy after the other."""
+        """Return the shards: rows are those of all egos for copy 0, then for copy 1, and so on."""
         starts = range(0, self.num_rows, self.shard_rows)
         return [
             ShardPlace(number, start, min(self.num_rows, start + self.shard_rows))
@@ -97,23 +97,13 @@ class Plan:
         ]
 
     def params(self) -> dict[str, Any]:
-        """Gives plain values, for a manifest."""
-        return {
-            **self.spec.to_dict(),
-            "copies": self.copies,
-            "bits": self.bits,
-            "directed": self.directed,
-            "num_nodes": self.num_nodes,
-            "num_egos": self.num_egos,
-            "shard_rows": self.shard_rows,
-            "labels_fingerprint": self.labels_fingerprint,
-            "nodes_fingerprint": self.nodes_fingerprint,
-        }
+        """Return plain values, for a manifest."""
+        return {**self.spec.to_dict(), **{name: getattr(self, name) for name in _LAYOUT_PARAMS}}
 
 
 @dataclass(frozen=True)
 class ShardPlace:
-    """Which rows a shard holds."""
+    """The rows that a shard holds: its number, the first row and the one after the last."""
 
     number: int
     start: int
@@ -125,30 +115,31 @@ class ShardPlace:
         return f"ids-{self.number:05}", f"spd-{self.number:05}", f"parts-{self.number:05}"
 
     def is_done(self, writer: ShardWriter) -> bool:
-        """Says whether an earlier run finished it."""
+        """Return whether an earlier run finished it."""
         return all(name in writer.done for name in self.names)
 
-    def make(
+    def draw(
         self,
         sampler: TokenSampler,
         egos: NDArray[np.int64],
-        plan: Plan,
+        layout: TokenLayout,
         update: Callable[..., None],
     ) -> "Shard":
-        """Gives the shard's rows, copy after copy."""
-        parts = []
-        total = plan.num_rows
-        for copy in range(self.start // plan.num_egos, (self.stop - 1) // plan.num_egos + 1):
-            base = copy * plan.num_egos
-            first, last = max(self.start, base), min(self.stop, base + plan.num_egos)
+        """Draw the shard's rows, copy after copy; `update` is called with (rows done, total)."""
+        blocks = []
+        total, num_egos = layout.num_rows, layout.num_egos
+        for copy in range(self.start // num_egos, (self.stop - 1) // num_egos + 1):
+            base = copy * num_egos
+            first, last = max(self.start, base), min(self.stop, base + num_egos)
 
             def report(done: int, _: int, first: int = first) -> None:
                 update(first + done, total)
 
-            parts.append(sampler.packed_rows(egos[first - base : last - base], copy, update=report))
-        ids, spd, counts = (np.concatenate([part[i] for part in parts]) for i in range(3))
+            nodes = egos[first - base : last - base]
+            blocks.append(sampler.packed_rows(nodes, copy, update=report))
+        ids, spd, parts = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         update(self.stop, total)
-        return Shard(self, ids, spd if plan.bits == 8 else to_nibbles(spd), counts)
+        return Shard(self, ids, spd if layout.bits == 8 else to_nibbles(spd), parts)
 
 
 @dataclass(frozen=True)
@@ -159,7 +150,7 @@ class Shard:
     ids: NDArray[np.int32]
     spd: NDArray[np.uint8]
     parts: NDArray[np.uint16]
-    folder: Path | None = None  # where it is mapped from
+    folder: Path | None = None  # that it is mapped from
 
     @property
     def nbytes(self) -> int:
@@ -167,7 +158,7 @@ class Shard:
         return self.ids.nbytes + self.spd.nbytes + self.parts.nbytes
 
     def write(self, writer: ShardWriter) -> None:
-        """Writes its arrays, those an earlier run left out."""
+        """Write those of its arrays that an earlier run did not write."""
         arrays: tuple[NDArray[Any], ...] = (self.ids, self.spd, self.parts)
         for name, array in zip(self.place.names, arrays, strict=True):
             if name not in writer.done:
@@ -176,23 +167,23 @@ class Shard:
 
 def open_writer(
     path: "str | PathLike[str]",
-    plan: Plan,
+    layout: TokenLayout,
     nodes: NDArray[np.int64] | None,
     *,
     resume: bool,
     overwrite: bool,
 ) -> ShardWriter:
-    """Checks the target and opens the journal; nothing heavy happens before this succeeds."""
+    """Check the target and open the journal."""
     writer = ShardWriter(
         path,
         kind=KIND,
         format_version=FORMAT,
-        params=plan.params(),
-        fingerprint=plan.graph_fingerprint,
-        shard_names=[name for shard in plan.shards() for name in shard.names],
+        params=layout.params(),
+        fingerprint=layout.graph_fingerprint,
+        shard_names=[name for place in layout.shards() for name in place.names],
         resume=resume,
         overwrite=overwrite,
-        need_bytes=plan.num_rows * plan.row_bytes,
+        need_bytes=layout.num_rows * layout.row_bytes,
     )
     if nodes is not None:
         try:
@@ -204,38 +195,35 @@ def open_writer(
 
 
 def fingerprint_of(nodes: NDArray[np.int64]) -> str:
-    """SHA-256 of a list of nodes: a build continues with the same nodes in the same order only."""
+    """Return the SHA-256 of a list of nodes: a build resumes only with the same list."""
     return hashlib.sha256(nodes.astype("<i8", copy=False).tobytes()).hexdigest()
 
 
 def load(
     path: "str | PathLike[str]", *, verify: bool
-) -> tuple[Plan, list[Shard], NDArray[np.int64] | None]:
-    """Opens a token set; rows stay mapped."""
+) -> tuple[TokenLayout, list[Shard], NDArray[np.int64] | None]:
+    """Open a token set; rows stay mapped."""
     artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
     if verify:
         artifact.verify()
-    plan = _plan_of(artifact)
+    layout = _layout_of(artifact)
     shards = []
-    for place in plan.shards():
+    for place in layout.shards():
         rows = place.stop - place.start
-        ids = _array(artifact, place.names[0], np.int32, (rows, plan.spec.size))
-        spd = _array(artifact, place.names[1], np.uint8, (rows, plan.stored_pairs))
+        ids = _array(artifact, place.names[0], np.int32, (rows, layout.spec.size))
+        spd = _array(artifact, place.names[1], np.uint8, (rows, layout.stored_pairs))
         parts = _array(artifact, place.names[2], np.uint16, (rows, 2))
         shards.append(Shard(place, ids, spd, parts, Path(path)))
     nodes = None
-    if plan.nodes_fingerprint is not None:
-        nodes = _array(artifact, "nodes", np.int64, (plan.num_egos,), mmap=False)
-        if (
-            np.unique(nodes).size != nodes.size
-            or (nodes < 0).any()
-            or (nodes >= plan.num_nodes).any()
-        ):
+    if layout.nodes_fingerprint is not None:
+        nodes = _array(artifact, "nodes", np.int64, (layout.num_egos,), mmap=False)
+        outside = (nodes < 0) | (nodes >= layout.num_nodes)
+        if np.unique(nodes).size != nodes.size or outside.any():
             raise ArtifactError(
                 f"{_file(path, 'nodes')}: holds repeated nodes or some that are not among the "
-                f"{plan.num_nodes} of the graph; build the tokens again"
+                f"{layout.num_nodes} of the graph; build the tokens again"
             )
-    return plan, shards, nodes
+    return layout, shards, nodes
 
 
 def _array(
@@ -254,40 +242,40 @@ def _file(path: "str | PathLike[str]", name: str) -> Path:
     return Path(path) / (name + SUFFIX)
 
 
-def gather(plan: Plan, shards: list[Shard], at: NDArray[np.int64]) -> PackedRows:
-    """Gives rows by position, from whichever shards they lie in."""
-    ids = np.empty((len(at), plan.spec.size), np.int32)
-    spd = np.empty((len(at), plan.stored_pairs), np.uint8)
+def gather(layout: TokenLayout, shards: list[Shard], at: NDArray[np.int64]) -> PackedRows:
+    """Return the rows at some positions, which may lie in any shards."""
+    ids = np.empty((len(at), layout.spec.size), np.int32)
+    spd = np.empty((len(at), layout.stored_pairs), np.uint8)
     parts = np.empty((len(at), 2), np.uint16)
-    where = at // plan.shard_rows
-    order = np.argsort(where, kind="stable")
-    numbers, firsts = np.unique(where[order], return_index=True)
-    for number, picked in zip(numbers, np.split(order, firsts[1:]), strict=len(at) > 0):
-        within = at[picked] - number * plan.shard_rows
+    shard_of = at // layout.shard_rows
+    order = np.argsort(shard_of, kind="stable")
+    numbers, firsts = np.unique(shard_of[order], return_index=True)
+    for number, selected in zip(numbers, np.split(order, firsts[1:]), strict=len(at) > 0):
+        within = at[selected] - number * layout.shard_rows
         shard = shards[number]
-        found = shard.ids[within]
-        check_ids(found, plan, shard)
-        ids[picked] = found
-        spd[picked] = shard.spd[within]
-        parts[picked] = shard.parts[within]
-    if plan.bits == 4:
-        spd = from_nibbles(spd, plan.spec.num_pairs(plan.directed))
+        shard_ids = shard.ids[within]
+        check_ids(shard_ids, layout, shard)
+        ids[selected] = shard_ids
+        spd[selected] = shard.spd[within]
+        parts[selected] = shard.parts[within]
+    if layout.bits == 4:
+        spd = from_nibbles(spd, layout.spec.num_pairs(layout.directed))
     return PackedRows(ids, spd, parts)
 
 
-def check_ids(ids: NDArray[np.int32], plan: Plan, shard: Shard) -> None:
-    """Refuses ids that no node of the graph has, before anyone looks up features with them."""
-    if ids.size and (ids.min() < PADDING or ids.max() >= plan.num_nodes):
+def check_ids(ids: NDArray[np.int32], layout: TokenLayout, shard: Shard) -> None:
+    """Raise an error for ids of no node: used as indices they would read out of bounds."""
+    if ids.size and (ids.min() < PADDING or ids.max() >= layout.num_nodes):
         name = shard.place.names[0]
         where = name if shard.folder is None else _file(shard.folder, name)
         raise ArtifactError(
-            f"{where} is damaged: expected ids from {PADDING} to {plan.num_nodes - 1}, found "
+            f"{where} is damaged: expected ids from {PADDING} to {layout.num_nodes - 1}, found "
             f"{ids.min()} to {ids.max()}; restore it from a copy or build the tokens again"
         )
 
 
 def to_nibbles(distances: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Gives two distances a byte, the first in the low half; 14 and more become "far"."""
+    """Return two distances per byte, the first in the low half; 14 and more become "far"."""
     short = np.minimum(distances, _NIBBLE_FAR)
     short[distances == NO_PATH] = _NIBBLE_NO_PATH
     if short.shape[1] % 2:
@@ -297,7 +285,7 @@ def to_nibbles(distances: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def from_nibbles(stored: NDArray[np.uint8], num_pairs: int) -> NDArray[np.uint8]:
-    """Gives the distances that `to_nibbles` kept, in the usual codes."""
+    """Return the distances that `to_nibbles` kept, in the codes of eight bits."""
     out = np.empty((len(stored), 2 * stored.shape[1]), np.uint8)
     out[:, 0::2] = stored & 15
     out[:, 1::2] = stored >> 4
@@ -307,7 +295,7 @@ def from_nibbles(stored: NDArray[np.uint8], num_pairs: int) -> NDArray[np.uint8]
     return distances
 
 
-def _plan_of(artifact: Artifact) -> Plan:
+def _layout_of(artifact: Artifact) -> TokenLayout:
     params = artifact.params
     try:
         for name in ("num_nodes", "num_egos"):
@@ -319,23 +307,23 @@ def _plan_of(artifact: Artifact) -> Plan:
             _check_type("nodes_fingerprint", params["nodes_fingerprint"], str)
         elif params["num_egos"] != params["num_nodes"]:
             raise ValueError(f"{params['num_egos']} of {params['num_nodes']} nodes without a list")
-        plan = Plan(
+        layout = TokenLayout(
             spec=TokenSpec.from_dict(params),
             graph_fingerprint=artifact.fingerprint,
-            **{name: params[name] for name in _PLAN_PARAMS},
+            **{name: params[name] for name in _LAYOUT_PARAMS},
         )
-        found = sum(name.startswith("ids-") for name in artifact.names)
-        if found != plan.num_shards:
-            raise ValueError(f"{plan.num_shards} shards expected, {found} there")
+        num_shards = sum(name.startswith("ids-") for name in artifact.names)
+        if num_shards != layout.num_shards:
+            raise ValueError(f"{layout.num_shards} shards expected, {num_shards} there")
     except (KeyError, TypeError, ValueError) as error:
-        said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ArtifactError(
-            f"{artifact.path / MANIFEST}: settings are not those of tokens ({said}); build the "
+            f"{artifact.path / MANIFEST}: settings are not those of tokens ({reason}); build the "
             "tokens again"
         ) from error
-    return plan
+    return layout
 
 
-def _check_type(name: str, value: Any, wanted: type) -> None:
-    if not isinstance(value, wanted):
-        raise ValueError(f"{name} = {value!r} is not a {wanted.__name__}")
+def _check_type(name: str, value: Any, expected: type) -> None:
+    if not isinstance(value, expected):
+        raise ValueError(f"{name} = {value!r} is not a {expected.__name__}")

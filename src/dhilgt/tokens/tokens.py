@@ -1,5 +1,6 @@
-"""Token rows kept: in memory, or in shards on disk that are mapped, not read."""
+"""Stored token rows: in memory, or in memory-mapped shards on disk."""
 
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,16 @@ from dhilgt.tokens.sampler import (
     unpack_distances,
 )
 from dhilgt.tokens.spec import TokenSpec
-from dhilgt.tokens.store import Plan, Shard
+from dhilgt.tokens.store import Shard, ShardPlace, TokenLayout
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar
 
 
 class Tokens:
-    """The token rows of a graph's nodes, made once.
+    """The token rows of a graph's nodes, drawn once and stored.
 
-    `rows` gives what a `TokenSampler` with the same settings would, byte for byte.
+    `rows` returns the same bytes as a `TokenSampler` with the same settings.
 
     Example:
         >>> from dhilgt import Graph, HubLabels
@@ -40,15 +41,17 @@ class Tokens:
         [[3, 2, 1, -1]]
     """
 
-    def __init__(self, plan: Plan, shards: list[Shard], nodes: NDArray[np.int64] | None) -> None:
-        """Takes finished parts; users call `build` or `load`."""
-        self._plan = plan
+    def __init__(
+        self, layout: TokenLayout, shards: list[Shard], nodes: NDArray[np.int64] | None
+    ) -> None:
+        """Take finished parts; users call `build` or `load`."""
+        self._layout = layout
         self._shards = shards
         self._nodes = nodes  # None: every node has rows
         self._sorted: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-        self._path: Path | None = None  # where the rows are mapped from
+        self._path: Path | None = None  # that the rows are mapped from
 
-    # ---- making and keeping --------------------------------------------------------------------
+    # ---- build, load ---------------------------------------------------------------------------
 
     @classmethod
     def build(
@@ -73,28 +76,28 @@ class Tokens:
         progress: bool = True,
         max_memory: int | str | None = None,
     ) -> "Tokens":
-        """Gives the token rows of all nodes, or of some.
+        """Draw the token rows of all nodes, or of some.
 
         Args:
-            labels: The labels of the graph.
+            labels: The hub labels of the graph.
             size: Slots of a row, the ego's included.
             num_out: Hubs to draw; half of the slots when None (16 of 32).
             num_in: Holders to draw; the rest when None (15 of 32).
             out_exponent: A hub at distance d has weight d ** out_exponent.
             in_exponent: A holder at distance d has weight d ** in_exponent.
             copies: Rows to draw per node.
-            seed: Key of all draws.
-            spill: Give slots that one side cannot use to the other.
+            seed: Seed of all draws.
+            spill: Give slots that hubs or holders cannot use to the other side.
             fill: "neighbors" gives slots still free to neighbours not drawn.
             nodes: Indices or a mask; None for every node.
-            bits: 8 keeps distances to 253; 4 halves the store and keeps distances to 13, anything
-                longer becoming "far" (254).
+            bits: 8 keeps distances up to 253; 4 halves the store and keeps distances up to 13,
+                longer ones becoming "far" (254).
             threads: Threads to use; None for every core.
             path: Folder to write to, shard by shard; None keeps the rows in memory.
-            resume: Go on with a build that was interrupted; the result is the same byte for byte.
-            overwrite: Replace tokens that are there.
+            resume: Continue a build that was interrupted; the result is the same byte for byte.
+            overwrite: Replace existing tokens.
             progress: Show a progress bar when standard error is a terminal.
-            max_memory: Most memory the build may take beyond the labels; None for what is free.
+            max_memory: Limit on the memory beyond the labels; None for what is free.
         """
         spec = TokenSpec(
             size=size,
@@ -106,98 +109,78 @@ class Tokens:
             spill=spill,
             fill=fill,
         )
-        chosen = None if nodes is None else checked_nodes(nodes, labels.num_nodes)
-        if chosen is not None:
-            _refuse_repeats(chosen)
-        plan = Plan(
-            spec=spec,
-            copies=copies,
-            bits=bits,
-            directed=labels.directed,
-            num_nodes=labels.num_nodes,
-            num_egos=labels.num_nodes if chosen is None else len(chosen),
-            graph_fingerprint=labels.graph_fingerprint,
-            labels_fingerprint=labels.fingerprint,
-            nodes_fingerprint=None if chosen is None else tokens_store.fingerprint_of(chosen),
-        )
-        if path is None:
-            _refuse_too_large(plan, memory_limit(max_memory))
+        chosen = None if nodes is None else _distinct_nodes(nodes, labels.num_nodes)
         egos = np.arange(labels.num_nodes) if chosen is None else chosen
-        # Bad paths and full disks are found here, before the heavy work.
-        writer = None
-        if path is not None:
-            writer = tokens_store.open_writer(
-                path, plan, chosen, resume=resume, overwrite=overwrite
-            )
-        try:
+        layout = _layout_of(labels, spec, copies, bits, chosen)
+
+        def draw(places: list[ShardPlace], keep: Callable[[Shard], None]) -> None:
             sampler = TokenSampler(
                 labels, threads=threads, progress=progress, max_memory=max_memory, **spec.to_dict()
             )
-            shards = []
             with progress_bar("tokens", unit="rows", enabled=progress) as update:
-                for shard in plan.shards():
-                    if writer is not None and shard.is_done(writer):
-                        continue
-                    made = shard.make(sampler, egos, plan, update)
-                    if writer is None:
-                        shards.append(made)
-                    else:
-                        made.write(writer)
-            if writer is None:
-                return cls(plan, shards, chosen)
+                for place in places:
+                    keep(place.draw(sampler, egos, layout, update))
+
+        if path is None:
+            _refuse_too_large(layout, memory_limit(max_memory))
+            shards: list[Shard] = []
+            draw(layout.shards(), shards.append)
+            return cls(layout, shards, chosen)
+        # Opened before the heavy work, so that a bad path or a full disk is an error at once.
+        with tokens_store.open_writer(
+            path, layout, chosen, resume=resume, overwrite=overwrite
+        ) as writer:
+            remaining = [place for place in layout.shards() if not place.is_done(writer)]
+            draw(remaining, lambda shard: shard.write(writer))
             writer.commit()
-        finally:
-            if writer is not None:
-                writer.close()
-        assert path is not None
         return cls.load(path)
 
     @classmethod
     def load(cls, path: "str | PathLike[str]", *, verify: bool = False) -> "Tokens":
-        """Opens tokens that `build` wrote; the rows stay on disk and are mapped.
+        """Open tokens that `build` wrote; the rows stay on disk and are mapped.
 
         Args:
             path: The folder.
             verify: Check every byte against its checksum first.
 
         Raises:
-            ArtifactError: If the folder does not hold whole tokens of a known format.
+            ArtifactError: If the folder does not hold complete tokens of a known format.
         """
         tokens = cls(*tokens_store.load(path, verify=verify))
         tokens._path = Path(path).absolute()
         return tokens
 
-    # ---- what there is -------------------------------------------------------------------------
+    # ---- properties ----------------------------------------------------------------------------
 
     @property
-    def plan(self) -> Plan:
-        """Everything that determines the bytes of the rows."""
-        return self._plan
+    def plan(self) -> TokenLayout:
+        """The layout: everything that determines the bytes of the rows."""
+        return self._layout
 
     @property
     def spec(self) -> TokenSpec:
-        """Shape and law of the rows."""
-        return self._plan.spec
+        """Shape of the rows and how their nodes are drawn."""
+        return self._layout.spec
 
     @property
     def num_nodes(self) -> int:
         """Number of nodes of the graph."""
-        return self._plan.num_nodes
+        return self._layout.num_nodes
 
     @property
     def copies(self) -> int:
         """Rows per node."""
-        return self._plan.copies
+        return self._layout.copies
 
     @property
     def directed(self) -> bool:
         """Whether distances depend on the direction."""
-        return self._plan.directed
+        return self._layout.directed
 
     @property
     def bits(self) -> int:
         """Bits per stored distance."""
-        return self._plan.bits
+        return self._layout.bits
 
     @property
     def nodes(self) -> NDArray[np.int64]:
@@ -207,18 +190,18 @@ class Tokens:
     @property
     def graph_fingerprint(self) -> str:
         """Fingerprint of the graph these tokens were made from."""
-        return self._plan.graph_fingerprint
+        return self._layout.graph_fingerprint
 
     @property
     def labels_fingerprint(self) -> str:
         """Fingerprint of the labels these tokens were made from."""
-        return self._plan.labels_fingerprint
+        return self._layout.labels_fingerprint
 
     def check_fingerprint(self, graph_fingerprint: str) -> None:
-        """Makes sure that these tokens belong to the graph with this fingerprint.
+        """Check that these tokens belong to the graph with this fingerprint.
 
         Args:
-            graph_fingerprint: As `Graph.fingerprint` gives it.
+            graph_fingerprint: The `Graph.fingerprint` of the graph.
 
         Raises:
             ArtifactError: If they do not, with both fingerprints.
@@ -236,13 +219,13 @@ class Tokens:
         return sum(shard.nbytes for shard in self._shards)
 
     def __len__(self) -> int:
-        return self._plan.num_rows
+        return self._layout.num_rows
 
     def __reduce__(self) -> "str | tuple[Any, ...]":
-        """Rows on disk are mapped again by whoever gets a copy, such as a worker process."""
+        """Pickle the path instead of rows on disk: a worker process maps them again."""
         if self._path is not None:
             return Tokens.load, (self._path,)
-        return Tokens, (self._plan, self._shards, self._nodes)
+        return Tokens, (self._layout, self._shards, self._nodes)
 
     def __repr__(self) -> str:
         return (
@@ -253,7 +236,7 @@ class Tokens:
     # ---- rows ----------------------------------------------------------------------------------
 
     def rows(self, nodes: Any, copy: int = 0) -> TokenRows:
-        """Gives the rows of nodes.
+        """Return the rows of nodes.
 
         Args:
             nodes: Node indices (see `Graph.index_of`).
@@ -263,18 +246,18 @@ class Tokens:
         return TokenRows(ids, unpack_distances(ids, packed, self.directed, num_threads(None)))
 
     def packed_rows(self, nodes: Any, copy: int = 0) -> PackedRows:
-        """Gives the rows of nodes with packed distances.
+        """Return the rows of nodes with packed distances.
 
         Args:
             nodes: Node indices.
             copy: Which of the node's rows.
         """
         copy = whole_number("copy", copy, 0, self.copies - 1)
-        at = self._positions(checked_nodes(nodes, self.num_nodes)) + copy * self._plan.num_egos
-        return tokens_store.gather(self._plan, self._shards, at)
+        at = self._positions(checked_nodes(nodes, self.num_nodes)) + copy * self._layout.num_egos
+        return tokens_store.gather(self._layout, self._shards, at)
 
     def each_shard(self) -> "list[Shard]":
-        """Gives the shards in order, for those who read everything once."""
+        """Return the shards in order, to read all rows once."""
         return self._shards
 
     def _positions(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -291,21 +274,39 @@ class Tokens:
                 f"node {nodes[missing[0]]} has no row: these tokens cover {len(known)} of "
                 f"{self.num_nodes} nodes; build them for this node too, or use a TokenSampler"
             )
-        found: NDArray[np.int64] = order[at]
-        return found
+        positions: NDArray[np.int64] = order[at]
+        return positions
 
 
-def _refuse_repeats(nodes: NDArray[np.int64]) -> None:
-    values, counts = np.unique(nodes, return_counts=True)
+def _distinct_nodes(nodes: Any, num_nodes: int) -> NDArray[np.int64]:
+    checked = checked_nodes(nodes, num_nodes)
+    values, counts = np.unique(checked, return_counts=True)
     if counts.size and counts.max() > 1:
-        twice = values[counts.argmax()]
-        raise GraphError(f"nodes lists {twice} {counts.max()} times; list each node once")
+        node = values[counts.argmax()]
+        raise GraphError(f"nodes lists {node} {counts.max()} times; list each node once")
+    return checked
 
 
-def _refuse_too_large(plan: Plan, limit: int) -> None:
-    wanted = plan.num_rows * plan.row_bytes
-    if wanted > limit:
+def _layout_of(
+    labels: HubLabels, spec: TokenSpec, copies: int, bits: int, nodes: NDArray[np.int64] | None
+) -> TokenLayout:
+    return TokenLayout(
+        spec=spec,
+        copies=copies,
+        bits=bits,
+        directed=labels.directed,
+        num_nodes=labels.num_nodes,
+        num_egos=labels.num_nodes if nodes is None else len(nodes),
+        graph_fingerprint=labels.graph_fingerprint,
+        labels_fingerprint=labels.fingerprint,
+        nodes_fingerprint=None if nodes is None else tokens_store.fingerprint_of(nodes),
+    )
+
+
+def _refuse_too_large(layout: TokenLayout, limit: int) -> None:
+    needed = layout.num_rows * layout.row_bytes
+    if needed > limit:
         raise MemoryLimitError(
-            f"the rows take {format_bytes(wanted)}, {format_bytes(limit)} are allowed; give a path "
+            f"the rows take {format_bytes(needed)}, {format_bytes(limit)} are allowed; give a path "
             "to keep them on disk, raise max_memory, or draw them on the fly with a TokenSampler"
         )

@@ -20,7 +20,7 @@ from dhilgt.report.run import analysis
 from dhilgt.store.files import explained, strict_json
 from dhilgt.tokens.sampler import PackedRows, TokenSampler
 from dhilgt.tokens.stats import token_stats
-from dhilgt.tokens.store import Plan, Shard, ShardPlace
+from dhilgt.tokens.store import Shard, ShardPlace, TokenLayout
 from dhilgt.tokens.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _tokens(source: Tokens | TokenSampler) -> dict[str, Any]:
 
 
 def _as_tokens(source: Tokens | TokenSampler, nodes: NDArray[np.int64], rows: PackedRows) -> Tokens:
-    plan = Plan(
+    plan = TokenLayout(
         spec=source.spec,
         copies=1,
         bits=8,
