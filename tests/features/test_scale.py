@@ -197,9 +197,9 @@ def test_what_cannot_be_scaled_is_refused_with_the_way_out():
         ConfigError, match=r"sparse \(5 columns\); choose 'standard', or pass dense"
     ):
         FeatureScale.fit(sparse, "rank")
-    with pytest.raises(ConfigError, match=r"'none'; choose 'standard' or 'rank'"):
+    with pytest.raises(ConfigError, match='kind = \'none\'; pass one of "standard", "rank"'):
         FeatureScale.fit(rows_of(), "none")
-    with pytest.raises(ConfigError, match="4 columns, the scale was found on 5"):
+    with pytest.raises(ConfigError, match="4 columns, the scale was fitted on 5"):
         FeatureScale.fit(rows_of(), "rank").apply(rows_of(width=4))
     for kind in KINDS:
         with pytest.raises(GraphError, match="without a row"):
@@ -213,7 +213,9 @@ def test_what_cannot_be_scaled_is_refused_with_the_way_out():
 
 @pytest.mark.parametrize("wrong", ["minmax", None, True])
 def test_a_scale_that_is_none_is_not_a_setting(wrong):
-    with pytest.raises(ConfigError, match=r"feature_scale = .*; choose 'none' or 'standard' or"):
+    with pytest.raises(
+        ConfigError, match=r'feature_scale = .*; pass one of "none", "standard", "rank"'
+    ):
         Settings(feature_scale=wrong)
 
 
@@ -469,7 +471,7 @@ def test_statistics_are_applied_without_torch(tmp_path):
     np.savez(tmp_path / "scale.npz", **FeatureScale.fit(rows_of(), "rank").arrays)
     code = (
         "import sys, numpy\n"
-        "from dhilgt.feature_scale import FeatureScale\n"
+        "from dhilgt.features.scale import FeatureScale\n"
         "scale = FeatureScale.from_arrays('rank', numpy.load(sys.argv[1]))\n"
         "assert scale.apply(numpy.ones((2, 5), numpy.float32)).shape == (2, 5)\n"
         "assert 'torch' not in sys.modules and 'scipy' not in sys.modules\n"

@@ -1,4 +1,4 @@
-"""Node features computed before the model: hops, scale, known classes."""
+"""Inputs computed before the model: neighbour averages, degrees, scales, known classes."""
 
 from dhilgt.features.from_graph import degree_features, with_hops
 from dhilgt.features.scale import FeatureScale

@@ -1,4 +1,4 @@
-"""Which classes a model with `label_inputs` may see: those of training nodes, found again by id."""
+"""The classes that a model with `label_inputs` may see: those of training nodes, matched by id."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dhilgt.graph.node_ids import find
 
 
 def training_classes(graph: Graph) -> NDArray[np.int64]:
-    """Gives the class of each training node, -1 for all other nodes.
+    """Return the class of each training node, -1 for all other nodes.
 
     Args:
-        graph: With labels, and a mask of its training nodes.
+        graph: A graph with classes and a mask of training nodes.
 
     Example:
         >>> graph = Graph.from_edges([0, 1], [1, 2], labels=[1, 0, 1])
@@ -34,33 +34,33 @@ def training_classes(graph: Graph) -> NDArray[np.int64]:
 
 
 def carried_over(trained: Graph, other: Graph) -> NDArray[np.int64]:
-    """Gives, for each node of another graph, its class if it was a training node; else -1.
+    """Return, for each node of another graph, its class if it was a training node; else -1.
 
-    Nodes are matched by id. Whole numbers are no names, any graph has a node 7: where ids are
-    numbers, the features must be the same too.
+    Nodes are matched by id. Integer ids alone do not identify a node, since any graph can have a
+    node 7: with them, the features must be equal too.
 
     Args:
-        trained: As for `training_classes`.
-        other: The graph to predict on. Its own labels are not looked at.
+        trained: The graph of the training; see `training_classes`.
+        other: The graph to predict on. Its own classes are ignored.
     """
-    found = np.full(other.num_nodes, -1, np.int64)
+    carried = np.full(other.num_nodes, -1, np.int64)
     if trained.ids.are_text != other.ids.are_text:
-        return found
+        return carried
     classes = training_classes(trained)
     old = np.flatnonzero(classes >= 0)
     at = find(other.ids.names, other.num_nodes, trained.nodes[old])
     old, at = old[at >= 0], at[at >= 0]
     if not other.ids.are_text:
-        same = _same_rows(trained.features, old, other.features, at)
+        same = _equal_rows(trained.features, old, other.features, at)
         old, at = old[same], at[same]
-    found[at] = classes[old]
-    return found
+    carried[at] = classes[old]
+    return carried
 
 
-def _same_rows(
+def _equal_rows(
     first: Any, rows: NDArray[np.int64], second: Any, others: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Says of each pair of rows whether both hold the same numbers."""
+    """Return for each pair of rows whether both hold the same numbers."""
     differ = first[rows] != second[others]
     if hasattr(differ, "tocsr"):
         return np.asarray(np.diff(differ.tocsr().indptr) == 0)

@@ -1,4 +1,4 @@
-"""Columns of features brought to one scale, by statistics that are kept with the model."""
+"""Scaling of feature columns, by statistics that are stored with the model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import ArtifactError, ConfigError, GraphError
+from dhilgt.utils.checks import choice
 
 NONE, STANDARD, RANK = FEATURE_SCALES = ("none", "standard", "rank")
 
 _MOST_POINTS = 1001  # values kept of a column
-_BLOCK = 1 << 22  # numbers worked on at a time: bounds the memory beside the result
+_BLOCK = 1 << 22  # numbers processed at a time: bounds the memory beside the result
 _LARGEST = float(np.finfo(np.float32).max)
 _TYPES: dict[str, dict[str, Any]] = {
     STANDARD: {"shift": np.float64, "scale": np.float64},
@@ -24,23 +25,22 @@ _TYPES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class FeatureScale:
-    """What brings columns to one scale: found on one graph, used on any.
+    """A scaling of feature columns: fitted on one graph, applied to any.
 
     - "standard": (value - mean) / standard deviation of the column. A column of one value is only
-      centred. Sparse features stay sparse: they are divided by the standard deviation, their zeros
-      counted, and not centred. Whether to centre is settled by `fit`: features that were dense
-      then and are sparse later become dense.
-    - "rank": normal scores. A value becomes the point of the standard normal distribution below
-      which as large a share lies as in the column; equal values get the middle of their ranks.
-      Of a column up to 1,001 values with their scores are kept. Others lie on the line between
-      their neighbours, those beyond the ends get the score of the end. A column of one value
-      becomes 0. Not for sparse features.
+      centred. Sparse features stay sparse: they are divided by the standard deviation (zeros
+      included) and not centred. `fit` decides whether to centre: features that were dense then and
+      are sparse later become dense.
+    - "rank": normal scores. A value becomes the quantile of the standard normal distribution for
+      the fraction of the column below it; equal values get the mean of their ranks. Of a column up
+      to 1,001 values with their scores are kept. Others are interpolated linearly, those beyond the
+      ends get the score of the end. A column of one value becomes 0. Not for sparse features.
 
     Attributes:
         kind: "standard" or "rank".
         arrays: The statistics, for a file. "standard": shift and scale, one number per column.
-            "rank": values, ascending in each column, their scores, and offsets: where in both each
-            column begins and ends.
+            "rank": values, ascending in each column, their scores, and offsets: the positions in
+            both at which columns begin and end.
 
     Example:
         >>> x = np.array([[1.0, 5.0], [3.0, 5.0], [900.0, 5.0]], np.float32)
@@ -54,51 +54,50 @@ class FeatureScale:
     kind: str
     arrays: dict[str, NDArray[Any]]
 
-    # ---- the statistics ------------------------------------------------------------------------
+    # ---- fit -----------------------------------------------------------------------------------
 
     @classmethod
     def fit(cls, features: Any, kind: str) -> Self:
-        """Finds the statistics of features.
+        """Compute the statistics of features.
 
         Args:
             features: One row per node: an array or a SciPy sparse matrix; not changed.
             kind: "standard" or "rank".
 
         Raises:
-            ConfigError: If there is no such kind, or it is not for sparse features.
+            ConfigError: If the kind is unknown, or not for sparse features.
             GraphError: If there are no rows, or a value is not finite.
         """
-        if kind not in _TYPES:
-            raise ConfigError(f"kind = {kind!r}; choose {' or '.join(map(repr, _TYPES))}")
+        choice("kind", kind, _TYPES)
         check_scalable(features, kind)
         if not features.shape[0]:
             raise GraphError("features without a row have no scale; pass at least one node")
         if kind == RANK:
             return cls(kind, _rank_points(features))
-        find = _sparse_moments if hasattr(features, "tocsr") else _moments
-        return cls(kind, dict(zip(_TYPES[kind], find(features), strict=True)))
+        moments = _sparse_moments if hasattr(features, "tocsr") else _moments
+        return cls(kind, dict(zip(_TYPES[kind], moments(features), strict=True)))
 
     @classmethod
     def from_arrays(cls, kind: Any, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Gives the scale that `kind` and `arrays` of another one describe.
+        """Return the scale that `kind` and `arrays` of another one describe.
 
         Args:
             kind: "standard" or "rank".
             arrays: Its arrays, as read from a file.
 
         Raises:
-            ArtifactError: If they are not as a scale has them.
+            ArtifactError: If they are not the arrays of such a scale.
         """
         if kind not in _TYPES or set(arrays) != set(_TYPES[kind]):
             raise ArtifactError(f"{kind!r} with {sorted(arrays)} is not a scale of features")
-        found = {name: np.asarray(arrays[name]) for name in _TYPES[kind]}
-        for name, wanted in _TYPES[kind].items():
-            array = found[name]
-            if array.ndim != 1 or array.dtype != wanted or not np.isfinite(array).all():
-                raise ArtifactError(f"{name} of a scale is not a row of finite {wanted.__name__}")
-        if not (_are_moments(**found) if kind == STANDARD else _are_points(**found)):
+        checked = {name: np.asarray(arrays[name]) for name in _TYPES[kind]}
+        for name, dtype in _TYPES[kind].items():
+            array = checked[name]
+            if array.ndim != 1 or array.dtype != dtype or not np.isfinite(array).all():
+                raise ArtifactError(f"{name} of a scale is not a row of finite {dtype.__name__}")
+        if not (_are_moments(**checked) if kind == STANDARD else _are_points(**checked)):
             raise ArtifactError(f"the arrays of a scale of kind {kind!r} do not fit together")
-        return cls(kind, found)
+        return cls(kind, checked)
 
     @property
     def num_channels(self) -> int:
@@ -107,22 +106,22 @@ class FeatureScale:
             len(self.arrays["shift"]) if self.kind == STANDARD else len(self.arrays["offsets"]) - 1
         )
 
-    # ---- their use -----------------------------------------------------------------------------
+    # ---- apply ---------------------------------------------------------------------------------
 
     def apply(self, features: Any) -> Any:
-        """Gives features on the scale, float32 and finite; they themselves are not changed.
+        """Return the scaled features, float32 and finite; the input is not changed.
 
         Args:
             features: An array or, with "standard", a SciPy sparse matrix, as wide as those of
                 `fit`.
 
         Raises:
-            ConfigError: If they are of another width, or sparse where they cannot be.
+            ConfigError: If they have another width, or are sparse and the kind is "rank".
         """
         check_scalable(features, self.kind)
         if features.shape[1] != self.num_channels:
             raise ConfigError(
-                f"features have {features.shape[1]} columns, the scale was found on "
+                f"features have {features.shape[1]} columns, the scale was fitted on "
                 f"{self.num_channels}; pass the same columns"
             )
         if self.kind == RANK:
@@ -140,7 +139,7 @@ class FeatureScale:
             block = features[start : start + rows].astype(np.float64)
             block -= self.arrays["shift"]
             block /= self.arrays["scale"]
-            # In another graph a value can lie further out than float32 reaches.
+            # In another graph a value can be too large for float32.
             out[start : start + rows] = np.clip(block, -_LARGEST, _LARGEST, out=block)
         return out
 
@@ -164,7 +163,7 @@ class FeatureScale:
 
 
 def check_scalable(features: Any, kind: str) -> None:
-    """Refuses to rank sparse features: nearly all of a column would be one tie.
+    """Raise an error for ranks of sparse features: nearly all of a column would be one tie.
 
     Args:
         features: An array or a SciPy sparse matrix.
@@ -180,11 +179,11 @@ def check_scalable(features: Any, kind: str) -> None:
         )
 
 
-# ---- finding statistics ------------------------------------------------------------------------
+# ---- statistics --------------------------------------------------------------------------------
 
 
 def _column_blocks(features: NDArray[Any]) -> Iterator[tuple[range, NDArray[np.float32]]]:
-    """Gives some columns at a time, as rows of a copy."""
+    """Yield some columns at a time, as rows of a copy."""
     count, width = features.shape
     step = max(1, _BLOCK // max(1, count))
     for start in range(0, width, step):
@@ -194,13 +193,13 @@ def _column_blocks(features: NDArray[Any]) -> Iterator[tuple[range, NDArray[np.f
 
 
 def _moments(features: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gives mean and standard deviation of each column; 1 for a column of one value."""
+    """Return mean and standard deviation of each column; 1 for a column of one value."""
     mean, deviation = np.empty(features.shape[1]), np.ones(features.shape[1])
     for columns, block in _column_blocks(features):
         low, high = block.min(axis=1), block.max(axis=1)
         _check_finite(low, high, columns)
         at = slice(columns.start, columns.stop)
-        # A mean of equal values is not always that value, which would leave noise to divide by.
+        # A computed mean of equal values can differ from them, and the deviation be tiny noise.
         wide = block.astype(np.float64)
         mean[at] = np.where(low == high, low, wide.mean(axis=1))
         deviation[at] = np.where(low == high, 1.0, wide.std(axis=1))
@@ -208,7 +207,7 @@ def _moments(features: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def _sparse_moments(features: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gives zeros, and the standard deviation of each column; 1 for a column of one value."""
+    """Return zeros, and the standard deviation of each column; 1 for a column of one value."""
     matrix = _canonical(features)
     count, width = matrix.shape
     low, high = (np.asarray(side.toarray()).ravel() for side in (matrix.min(0), matrix.max(0)))
@@ -218,14 +217,14 @@ def _sparse_moments(features: Any) -> tuple[NDArray[np.float64], NDArray[np.floa
     squares = np.zeros(width)
     for start in range(0, len(matrix.data), _BLOCK):
         at = matrix.indices[start : start + _BLOCK]
-        away = matrix.data[start : start + _BLOCK] - mean[at]
-        squares += np.bincount(at, away * away, minlength=width)
+        deviations = matrix.data[start : start + _BLOCK] - mean[at]
+        squares += np.bincount(at, deviations * deviations, minlength=width)
     squares += (count - filled) * mean * mean
     return np.zeros(width), np.where(low == high, 1.0, np.sqrt(squares / count))
 
 
 def _canonical(features: Any) -> Any:
-    """Gives a CSR matrix with every place at most once."""
+    """Return a CSR matrix without duplicate entries."""
     matrix = features.tocsr()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
@@ -238,12 +237,12 @@ def _rank_points(features: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
     values, ranks = [np.empty(0, np.float32)], [np.empty(0)]
     for columns, block in _column_blocks(features):
-        block.sort(axis=1)  # what is not finite stands at an end
+        block.sort(axis=1)  # values that are not finite come first or last
         _check_finite(block[:, 0], block[:, -1], columns)
         for row in block:
-            kept, middle = _points(row)
+            kept, mean_ranks = _points(row)
             values.append(kept)
-            ranks.append(middle)
+            ranks.append(mean_ranks)
     scores = torch.special.ndtri(torch.from_numpy(np.concatenate(ranks))).numpy()
     return {
         "values": np.concatenate(values),
@@ -253,14 +252,14 @@ def _rank_points(features: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _points(ordered: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Gives distinct values out of an ascending column, ends included, and their middle ranks."""
+    """Return distinct values of an ascending column, ends included, and their mean ranks."""
     begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))  # of equal values
     ends = np.append(begins[1:], len(ordered))
     if len(begins) > _MOST_POINTS:
-        even = np.linspace(0, len(ordered) - 1, _MOST_POINTS).round()
-        kept = np.unique(np.searchsorted(begins, even, side="right") - 1)
+        spaced = np.linspace(0, len(ordered) - 1, _MOST_POINTS).round()
+        kept = np.unique(np.searchsorted(begins, spaced, side="right") - 1)
         begins, ends = begins[kept], ends[kept]
-    # Half a place from 0 and 1 at least, where the inverse of the normal distribution has no end.
+    # At least half a rank from 0 and 1, where the quantiles of the normal distribution diverge.
     return ordered[begins], (begins + ends) / (2 * len(ordered))
 
 
@@ -273,7 +272,7 @@ def _check_finite(low: NDArray[Any], high: NDArray[Any], columns: range) -> None
         )
 
 
-# ---- trusting nothing --------------------------------------------------------------------------
+# ---- checks of arrays from a file --------------------------------------------------------------
 
 
 def _are_moments(shift: NDArray[Any], scale: NDArray[Any]) -> bool:
@@ -281,12 +280,12 @@ def _are_moments(shift: NDArray[Any], scale: NDArray[Any]) -> bool:
 
 
 def _are_points(values: NDArray[Any], scores: NDArray[Any], offsets: NDArray[Any]) -> bool:
-    """Says whether every column has points, ascending by value, with scores that never fall."""
+    """Return whether every column has points, ascending by value, with scores never falling."""
     if len(values) != len(scores) or not len(offsets) or offsets[0] or offsets[-1] != len(values):
         return False
     if not (np.diff(offsets) > 0).all():
         return False
     inside = np.ones(max(0, len(values) - 1), np.bool_)
-    inside[offsets[1:-1] - 1] = False  # from one column to the next
+    inside[offsets[1:-1] - 1] = False  # steps from one column to the next
     rises = (np.diff(values) > 0) & (np.diff(scores) >= 0)
     return bool(rises[inside].all())
