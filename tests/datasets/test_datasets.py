@@ -246,14 +246,14 @@ def test_official_splits_of_real_files(name):
     [("penn94", (19_407, 9_703, 9_705)), ("twitch-gamer", (84_057, 42_028, 42_029))],
 )
 def test_official_split_files_of_linkx(name, sizes):
-    from dhilgt.datasets.readers import linkx
+    from dhilgt.datasets.readers.linkx_splits import linkx_splits
 
     if not os.environ.get("DHILGT_DATA"):
         pytest.skip("DHILGT_DATA names no folder of raw data")
     files = Files(datasets.info(name), download=False)
     if files.find(datasets.info(name).files[-1].path) is None:
         pytest.skip(f"DHILGT_DATA has no splits of {name}")
-    splits = linkx.splits(files)
+    splits = linkx_splits(files)
     assert len(splits) == datasets.info(name).official_splits
     assert tuple(len(nodes) for nodes in splits[0].values()) == sizes
     for split in splits:

@@ -1,6 +1,6 @@
 """The public graphs of the paper and a few more, by name.
 
-`load` reads the files as their authors published them: found in a folder of yours, or fetched.
+`load` reads the files as their authors published them, from a local folder or fetched.
 """
 
 from dhilgt.datasets.files import data_folder

@@ -1,4 +1,4 @@
-"""Unpacking archives from elsewhere: nothing lands outside the folder or grows without end."""
+"""Unpacking of untrusted archives: no file outside the folder, and a limit on the size."""
 
 import contextlib
 import re
@@ -27,16 +27,16 @@ def extract(
     only: Collection[str] | None = None,
     max_bytes: int = 4 << 30,
 ) -> list[Path]:
-    """Unpacks a .zip or .tar archive (also compressed) into a folder.
+    """Unpack a .zip or .tar archive (also compressed) into a folder.
 
-    All names are looked at before the first file is written. Each file appears whole.
+    All names are checked before the first file is written. Each file appears complete.
 
     Args:
         archive: The archive.
-        target: The folder; made if missing.
-        strip: Leading folders of each name to leave out; names with fewer are passed over.
+        target: The folder; created if missing.
+        strip: Leading folders of each name to leave out; names with fewer are skipped.
         only: Names (after stripping) to unpack; None for all.
-        max_bytes: Refuse to write more than this in all.
+        max_bytes: Limit on the size of all files together.
 
     Returns:
         The files written.
@@ -46,21 +46,20 @@ def extract(
             large, or a damaged archive.
     """
     written: list[Path] = []
-    room = max_bytes
+    remaining = max_bytes
     try:
-        with _opened(archive) as members:
-            _check_names(archive, members)
+        with _members(archive) as members:
             for name, member, source in members:
-                inside = name.split("/")[strip:]
-                if not inside or (only is not None and "/".join(inside) not in only):
+                parts = name.split("/")[strip:]
+                if not parts or (only is not None and "/".join(parts) not in only):
                     continue
-                place = target.joinpath(*inside)
-                place.parent.mkdir(parents=True, exist_ok=True)
+                path = target.joinpath(*parts)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 with source.read(member) as stream:
-                    counted = _Counted(stream, room, archive, max_bytes)
-                    write_file(place, counted.chunks())
-                room -= counted.done
-                written.append(place)
+                    limited = _LimitedReader(stream, remaining, archive, max_bytes)
+                    write_file(path, limited.chunks())
+                remaining -= limited.num_bytes
+                written.append(path)
     except (
         EOFError,
         NotImplementedError,
@@ -78,7 +77,7 @@ def extract(
     return written
 
 
-class _Zip:
+class _ZipSource:
     def __init__(self, file: zipfile.ZipFile) -> None:
         self._file = file
 
@@ -96,7 +95,7 @@ class _Zip:
         return self._file.open(member)
 
 
-class _Tar:
+class _TarSource:
     def __init__(self, file: tarfile.TarFile) -> None:
         self._file = file
 
@@ -111,18 +110,19 @@ class _Tar:
         return stream
 
 
-_Member = tuple[str, object, "_Zip | _Tar"]
+_Member = tuple[str, object, _ZipSource | _TarSource]
 
 
 @contextlib.contextmanager
-def _opened(archive: Path) -> Iterator[list[_Member]]:
+def _members(archive: Path) -> Iterator[list[_Member]]:
+    """Open an archive for its files, after a check of all names."""
     with contextlib.ExitStack() as stack:
-        source: _Zip | _Tar
+        source: _ZipSource | _TarSource
         if zipfile.is_zipfile(archive):
-            source = _Zip(stack.enter_context(zipfile.ZipFile(archive)))
+            source = _ZipSource(stack.enter_context(zipfile.ZipFile(archive)))
         else:
-            source = _Tar(stack.enter_context(tarfile.open(archive)))
-        members: list[_Member] = []
+            source = _TarSource(stack.enter_context(tarfile.open(archive)))
+        members: dict[str, _Member] = {}
         for count, (name, member, plain) in enumerate(source.members()):
             if count >= _MOST_FILES:
                 raise DatasetError(f"{archive} holds more than {_MOST_FILES:,} files; not unpacked")
@@ -134,8 +134,10 @@ def _opened(archive: Path) -> Iterator[list[_Member]]:
             name = name.removeprefix("./")
             _check_name(archive, name)
             if member is not None:
-                members.append((name, member, source))
-        yield members
+                if name in members:
+                    raise DatasetError(f"{archive} holds {name!r} twice; not unpacked")
+                members[name] = (name, member, source)
+        yield list(members.values())
 
 
 def _check_name(archive: Path, name: str) -> None:
@@ -148,26 +150,18 @@ def _check_name(archive: Path, name: str) -> None:
         )
 
 
-def _check_names(archive: Path, members: list[_Member]) -> None:
-    seen: set[str] = set()
-    for name, _, _ in members:
-        if name in seen:
-            raise DatasetError(f"{archive} holds {name!r} twice; not unpacked")
-        seen.add(name)
+class _LimitedReader:
+    """Reads a member and stops at the limit: sizes in headers may be wrong."""
 
-
-class _Counted:
-    """Reads a member and stops at the limit: sizes in headers are only claims."""
-
-    def __init__(self, stream: IO[bytes], room: int, archive: Path, limit: int) -> None:
-        self._stream, self._room = stream, room
+    def __init__(self, stream: IO[bytes], remaining: int, archive: Path, limit: int) -> None:
+        self._stream, self._remaining = stream, remaining
         self._archive, self._limit = archive, limit
-        self.done = 0
+        self.num_bytes = 0
 
     def chunks(self) -> Iterator[memoryview]:
         while chunk := self._stream.read(_UNPACK_BYTES):
-            self.done += len(chunk)
-            if self.done > self._room:
+            self.num_bytes += len(chunk)
+            if self.num_bytes > self._remaining:
                 raise DatasetError(
                     f"{self._archive} unpacks to more than {format_bytes(self._limit)}; stopped, "
                     "fetch the archive again from its publisher"

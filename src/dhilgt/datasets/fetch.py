@@ -1,12 +1,13 @@
-"""Fetching raw files: with retries, from where a broken transfer stopped, checked before use."""
+"""Fetching of raw files: with retries, resuming broken transfers, checked before use."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dhilgt.datasets import archive, optional
+from dhilgt.datasets import archive
 from dhilgt.datasets.files import Files, check, refuse_web_page
+from dhilgt.datasets.optional import import_optional
 from dhilgt.datasets.registry import RawFile
 from dhilgt.errors import DatasetError
 from dhilgt.readers.files import is_web_page
@@ -20,39 +21,39 @@ _RANGE_NOT_SATISFIABLE = 416
 
 
 def fetch_file(files: Files, file: RawFile, *, progress: bool = False) -> Path:
-    """Fetches one file to the dataset's folder and gives its path.
+    """Fetch one file to the dataset's folder and return its path.
 
     Raises:
-        DatasetError: If it cannot be had, or is not what was published.
+        DatasetError: If it cannot be fetched, or differs from the published file.
     """
-    place = files.home / file.path
+    path = files.home / file.path
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if file.url is not None:
-            _download(file.url, place, file.sha256, progress)
+            _download(file.url, path, file.sha256, progress)
         elif files.info.archive is not None:
             _from_archive(files, progress)
         else:
             raise DatasetError("no address is known")
     except (OSError, ValueError, DatasetError) as error:
-        reason = f" and could not be fetched ({_said(error)})"
+        reason = f" and could not be fetched ({_reason(error)})"
         raise DatasetError(files.missing(file, reason)) from error
-    if not place.is_file():
+    if not path.is_file():
         raise DatasetError(files.missing(file, " nor in the archive that should hold it"))
     try:
-        refuse_web_page(place)
-        check(place, file)
+        refuse_web_page(path)
+        check(path, file)
     except DatasetError:
-        place.unlink()  # what was fetched and is wrong is of no use to anyone
+        path.unlink()  # a wrong file that was just fetched is of no use
         raise
-    return place
+    return path
 
 
 def fetch(files: Files, *, progress: bool = False) -> list[Path]:
-    """Fetches all files of a dataset that are not here and gives the paths of all.
+    """Fetch all missing files of a dataset and return the paths of all.
 
     Raises:
-        DatasetError: If one cannot be had.
+        DatasetError: If one cannot be fetched.
     """
     return [
         files.find(file.path) or fetch_file(files, file, progress=progress)
@@ -60,8 +61,8 @@ def fetch(files: Files, *, progress: bool = False) -> list[Path]:
     ]
 
 
-def _said(error: Exception) -> str:
-    # By name: without the package that raises them these errors cannot come up.
+def _reason(error: Exception) -> str:
+    # By name: the package that raises these errors is optional.
     kind, request = type(error).__name__, getattr(error, "request", None)
     if kind in ("ConnectionError", "ConnectTimeout", "ReadTimeout") and request is not None:
         return f"no connection to {request.url.split('/')[2]}"
@@ -71,76 +72,76 @@ def _said(error: Exception) -> str:
 
 
 def _from_archive(files: Files, progress: bool) -> None:
-    described = files.info.archive
-    assert described is not None
-    packed = files.home / described.url.rpartition("/")[2]
-    wanted = {
-        file.path.removeprefix(f"{described.under}/")
+    entry = files.info.archive
+    assert entry is not None
+    packed = files.home / entry.url.rpartition("/")[2]
+    missing = {
+        file.path.removeprefix(f"{entry.under}/")
         for file in files.info.files
         if file.url is None and files.find(file.path) is None
     }
-    _download(described.url, packed, None, progress)
+    _download(entry.url, packed, None, progress)
     try:
         archive.extract(
             packed,
-            files.home / described.under,
-            strip=described.strip,
-            only=wanted,
-            max_bytes=described.max_bytes,
+            files.home / entry.under,
+            strip=entry.strip,
+            only=missing,
+            max_bytes=entry.max_bytes,
         )
     finally:
         packed.unlink(missing_ok=True)
 
 
-def _download(url: str, place: Path, sha256: str | None, progress: bool) -> None:
-    """Puts the content of an address in place, whole and checked, or raises."""
-    pooch = optional.pooch()
+def _download(url: str, path: Path, sha256: str | None, progress: bool) -> None:
+    """Write the content of an address to a file, complete and checked, or raise an error."""
+    pooch = import_optional("pooch")
     pooch.get_logger().setLevel("ERROR")  # it would announce every step on standard error
-    keeper = pooch.create(
-        path=place.parent,
+    manager = pooch.create(
+        path=path.parent,
         base_url="",
-        registry={place.name: None if sha256 is None else f"sha256:{sha256}"},
-        urls={place.name: url},
+        registry={path.name: None if sha256 is None else f"sha256:{sha256}"},
+        urls={path.name: url},
         retry_if_failed=RETRIES,
     )
-    keeper.fetch(place.name, downloader=_resuming(place, progress))
+    manager.fetch(path.name, downloader=_resuming(path, progress))
 
 
-def _resuming(place: Path, progress: bool) -> Callable[[str, Any, Any], None]:
-    """Gives a downloader that keeps what arrived in ``NAME.part`` and asks only for the rest."""
-    part = place.with_name(f"{place.name}.part")
+def _resuming(path: Path, progress: bool) -> Callable[[str, Any, Any], None]:
+    """Return a downloader that keeps received bytes in ``NAME.part`` and requests the rest."""
+    part = path.with_name(f"{path.name}.part")
 
     def download(url: str, target: Any, _: Any) -> None:
         import requests
 
-        have = part.stat().st_size if part.exists() else 0
+        offset = part.stat().st_size if part.exists() else 0
         headers = {"Accept-Encoding": "identity"}
-        if have:
-            headers["Range"] = f"bytes={have}-"
+        if offset:
+            headers["Range"] = f"bytes={offset}-"
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_SECONDS) as reply:
             if reply.status_code == _RANGE_NOT_SATISFIABLE:
-                part.unlink()  # nothing of it fits; the next try starts afresh
+                part.unlink()  # it is no beginning of this file; the next attempt starts at 0
             reply.raise_for_status()
-            resumed = reply.status_code == _PARTIAL and _starts_at(reply, have)
-            _receive(reply, part, have if resumed else 0, place.name, progress)
+            resumed = reply.status_code == _PARTIAL and _starts_at(reply, offset)
+            _receive(reply, part, offset if resumed else 0, path.name, progress)
         part.replace(target)
 
     return download
 
 
-def _starts_at(reply: Any, have: int) -> bool:
-    return str(reply.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+def _starts_at(reply: Any, offset: int) -> bool:
+    return str(reply.headers.get("Content-Range", "")).startswith(f"bytes {offset}-")
 
 
-def _receive(reply: Any, part: Path, have: int, name: str, progress: bool) -> None:
+def _receive(reply: Any, part: Path, offset: int, name: str, progress: bool) -> None:
     length = reply.headers.get("Content-Length")
-    total = None if length is None else have + int(length)
-    done = have
+    total = None if length is None else offset + int(length)
+    done = offset
     with (
-        part.open("r+b" if have else "wb") as stream,
+        part.open("r+b" if offset else "wb") as stream,
         progress_bar(name, unit="kB", enabled=progress) as update,
     ):
-        stream.seek(have)
+        stream.seek(offset)
         stream.truncate()
         for chunk in reply.iter_content(_CHUNK_BYTES):
             if done == 0 and is_web_page(chunk):

@@ -1,8 +1,8 @@
-"""Finding raw files on this machine, checking them, and saying what to do when they are not there.
+"""Raw files of datasets on this machine: where they are, whether they are the published ones.
 
-A file is looked for in the folder given as ``root``, else in the one that the environment variable
-``DHILGT_DATA`` names, else in the user's cache. Below it may lie at ``NAME/raw/FILE``, at
-``NAME/FILE`` or, for both, one folder deeper in ``extra``.
+The folder of all datasets is ``root``, else the one that the environment variable ``DHILGT_DATA``
+names, else the user's cache. A file lies in it at ``NAME/raw/FILE`` or ``NAME/FILE``, or at one of
+these below ``extra``.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ Status = Literal["ok", "repacked", "unchecked", "damaged", "missing"]
 
 
 def data_folder(root: "str | PathLike[str] | None" = None) -> Path:
-    """Gives the folder that holds datasets: ``root``, else $DHILGT_DATA, else the user's cache."""
+    """Return the folder of all datasets: ``root``, else $DHILGT_DATA, else the user's cache."""
     if root is not None:
         return Path(root)
     named = os.environ.get(VARIABLE)
@@ -45,7 +45,7 @@ def data_folder(root: "str | PathLike[str] | None" = None) -> Path:
 
 
 class Files:
-    """The raw files of one dataset, found where they are or fetched when they are asked for."""
+    """The raw files of one dataset, searched in its folders and fetched when missing."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class Files:
         verify: bool = True,
         progress: bool = False,
     ) -> None:
-        """Looks at nothing yet.
+        """Store the arguments; no file is opened.
 
         Args:
-            info: Which dataset.
+            info: The dataset.
             root: See `data_folder`.
-            download: Fetch a file that is not here; otherwise it is an error.
-            verify: Compare content with what is on record.
-            progress: Show a bar while fetching.
+            download: Fetch a missing file; otherwise it is an error.
+            verify: Compare files with the catalogue.
+            progress: Show a progress bar during transfers.
         """
         self.info = info
         self.root = data_folder(root)
@@ -73,7 +73,7 @@ class Files:
 
     @property
     def home(self) -> Path:
-        """The dataset's folder: the first that exists, else where new files go."""
+        """The dataset's folder: the first that exists, else the one for new files."""
         for folder in self._folders():
             if folder.is_dir():
                 return folder
@@ -85,38 +85,38 @@ class Files:
                 yield base / name
 
     def entry(self, path: str) -> RawFile:
-        """Gives what is on record about a file, by its path in the dataset's folder."""
+        """Return the entry of a file in the catalogue, by its path in the dataset's folder."""
         return next(file for file in self.info.files if file.path == path)
 
     def find(self, path: str) -> Path | None:
-        """Gives where a file is, or None."""
+        """Return the location of a file on this machine; None where it is missing."""
         for folder in self._folders():
-            for place in (folder / path, folder / path.removeprefix("raw/")):
-                if place.is_file():
-                    return place
+            for location in (folder / path, folder / path.removeprefix("raw/")):
+                if location.is_file():
+                    return location
         return None
 
     def path(self, path: str) -> Path:
-        """Gives a file that is here and whole, after fetching it where that is allowed.
+        """Return the location of a file after a check, fetching it first if that is allowed.
 
         Raises:
-            DatasetError: If it cannot be had, or is not what was published.
+            DatasetError: If it is missing, or differs from the published file.
         """
         file = self.entry(path)
-        found = self.find(path)
-        if found is None:
+        location = self.find(path)
+        if location is None:
             if not self._download:
                 raise DatasetError(self.missing(file))
             from dhilgt.datasets import fetch
 
             return fetch.fetch_file(self, file, progress=self._progress)
-        refuse_web_page(found)
+        refuse_web_page(location)
         if self._verify:
-            check(found, file)
-        return found
+            check(location, file)
+        return location
 
-    def missing(self, file: RawFile, why: str = "") -> str:
-        """Words what is missing, where it comes from and where to put it."""
+    def missing(self, file: RawFile, reason: str = "") -> str:
+        """Return the message about a missing file: its origin and where to put it."""
         archive = self.info.archive
         if file.url is not None:
             origin = file.url
@@ -126,35 +126,35 @@ class Files:
             origin = self.info.source
         place = self.home / file.path
         return (
-            f"{self.info.name} needs the file {file.name}, which is not in {self.root}{why}; "
+            f"{self.info.name} needs the file {file.name}, which is not in {self.root}{reason}; "
             f"get it from {origin} and put it at {place} (another folder: root= or the variable "
             f"{VARIABLE})"
         )
 
     def status(self, file: RawFile) -> Status:
-        """Says whether a file is here and what was published."""
-        found = self.find(file.path)
-        if found is None:
+        """Return whether a file is on this machine and the published one."""
+        location = self.find(file.path)
+        if location is None:
             return "missing"
         try:
-            refuse_web_page(found)
-            return check(found, file)
+            refuse_web_page(location)
+            return check(location, file)
         except DatasetError:
             return "damaged"
 
 
-# ---- content -----------------------------------------------------------------------------------
+# ---- checks of content -------------------------------------------------------------------------
 
 
 def check(path: Path, file: RawFile) -> Status:
-    """Compares a file with what is on record.
+    """Compare a file with its entry in the catalogue.
 
     Returns:
         "ok" for the published content, "repacked" for another one known to have the same values,
-        "unchecked" where the published content is not on record.
+        "unchecked" where the catalogue has no hash.
 
     Raises:
-        DatasetError: If it is something else.
+        DatasetError: If it is another content.
     """
     if file.sha256 is None and not file.repacked and file.git_blob is None:
         return "unchecked"
@@ -166,19 +166,20 @@ def check(path: Path, file: RawFile) -> Status:
     if file.sha256 is None and file.git_blob is None:
         return "unchecked"
     size = path.stat().st_size
-    wanted = "" if file.num_bytes is None else f", not {file.num_bytes:,}"
-    record = f"SHA-256 {file.sha256}" if file.sha256 else f"Git blob {file.git_blob}"
-    found = sha256 if file.sha256 else blob
+    published = "" if file.num_bytes is None else f", not {file.num_bytes:,}"
+    expected = f"SHA-256 {file.sha256}" if file.sha256 else f"Git blob {file.git_blob}"
+    actual = sha256 if file.sha256 else blob
     raise DatasetError(
-        f"{path} is not the file that was published: it has {size:,} bytes{wanted}, and {found} "
-        f"instead of {record}; remove it and fetch it again, or pass verify=False to use it"
+        f"{path} is not the file that was published: it has {size:,} bytes{published}, and "
+        f"{actual} instead of {expected}; remove it and fetch it again, or pass verify=False "
+        "to use it"
     )
 
 
 def _digests(path: Path) -> tuple[str, str]:
-    """Gives the SHA-256 and Git's name of a file's content."""
+    """Return the SHA-256 and Git's hash of a file's content."""
     sha256 = hashlib.sha256()
-    # Git names content by SHA-1; nothing here rests on its strength where a SHA-256 is known.
+    # Git hashes with SHA-1, which is used only where no SHA-256 is known.
     blob = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK_BYTES):
@@ -188,7 +189,7 @@ def _digests(path: Path) -> tuple[str, str]:
 
 
 def refuse_web_page(path: Path) -> None:
-    """Refuses HTML, which many servers send instead of a file, and empty files."""
+    """Raise an error for HTML, which many servers send instead of a file, and for empty files."""
     with path.open("rb") as stream:
         head = stream.read(512)
     if not head:
@@ -202,11 +203,11 @@ def refuse_web_page(path: Path) -> None:
 
 @contextlib.contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Words what goes wrong while a file is read.
+    """Turn errors while a file is read into a DatasetError that names it.
 
     Args:
         path: The file.
-        what: What it should be, such as "a NumPy archive".
+        what: Its expected content, such as "a NumPy archive".
     """
     try:
         yield
@@ -226,8 +227,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        said = " ".join(str(error).split()) or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise DatasetError(
-            f"{path} cannot be read as {what} ({said}); it may be cut short or of another kind: "
+            f"{path} cannot be read as {what} ({reason}); it may be cut short or of another kind: "
             "remove it and fetch it again"
         ) from error

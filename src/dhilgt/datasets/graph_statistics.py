@@ -1,4 +1,4 @@
-"""The size and shape of a graph in a few numbers."""
+"""Statistics of a graph: size, classes, components, homophily."""
 
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -8,25 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.datasets import optional
+from dhilgt.datasets.optional import import_optional
 from dhilgt.graph import checks
 from dhilgt.graph.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Numbers that describe a graph.
+    """Statistics of a graph.
 
     Attributes:
         nodes: Number of nodes.
-        edges: Entries of the adjacency matrix with every edge in both directions, as papers count.
+        edges: Entries of the adjacency matrix, every edge in both directions.
         features: Numbers per node; None without features.
         classes: Number of classes.
-        components: Connected components, direction aside.
+        components: Connected components, directions ignored.
         largest_component: Nodes of the largest one.
         isolated: Nodes without an edge.
         unlabelled: Nodes without a class.
-        homophily: Share of edges between labelled nodes whose ends have the same class; None
+        homophily: Fraction of edges between labelled nodes whose ends have the same class; None
             where there is no such edge.
     """
 
@@ -41,31 +41,31 @@ class Statistics:
     homophily: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the numbers by name."""
+        """Return the numbers by name."""
         return asdict(self)
 
 
 def statistics(
     graph: "Graph | str", root: "str | PathLike[str] | None" = None, **options: Any
 ) -> Statistics:
-    """Gives the numbers that describe a graph.
+    """Return statistics of a graph.
 
     Args:
         graph: A graph, or the name of a dataset.
-        root: For a name: see `load`.
-        **options: For a name: further arguments of `load`.
+        root: With a name: see `load`.
+        **options: With a name: further arguments of `load`.
 
     Example:
         >>> graph = Graph.from_edges([0, 1], [1, 2], num_nodes=4, labels=[0, 0, 1, -1])
-        >>> found = statistics(graph)
-        >>> found.edges, found.components, found.isolated, found.homophily
+        >>> counts = statistics(graph)
+        >>> counts.edges, counts.components, counts.isolated, counts.homophily
         (4, 2, 1, 0.5)
     """
     if isinstance(graph, str):
         from dhilgt.datasets.loading import load
 
         graph = load(graph, root, split=None, **options)
-    offsets, targets = _both_ways(graph)
+    offsets, targets = _undirected(graph)
     degrees = np.diff(offsets)
     sizes = _component_sizes(offsets, targets)
     labels = graph.labels
@@ -82,7 +82,7 @@ def statistics(
     )
 
 
-def _both_ways(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _undirected(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     if not graph.directed:
         return graph.offsets, graph.targets
     sources, targets = graph.to_edge_index()
@@ -94,16 +94,17 @@ def _both_ways(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
 def _component_sizes(offsets: NDArray[np.int64], targets: NDArray[np.int32]) -> NDArray[np.int64]:
     count = len(offsets) - 1
     ones = np.ones(len(targets), dtype=np.int8)
-    matrix = optional.scipy_sparse().csr_array((ones, targets, offsets), shape=(count, count))
-    _, component = optional.scipy_csgraph().connected_components(matrix, directed=False)
+    sparse, csgraph = import_optional("scipy.sparse"), import_optional("scipy.sparse.csgraph")
+    matrix = sparse.csr_array((ones, targets, offsets), shape=(count, count))
+    _, component = csgraph.connected_components(matrix, directed=False)
     return np.bincount(component)
 
 
 def _homophily(
     degrees: NDArray[np.int64], targets: NDArray[np.int32], labels: NDArray[np.int64]
 ) -> float | None:
-    ours, theirs = np.repeat(labels, degrees), labels[targets]
-    known = (ours >= 0) & (theirs >= 0)
+    first, second = np.repeat(labels, degrees), labels[targets]
+    known = (first >= 0) & (second >= 0)
     if not known.any():
         return None
-    return float((ours[known] == theirs[known]).mean())
+    return float((first[known] == second[known]).mean())

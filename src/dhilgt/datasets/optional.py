@@ -1,47 +1,24 @@
 """Packages that only the datasets need, imported when they are first used."""
 
+from importlib import import_module
 from typing import Any
 
 from dhilgt.errors import DatasetError
 
 
-def _missing(package: str, error: ImportError) -> DatasetError:
-    return DatasetError(
-        f"this needs {package} ({error}); install it with pip install 'dhilgt[data]'"
-    )
+def import_optional(name: str) -> Any:
+    """Return a module of an optional package.
 
+    Args:
+        name: Name of the module, such as "scipy.sparse".
 
-def scipy_sparse() -> Any:
-    """Gives `scipy.sparse`."""
+    Raises:
+        DatasetError: If the package is not installed, with the command that installs it.
+    """
     try:
-        import scipy.sparse
+        return import_module(name)
     except ImportError as error:
-        raise _missing("scipy", error) from error
-    return scipy.sparse
-
-
-def scipy_csgraph() -> Any:
-    """Gives `scipy.sparse.csgraph`."""
-    try:
-        import scipy.sparse.csgraph
-    except ImportError as error:
-        raise _missing("scipy", error) from error
-    return scipy.sparse.csgraph
-
-
-def scipy_io() -> Any:
-    """Gives `scipy.io`."""
-    try:
-        import scipy.io
-    except ImportError as error:
-        raise _missing("scipy", error) from error
-    return scipy.io
-
-
-def pooch() -> Any:
-    """Gives `pooch`."""
-    try:
-        import pooch
-    except ImportError as error:
-        raise _missing("pooch", error) from error
-    return pooch
+        raise DatasetError(
+            f"this needs {name.partition('.')[0]} ({error}); install it with "
+            "pip install 'dhilgt[data]'"
+        ) from error

@@ -1,6 +1,11 @@
-"""Types of the catalogue of datasets, and access by name; the entries are in catalogue.toml."""
+"""The datasets by name: the types of their entries, which are in catalogue.toml."""
 
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from dhilgt.errors import DatasetError
 from dhilgt.utils.checks import name_hint
@@ -12,11 +17,11 @@ class RawFile:
 
     Attributes:
         path: Where it belongs, relative to the dataset's folder.
-        url: Where it comes from; None if it comes in the dataset's archive.
-        sha256: Of the published content, where known.
+        url: Its address; None if it comes in the dataset's archive.
+        sha256: SHA-256 of the published content, where known.
         repacked: SHA-256 of other files with the same values that are accepted too.
         num_bytes: Size of the published content, where known.
-        git_blob: Git's name of the published content, a check where no SHA-256 is known.
+        git_blob: Git's hash of the published content, checked where no SHA-256 is known.
         needed_for: "graph", "features" or "official" (only for the official split).
 
     Example:
@@ -43,10 +48,10 @@ class Archive:
     """An archive that holds the raw files.
 
     Attributes:
-        url: Where it comes from.
-        strip: How many leading folders of its names to leave out.
+        url: Its address.
+        strip: Number of leading folders of its names to leave out.
         under: Folder of the dataset to unpack to; "" for the dataset's folder itself.
-        max_bytes: Refuse to unpack more than this.
+        max_bytes: Limit on the unpacked size.
     """
 
     url: str
@@ -61,11 +66,11 @@ class Facts:
 
     Attributes:
         nodes: Number of nodes.
-        edges: Entries of the adjacency matrix once loops and repeats are gone and every edge has
-            its reverse.
+        edges: Entries of the adjacency matrix without self-loops and repeats, every edge in both
+            directions.
         features: Numbers per node.
         classes: Number of classes.
-        homophily: Share of edges between labelled nodes whose ends have the same class.
+        homophily: Fraction of edges between labelled nodes whose ends have the same class.
     """
 
     nodes: int | None = None
@@ -77,26 +82,26 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """What is known about a dataset.
+    """The entry of a dataset in the catalogue.
 
     Attributes:
-        name: What `load` calls it.
-        about: One line.
+        name: Its name for `load`.
+        about: Description of one line.
         reader: The format of its files; "standin" for a generated graph.
         facts: Its size as published.
         files: Its raw files.
         folders: Names its folder may have; the first is used for new files.
-        metrics: Scores to log, the one that counts first.
-        paper_split: What `split="paper"` means here.
-        official_splits: How many official splits there are.
+        metrics: Scores to log, the main one first.
+        paper_split: The meaning of `split="paper"` for this dataset.
+        official_splits: Number of official splits.
         directed: Whether edges keep their direction.
         in_paper: Whether it is one of the twelve graphs of the paper.
-        source: Who publishes it.
-        licence: Under which terms.
-        citation: What to cite.
-        archive: What its files come in, if they do.
-        standin_for: The dataset this generated graph stands in for; None if it is a real one.
-        note: What one should know.
+        source: Its publisher.
+        licence: Its licence.
+        citation: The publications to cite.
+        archive: The archive that holds its files, if there is one.
+        standin_for: The dataset that this generated graph replaces; None if it is a real one.
+        note: Remarks for users.
     """
 
     name: str
@@ -119,12 +124,12 @@ class DatasetInfo:
 
     @property
     def metric(self) -> str:
-        """The score that counts; see `dhilgt.metrics`."""
+        """The main score; see `dhilgt.metrics`."""
         return self.metrics[0]
 
     @property
     def loss(self) -> str:
-        """What is minimised in training: all of these are single-label classification."""
+        """The training loss: every dataset is a single-label classification."""
         return "cross_entropy"
 
     @property
@@ -134,41 +139,96 @@ class DatasetInfo:
 
     @property
     def title(self) -> str:
-        """The name, and that it is generated where it is."""
+        """The name, with a remark if it is generated."""
         if not self.generated:
             return self.name
         return f"{self.name} (generated stand-in, not {self.standin_for})"
 
 
 def names() -> tuple[str, ...]:
-    """Gives the names of all datasets, the paper's twelve first, the stand-ins last.
+    """Return the names of all datasets, the paper's twelve first, the stand-ins last.
 
     Example:
         >>> names()[:3], names()[-1]
         (('chameleon', 'squirrel', 'tolokers'), 'arxiv-like')
     """
-    from dhilgt.datasets.catalogue import catalogue
-
-    return tuple(catalogue())
+    return tuple(_catalogue())
 
 
 def info(name: str) -> DatasetInfo:
-    """Gives what is known about a dataset.
+    """Return the entry of a dataset in the catalogue.
 
     Args:
         name: One of `names()`; case and "_" for "-" do not matter.
 
     Raises:
-        DatasetError: If there is none of that name, with the nearest one.
+        DatasetError: If the name is unknown, with the nearest one.
 
     Example:
         >>> info("tolokers").metric, info("cora").facts.nodes
         ('roc_auc', 2708)
     """
-    from dhilgt.datasets.catalogue import catalogue
-
     key = str(name).lower().replace("_", "-")
-    if key not in catalogue():
-        hint = name_hint(key, catalogue(), "see dhilgt.datasets.names()")
+    entries = _catalogue()
+    if key not in entries:
+        hint = name_hint(key, entries, "see dhilgt.datasets.names()")
         raise DatasetError(f"there is no dataset named {name!r}; {hint}")
-    return catalogue()[key]
+    return entries[key]
+
+
+# ---- catalogue.toml ----------------------------------------------------------------------------
+
+
+@cache
+def _catalogue() -> dict[str, DatasetInfo]:
+    file = resources.files("dhilgt.datasets") / "catalogue.toml"
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    entries = {
+        name: _dataset(name, {**tables["family"][values["family"]], **values})
+        for name, values in tables["dataset"].items()
+    }
+    for name, values in tables["standin"].items():
+        entries[name] = _standin(name, entries[values["stands_in_for"]], values)
+    return entries
+
+
+def _dataset(name: str, values: dict[str, Any]) -> DatasetInfo:
+    del values["family"]
+    base_url = values.pop("base_url", None)
+    archive = values.pop("archive", None)
+    return DatasetInfo(
+        name=name,
+        facts=Facts(**values.pop("facts", {})),
+        files=tuple(_raw_file(file, base_url) for file in values.pop("files")),
+        folders=tuple(values.pop("folders", [name])),
+        metrics=tuple(values.pop("metrics", ["accuracy"])),
+        archive=None if archive is None else Archive(**archive),
+        **values,
+    )
+
+
+def _raw_file(values: Mapping[str, Any], base_url: str | None) -> RawFile:
+    file = RawFile(**{**values, "repacked": tuple(values.get("repacked", ()))})
+    if file.url is None and base_url is not None:
+        file = replace(file, url=f"{base_url}/{file.name}")
+    return file
+
+
+def _standin(name: str, real: DatasetInfo, values: Mapping[str, Any]) -> DatasetInfo:
+    """Return a generated graph in place of a real one, of the same size.
+
+    With ``real_graph = true`` only its features are generated, so its files are still needed.
+    """
+    own = {key: values[key] for key in ("about", "note")}
+    facts = replace(real.facts, homophily=values["homophily"])
+    if values.get("real_graph", False):
+        kept = tuple(file for file in real.files if file.needed_for != "features")
+        return replace(
+            real, name=name, reader="standin", facts=facts, files=kept, in_paper=False,
+            standin_for=real.name, **own,
+        )  # fmt: skip
+    return DatasetInfo(
+        name=name, reader="standin", facts=facts, metrics=real.metrics,
+        paper_split=values.get("paper_split", "60/20/20"), source="made here, from a seed",
+        licence="none needed", citation="none", standin_for=real.name, **own,
+    )  # fmt: skip

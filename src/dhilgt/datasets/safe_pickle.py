@@ -1,9 +1,9 @@
-"""Old pickles of arrays, read without running anything they name.
+"""Old pickles of arrays, read without running any code that they name.
 
-A pickle is a small program: it may name any function and have it called. Here the only names that
-mean something are those of NumPy arrays, SciPy's sparse rows and a few containers, and even these
-stand for plain holders of this module. Arrays are made from the holders' bytes afterwards, with
-sizes checked. Any other name is refused.
+A pickle is a program: it can name any function and call it. Here only the names of NumPy arrays,
+SciPy's sparse matrices and a few containers are allowed, and even these are replaced by plain
+classes of this module that record the state. Arrays are made from that state afterwards, with sizes
+checked. Any other name is an error.
 """
 
 import io
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.datasets.files import reading
+from dhilgt.datasets.optional import import_optional
 from dhilgt.errors import DatasetError
 
 _PLAIN_DTYPE = re.compile(r"[<>=|]?(?:b1|[iu][1248]|f[248]|S\d{1,4}|U\d{1,4}|O8?)")
@@ -26,8 +27,8 @@ _MATRIX_MODULES = ("scipy.sparse.csr", "scipy.sparse._csr", "scipy.sparse.csc", 
 _MAX_DEPTH = 100
 
 
-class _DType:
-    """What a pickle says about the type of an array's numbers."""
+class _DTypeState:
+    """The state of a dtype in a pickle."""
 
     def __init__(self, code: Any = "", *_: Any) -> None:
         self.code = _text(code)
@@ -36,17 +37,17 @@ class _DType:
     def __setstate__(self, state: Any) -> None:
         self.order = _text(state[1])
         if any(part is not None for part in state[2:5]):
-            raise pickle.UnpicklingError("arrays of records have no place here")
+            raise pickle.UnpicklingError("arrays of records are not allowed")
 
     def make(self) -> np.dtype[Any]:
         if not _PLAIN_DTYPE.fullmatch(self.code):
-            raise pickle.UnpicklingError(f"an array of type {self.code!r} has no place here")
+            raise pickle.UnpicklingError(f"arrays of type {self.code!r} are not allowed")
         dtype = np.dtype(self.code)
         return np.dtype(self.order + dtype.str[1:]) if self.order in ("<", ">") else dtype
 
 
-class _Array:
-    """What a pickle says about an array."""
+class _ArrayState:
+    """The state of an array in a pickle."""
 
     state: Any = None
 
@@ -57,7 +58,7 @@ class _Array:
         if not isinstance(self.state, tuple) or len(self.state) != 5:
             raise pickle.UnpicklingError("an array without content")
         _, shape, kind, by_columns, content = self.state
-        if not isinstance(kind, _DType) or not isinstance(shape, tuple):
+        if not isinstance(kind, _DTypeState) or not isinstance(shape, tuple):
             raise pickle.UnpicklingError("an array without shape or type")
         dtype = kind.make()
         if dtype.kind == "O":
@@ -68,19 +69,19 @@ class _Array:
                 out[at] = resolve(value)
             return _shaped(out, shape, by_columns)
         if not isinstance(content, bytes):
-            content = content.encode("latin1")  # text of Python 2
+            content = content.encode("latin1")  # a str of Python 2
         return _shaped(np.frombuffer(content, dtype=dtype), shape, by_columns).copy()
 
 
 class _ArrayType:
-    """Stands for the class `numpy.ndarray`: a name to pass on, not to call."""
+    """In place of the class `numpy.ndarray`, which may be named but not called."""
 
     def __init__(self, *_: Any) -> None:
-        raise pickle.UnpicklingError("numpy.ndarray is called where only its name belongs")
+        raise pickle.UnpicklingError("numpy.ndarray may be named, but not called")
 
 
-class _Matrix:
-    """What a pickle says about a sparse matrix; ``by_rows`` says in which order."""
+class _MatrixState:
+    """The state of a sparse matrix in a pickle, by rows or by columns."""
 
     by_rows = True
 
@@ -91,9 +92,7 @@ class _Matrix:
         self.state = state
 
     def make(self, resolve: Any) -> Any:
-        from dhilgt.datasets.optional import scipy_sparse
-
-        sparse = scipy_sparse()
+        sparse = import_optional("scipy.sparse")
         state = {_text(key): resolve(value) for key, value in dict(self.state).items()}
         shape = state["_shape"] if "_shape" in state else state["shape"]
         parts = (state["data"], state["indices"], state["indptr"])
@@ -103,7 +102,7 @@ class _Matrix:
         return matrix.tocsr()
 
 
-class _ColumnMatrix(_Matrix):
+class _ColumnMatrixState(_MatrixState):
     by_rows = False
 
 
@@ -117,21 +116,21 @@ def _text(value: Any) -> str:
     return value.decode("latin1") if isinstance(value, bytes) else str(value)
 
 
-def _new_array(kind: Any, *_: Any) -> _Array:
+def _new_array(kind: Any, *_: Any) -> _ArrayState:
     if kind is not _ArrayType:
-        raise pickle.UnpicklingError("only plain arrays have a place here")
-    return _Array()
+        raise pickle.UnpicklingError("only plain arrays are allowed")
+    return _ArrayState()
 
 
 def _bytes_of(text: str, encoding: str = "latin1") -> bytes:
-    """How Python 3 writes bytes for Python 2 to read."""
+    """Return bytes that Python 3 wrote for Python 2."""
     if encoding != "latin1":
-        raise pickle.UnpicklingError(f"text as {encoding!r} has no place here")
+        raise pickle.UnpicklingError(f"text as {encoding!r} is not allowed")
     return str(text).encode("latin1")
 
 
 def _no_bytes() -> bytes:
-    """How Python 3 writes no bytes at all for Python 2 to read."""
+    """Return the empty bytes that Python 3 wrote for Python 2."""
     return b""
 
 
@@ -142,10 +141,10 @@ class _Unpickler(pickle.Unpickler):
                 return _new_array
         elif module == "numpy":
             if name in ("ndarray", "dtype"):
-                return _ArrayType if name == "ndarray" else _DType
+                return _ArrayType if name == "ndarray" else _DTypeState
         elif module in _MATRIX_MODULES:
             if name in ("csr_matrix", "csc_matrix"):
-                return _Matrix if name == "csr_matrix" else _ColumnMatrix
+                return _MatrixState if name == "csr_matrix" else _ColumnMatrixState
         elif module in ("__builtin__", "builtins"):
             if name in _CONTAINERS:
                 return _CONTAINERS[name]
@@ -156,8 +155,8 @@ class _Unpickler(pickle.Unpickler):
         elif (module, name) == ("_codecs", "encode"):
             return _bytes_of
         raise pickle.UnpicklingError(
-            f"it names {module}.{name}, which has no place in a file of numbers; nothing of it was "
-            "run"
+            f"it names {module}.{name}, which is not allowed in a file of numbers; no code of it "
+            "was run"
         )
 
     def persistent_load(self, pid: Any) -> Any:
@@ -165,10 +164,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 class _Resolver:
-    """Gives values with arrays and matrices in place of their holders.
+    """Returns values with arrays and matrices in place of their states.
 
-    What a pickle shares is resolved once: a few bytes can refer to each other so often that
-    copies would fill the memory.
+    A value that occurs many times is resolved once: a few bytes can refer to each other so often
+    that copies would fill the memory.
     """
 
     def __init__(self) -> None:
@@ -183,12 +182,12 @@ class _Resolver:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise pickle.UnpicklingError("it is nested too deep")
-        made = self._known[id(value)] = self._made(value)
+        resolved = self._known[id(value)] = self._resolved(value)
         self._depth -= 1
-        return made
+        return resolved
 
-    def _made(self, value: Any) -> Any:
-        if isinstance(value, (_Array, _Matrix)):
+    def _resolved(self, value: Any) -> Any:
+        if isinstance(value, (_ArrayState, _MatrixState)):
             return value.make(self)
         if isinstance(value, dict):
             return {self(key): self(part) for key, part in value.items()}
@@ -196,43 +195,44 @@ class _Resolver:
             if all(type(part) is int for part in value):
                 return value
             return type(value)(self(part) for part in value)
-        raise pickle.UnpicklingError(f"a {type(value).__name__} has no place in a file of numbers")
+        raise pickle.UnpicklingError(
+            f"a {type(value).__name__} is not allowed in a file of numbers"
+        )
 
 
 def load(stream: BinaryIO) -> Any:
-    """Reads one pickle of numbers, lists, dicts, arrays and sparse matrices.
+    """Read one pickle of numbers, lists, dicts, arrays and sparse matrices.
 
     Raises:
-        pickle.UnpicklingError: For anything else; nothing that the pickle names is run.
+        pickle.UnpicklingError: For anything else; no code that the pickle names is run.
 
     Example:
         >>> load(io.BytesIO(pickle.dumps({"rows": [1, 2]})))
         {'rows': [1, 2]}
     """
     try:
-        found = _Unpickler(stream, encoding="latin1").load()
-        return _Resolver()(found)
+        return _Resolver()(_Unpickler(stream, encoding="latin1").load())
     except RecursionError as error:
         raise pickle.UnpicklingError("it is nested too deep") from error
-    except MemoryError as error:  # a text is announced with a length that no memory has
-        raise pickle.UnpicklingError("it announces more than there is memory for") from error
+    except MemoryError as error:  # a string can declare any length
+        raise pickle.UnpicklingError("it declares more bytes than the memory has") from error
 
 
 def load_file(path: Path) -> Any:
-    """Reads one pickle; see `load`.
+    """Read one pickle; see `load`.
 
     Raises:
-        DatasetError: If it is damaged or names anything that could run.
+        DatasetError: If it is damaged or names code.
     """
     with reading(path, "a plain pickle"), path.open("rb") as stream:
         return load(stream)
 
 
 def load_object_array(path: Path) -> NDArray[Any]:
-    """Reads a .npy file; one of objects, which holds a pickle, by the same rules.
+    """Read a .npy file; an array of objects, which is a pickle, as `load` does.
 
     Raises:
-        DatasetError: If it is damaged or names anything that could run.
+        DatasetError: If it is damaged or names code.
     """
     with reading(path, "a NumPy array"), path.open("rb") as stream:
         try:

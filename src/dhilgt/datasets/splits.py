@@ -1,9 +1,9 @@
-"""Who trains, who validates, who tests.
+"""Splits of the nodes into training, validation and test sets.
 
-A random split depends on the seed, the number of nodes and which of them are labelled, and on
-nothing else: every node gets a 64-bit key from (seed, node) by the finaliser of SplitMix64, the
-labelled nodes are sorted by key, and the first 60 % train, the next 20 % validate, the rest test.
-Integers only: the same on every machine and with every version of NumPy.
+A random split depends only on the seed and on which nodes are labelled: every node gets a 64-bit
+key from (seed, node) by the finaliser of SplitMix64, the labelled nodes are sorted by key, and the
+first 60 % train, the next 20 % validate, the rest test. It uses integers only, so that it is the
+same on every machine and with every version of NumPy.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.datasets.readers.raw import Split
+from dhilgt.datasets.readers.raw_graph import Split
 from dhilgt.errors import DatasetError
 from dhilgt.graph import checks
 
@@ -27,16 +27,16 @@ _LARGEST_SEED = 2**64 - 1
 def random_split(
     labels: NDArray[np.int64], seed: int = 0, shares: Sequence[float] = (60, 20, 20)
 ) -> Masks:
-    """Gives a random split of the labelled nodes.
+    """Return a random split of the labelled nodes.
 
     Args:
         labels: Class of each node, -1 where unknown; unlabelled nodes are in no part.
-        seed: Which split; 0 to 2**64 - 1.
-        shares: Per cent to train, to validate and to test. The first two are rounded down, the
-            rest tests.
+        seed: Number of the split, 0 to 2**64 - 1.
+        shares: Percentages for training, validation and test. The first two sizes are rounded
+            down, the rest is for the test.
 
     Raises:
-        DatasetError: For a seed or shares that make no sense.
+        DatasetError: For a seed out of range, or shares that do not add up to 100.
 
     Example:
         >>> masks = random_split(np.zeros(10, dtype=np.int64), seed=1)
@@ -75,7 +75,7 @@ def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def official_split(splits: Sequence[Split], num_nodes: int, seed: int, name: str) -> Masks:
-    """Gives official split number ``seed`` modulo how many there are, as masks.
+    """Return official split number ``seed`` modulo their number, as masks.
 
     Raises:
         DatasetError: If there is none.
@@ -89,22 +89,22 @@ def official_split(splits: Sequence[Split], num_nodes: int, seed: int, name: str
     }
 
 
-def parse_shares(text: str) -> tuple[float, ...] | None:
-    """Gives the numbers of a text like "60/20/20", or None if it is none.
+def parse_percentages(text: str | None) -> tuple[float, ...] | None:
+    """Return the numbers of a text like "60/20/20"; None for anything else.
 
     Example:
-        >>> parse_shares("50/25/25"), parse_shares("official")
+        >>> parse_percentages("50/25/25"), parse_percentages("official")
         ((50.0, 25.0, 25.0), None)
     """
     try:
-        shares = tuple(float(part) for part in text.split("/"))
+        percentages = tuple(float(part) for part in (text or "").split("/"))
     except ValueError:
         return None
-    return shares if len(shares) == 3 else None
+    return percentages if len(percentages) == 3 else None
 
 
 def split_hash(masks: Mapping[str, NDArray[np.bool_]] | None) -> str:
-    """Gives 16 hexadecimal digits that are equal for equal splits, to print beside a score.
+    """Return 16 hexadecimal digits that identify a split, to print beside a score.
 
     Args:
         masks: Masks by the names train, val and test, such as `Graph.masks`.

@@ -1,36 +1,35 @@
-"""Generated graphs in place of real ones that are large and cannot always be had.
+"""Generated graphs in place of real ones that are large and not always available.
 
-A stand-in has the number of nodes, edges, features and classes of the real graph, its share of
-edges within classes where that is published, and degrees with a power-law tail, so that it has
-hubs as social and citation networks do. It is good for measuring time and memory. A score on it
-means nothing for the real graph, and its name says so wherever it is shown.
+A stand-in has the number of nodes, edges, features and classes of the real graph, its homophily
+where that is published, and degrees with a power-law tail, so that it has hubs like social and
+citation networks. It serves to measure time and memory. A score on it says nothing about the real
+graph, and its title states that wherever it is shown.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.datasets import optional
 from dhilgt.datasets.files import Files
-from dhilgt.datasets.readers.raw import Raw
+from dhilgt.datasets.readers.raw_graph import RawGraph, one_hot_rows
 from dhilgt.datasets.registry import info
 from dhilgt.errors import DatasetError
 from dhilgt.graph.random_graphs import class_features, draw
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
-    """What the published numbers leave open.
+class _StandinShape:
+    """Properties that the published numbers do not determine.
 
     Attributes:
         power: Exponent of the tail of degrees.
-        nodes_per_community: Dense graphs need larger ones, or there is no room for their edges.
+        nodes_per_community: Size of communities; dense graphs need larger ones for their edges.
         class_weights: Relative sizes of the classes.
-        noise: Of the features, so that they tell the class only in part.
+        noise: Noise of the features, so that they predict the class only in part.
         unlabelled: Nodes without a class.
-        groups: Widths of groups of columns, one of which is 1 in each; for sparse features.
+        groups: Widths of groups of columns with one 1 each; for sparse features.
     """
 
     power: float
@@ -42,38 +41,40 @@ class _Shape:
 
 
 _SHAPES = {
-    # Published as 0.470 with "not given" counted as a class of its own; 0.534 among the others.
-    "penn94-like": _Shape(3.2, 1000, (1, 1), unlabelled=2_739, groups=(7, 112, 103, 54, 22, 4_516)),
-    "genius-like": _Shape(2.8, 100, (4, 1), noise=2.0),
-    "twitch-like": _Shape(2.5, 2000, (53, 47), noise=4.0),
-    "mag-like": _Shape(3.0, 100, tuple(10_000 // (rank + 10) for rank in range(349)), noise=4.0),
+    # Its homophily is published as 0.470 with "unknown" as a class; it is 0.534 among the others.
+    "penn94-like": _StandinShape(
+        3.2, 1000, (1, 1), unlabelled=2_739, groups=(7, 112, 103, 54, 22, 4_516)
+    ),
+    "genius-like": _StandinShape(2.8, 100, (4, 1), noise=2.0),
+    "twitch-like": _StandinShape(2.5, 2000, (53, 47), noise=4.0),
+    "mag-like": _StandinShape(
+        3.0, 100, tuple(10_000 // (rank + 10) for rank in range(349)), noise=4.0
+    ),
 }
 _ARXIV_NOISE = 4.0
 
 
-def read(files: Files, *, features: bool, official: bool, seed: int = 0, scale: float = 1.0) -> Raw:
-    """Gives a stand-in; of arxiv-like the features only are generated.
+def read(files: Files, *, features: bool, official: bool) -> RawGraph:
+    """Return a stand-in; of arxiv-like only the features are generated.
 
     Args:
-        files: Which one, and where the files of the real graph are if it needs any.
-        features: Make features.
+        files: The dataset, with the files of the real graph if it needs any.
+        features: Generate features.
         official: Read the official split (arxiv-like).
-        seed: Which graph.
-        scale: Share of the real number of nodes and edges.
     """
     if files.info.name == "arxiv-like":
-        return _on_arxiv(files, features, official, seed)
-    return make(files.info.name, seed=seed, scale=scale, features=features)
+        return _on_arxiv(files, features, official)
+    return make(files.info.name, features=features)
 
 
-def make(name: str, *, seed: int = 0, scale: float = 1.0, features: bool = True) -> Raw:
-    """Gives a stand-in that needs no files.
+def make(name: str, *, seed: int = 0, scale: float = 1.0, features: bool = True) -> RawGraph:
+    """Return a stand-in that needs no files.
 
     Args:
         name: penn94-like, genius-like, twitch-like or mag-like.
-        seed: Which graph.
-        scale: Share of the real number of nodes and edges, above 0 and up to 1.
-        features: Make features too.
+        seed: Seed of the generator.
+        scale: Fraction of the real number of nodes and edges, above 0 and up to 1.
+        features: Generate features too.
 
     Example:
         >>> raw = make("genius-like", scale=0.01)
@@ -107,31 +108,27 @@ def make(name: str, *, seed: int = 0, scale: float = 1.0, features: bool = True)
         x = class_features(drawn.rng, drawn.labels, size.classes, size.features, shape.noise)
     labels = drawn.labels
     labels[drawn.rng.permutation(nodes)[: round(shape.unlabelled * scale)]] = -1
-    return Raw(nodes, drawn.sources, drawn.targets, labels, x)
+    return RawGraph(nodes, drawn.sources, drawn.targets, labels, x)
 
 
 def _one_hot_groups(
     rng: np.random.Generator, labels: NDArray[np.int64], groups: tuple[int, ...]
 ) -> Any:
-    """Gives sparse features with one 1 per group; half of the second group leans to the class."""
+    """Return sparse features with one 1 per group; half of the second group follows the class."""
     columns = np.empty((len(labels), len(groups)), dtype=np.int64)
     start = 0
     for at, width in enumerate(groups):
         # The cube of a uniform number: a few values are common, most are rare.
-        chosen = (rng.random(len(labels)) ** 3 * width).astype(np.int64)
+        values = (rng.random(len(labels)) ** 3 * width).astype(np.int64)
         if at == 1:
-            leans = rng.random(len(labels)) < 0.5
-            chosen = np.where(leans, chosen // 2 * 2 + labels % 2, chosen)
-        columns[:, at] = start + np.minimum(chosen, width - 1)
+            follows_class = rng.random(len(labels)) < 0.5
+            values = np.where(follows_class, values // 2 * 2 + labels % 2, values)
+        columns[:, at] = start + np.minimum(values, width - 1)
         start += width
-    ones = np.ones(columns.size, dtype=np.float32)
-    offsets = np.arange(0, columns.size + 1, len(groups))
-    return optional.scipy_sparse().csr_matrix(
-        (ones, columns.reshape(-1), offsets), shape=(len(labels), start)
-    )
+    return one_hot_rows(columns, start)
 
 
-def _on_arxiv(files: Files, features: bool, official: bool, seed: int) -> Raw:
+def _on_arxiv(files: Files, features: bool, official: bool) -> RawGraph:
     from dhilgt.datasets.readers import ogb
 
     real = ogb.read(files, features=False, official=official)
@@ -140,6 +137,6 @@ def _on_arxiv(files: Files, features: bool, official: bool, seed: int) -> Raw:
         size = files.info.facts
         assert size.classes is not None
         assert size.features is not None
-        rng = np.random.Generator(np.random.PCG64(seed))
+        rng = np.random.Generator(np.random.PCG64(0))
         x = class_features(rng, real.labels, size.classes, size.features, _ARXIV_NOISE)
-    return Raw(real.num_nodes, real.sources, real.targets, real.labels, x, real.splits)
+    return replace(real, features=x)

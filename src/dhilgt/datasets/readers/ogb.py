@@ -5,55 +5,59 @@ edges, features and classes there may be ``raw/data.npz`` (``edge_index`` [2, ed
 and ``raw/node-label.npz`` (``node_label``), as OGB stores its largest graphs.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dhilgt.datasets.files import Files
-from dhilgt.datasets.readers import npz, tables
-from dhilgt.datasets.readers.raw import Raw, Split
+from dhilgt.datasets.readers.array_files import open_npz
+from dhilgt.datasets.readers.csv_tables import read_edges, read_numbers
+from dhilgt.datasets.readers.raw_graph import RawGraph, Split
 from dhilgt.errors import DatasetError
 
 
-def read(files: Files, *, features: bool, official: bool) -> Raw:
-    """Gives what the files hold."""
-    labels, sources, targets, x = _arrays(files, features) or _texts(files, features)
+def read(files: Files, *, features: bool, official: bool) -> RawGraph:
+    """Return what the files hold."""
+    labels, sources, targets, x = _from_npz(files, features) or _from_csv(files, features)
     labels = np.where(np.isnan(labels), -1, labels).astype(np.int64).reshape(-1)
     if x is not None and len(x) != len(labels):
         raise DatasetError(
             f"{files.home} has features of {len(x):,} nodes and classes of {len(labels):,}; the "
             "files do not belong together, fetch them again"
         )
-    return Raw(len(labels), sources, targets, labels, x, (_split(files),) if official else ())
+    return RawGraph(len(labels), sources, targets, labels, x, (_split(files),) if official else ())
 
 
-def _texts(files: Files, features: bool) -> tuple[Any, Any, Any, Any]:
-    by_end = {file.name: file.path for file in files.info.files}
-    labels = tables.numbers(files.path(by_end["node-label.csv.gz"]), float, "a list of classes")
-    sources, targets = tables.edges(files.path(by_end["edge.csv.gz"]))
+def _from_csv(files: Files, features: bool) -> tuple[Any, Any, Any, Any]:
+    labels = read_numbers(_path(files, "node-label.csv.gz"), float, "a list of classes")
+    sources, targets = read_edges(_path(files, "edge.csv.gz"))
     x = None
     if features:
-        path = files.path(by_end["node-feat.csv.gz"])
-        x = tables.numbers(path, np.float32, "a table of features")
+        x = read_numbers(_path(files, "node-feat.csv.gz"), np.float32, "a table of features")
     return labels, sources, targets, x
 
 
-def _arrays(files: Files, features: bool) -> tuple[Any, Any, Any, Any] | None:
-    packed, classes = files.find("raw/data.npz"), files.find("raw/node-label.npz")
-    if packed is None or classes is None:
+def _from_npz(files: Files, features: bool) -> tuple[Any, Any, Any, Any] | None:
+    data, classes = files.find("raw/data.npz"), files.find("raw/node-label.npz")
+    if data is None or classes is None:
         return None
-    with npz.opened(classes) as arrays:
+    with open_npz(classes) as arrays:
         labels = arrays["node_label"].astype(float)
-    with npz.opened(packed) as arrays:
+    with open_npz(data) as arrays:
         edges = arrays["edge_index"]
         x = arrays["node_feat"].astype(np.float32) if features else None
     return labels, edges[0], edges[1], x
 
 
 def _split(files: Files) -> Split:
-    found: dict[str, NDArray[Any]] = {}
-    for part, name in (("train", "train"), ("val", "valid"), ("test", "test")):
-        path = next(f.path for f in files.info.files if f.name == f"{name}.csv.gz")
-        found[part] = tables.numbers(files.path(path), np.int64, "a list of nodes").reshape(-1)
-    return found
+    names = {"train": "train.csv.gz", "val": "valid.csv.gz", "test": "test.csv.gz"}
+    return {
+        part: read_numbers(_path(files, name), np.int64, "a list of nodes").reshape(-1)
+        for part, name in names.items()
+    }
+
+
+def _path(files: Files, name: str) -> Path:
+    """Return a file by its name, whose folder differs between the graphs."""
+    return files.path(next(file.path for file in files.info.files if file.name == name))

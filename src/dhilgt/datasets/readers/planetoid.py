@@ -1,8 +1,8 @@
 """The eight files of Planetoid: `ind.NAME.x`, `.tx`, `.allx`, their classes, the graph, an index.
 
 Rows of ``allx`` are the first nodes. Those of ``tx`` belong to the nodes that ``test.index`` lists,
-in its order; the numbers it leaves out between its smallest and largest are nodes of which
-nothing is known but their edges.
+in its order; the numbers it leaves out between its smallest and largest are nodes without features
+and class.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.datasets import optional, safe_pickle
+from dhilgt.datasets import safe_pickle
 from dhilgt.datasets.files import Files, reading
-from dhilgt.datasets.readers.raw import Raw
+from dhilgt.datasets.optional import import_optional
+from dhilgt.datasets.readers.raw_graph import RawGraph, Split
 from dhilgt.errors import DatasetError
 
 _NUM_VALIDATION = 500
 
 
-def read(files: Files, *, features: bool, official: bool) -> Raw:
-    """Gives what the files hold; the official split is the public one of 20 nodes per class."""
+def read(files: Files, *, features: bool, official: bool) -> RawGraph:
+    """Return what the files hold; the official split is the public one of 20 nodes per class."""
     name = files.info.name
 
     def unpickled(end: str) -> Any:
@@ -37,7 +38,7 @@ def read(files: Files, *, features: bool, official: bool) -> Raw:
 
     x = None
     if features:
-        sparse = optional.scipy_sparse()
+        sparse = import_optional("scipy.sparse")
         rows = np.concatenate([np.arange(len(first)), test])
         stacked = sparse.vstack([unpickled("allx"), unpickled("tx")]).tocoo()
         x = sparse.csr_matrix(
@@ -46,12 +47,12 @@ def read(files: Files, *, features: bool, official: bool) -> Raw:
     graph_path = files.path(f"raw/ind.{name}.graph")
     with reading(graph_path, "lists of neighbours"):
         sources, targets = _edges(safe_pickle.load_file(graph_path), count)
-    splits: tuple[Mapping[str, NDArray[Any]], ...] = ()
+    splits: tuple[Split, ...] = ()
     if official:
         num_train = len(unpickled("y"))
-        after = np.arange(num_train, min(num_train + _NUM_VALIDATION, len(first)))
-        splits = ({"train": np.arange(num_train), "val": after, "test": np.sort(test)},)
-    return Raw(count, sources, targets, labels, x, splits)
+        val = np.arange(num_train, min(num_train + _NUM_VALIDATION, len(first)))
+        splits = ({"train": np.arange(num_train), "val": val, "test": np.sort(test)},)
+    return RawGraph(count, sources, targets, labels, x, splits)
 
 
 def _num_nodes(test: NDArray[np.int64], num_first: int, num_rest: int, where: str) -> int:

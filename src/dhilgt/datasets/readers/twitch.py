@@ -13,22 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.datasets.files import Files, reading
-from dhilgt.datasets.readers import linkx, tables
-from dhilgt.datasets.readers.raw import Raw
+from dhilgt.datasets.readers.csv_tables import read_edges
+from dhilgt.datasets.readers.linkx_splits import linkx_splits
+from dhilgt.datasets.readers.raw_graph import RawGraph
 
 _FEATURES = (
     "views", "life_time", "created_at", "updated_at", "dead_account", "language", "affiliate",
 )  # fmt: skip
 
 
-def read(files: Files, *, features: bool, official: bool) -> Raw:
-    """Gives what the files hold."""
+def read(files: Files, *, features: bool, official: bool) -> RawGraph:
+    """Return what the files hold."""
     table = files.path("raw/large_twitch_features.csv")
     with reading(table, "a table of streamers"):
         labels, values = _streamers(table)
-    sources, targets = tables.edges(files.path("raw/large_twitch_edges.csv"))
+    sources, targets = read_edges(files.path("raw/large_twitch_edges.csv"))
     x = _standardised(values) if features else None
-    return Raw(len(labels), sources, targets, labels, x, linkx.splits(files) if official else ())
+    splits = linkx_splits(files) if official else ()
+    return RawGraph(len(labels), sources, targets, labels, x, splits)
 
 
 def _streamers(path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -39,7 +41,7 @@ def _streamers(path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         for line in csv.DictReader(stream, strict=True):
             node = int(line["numeric_id"])
             if node in rows:
-                raise ValueError(f"streamer {node} is there twice")
+                raise ValueError(f"streamer {node} occurs twice")
             line["language"] = str(languages.setdefault(line["language"], len(languages)))
             rows[node] = [int(line[name].replace("-", "")) for name in _FEATURES]
             labels[node] = int(line["mature"])

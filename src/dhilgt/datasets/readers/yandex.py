@@ -1,15 +1,15 @@
 """The .npz files of the Yandex suite: features, classes, a list of edges, ten splits as masks."""
 
 from dhilgt.datasets.files import Files
-from dhilgt.datasets.readers import npz
-from dhilgt.datasets.readers.raw import Raw, Split
+from dhilgt.datasets.readers.array_files import open_npz
+from dhilgt.datasets.readers.raw_graph import RawGraph, Split
 
 _MASKS = {"train": "train_masks", "val": "val_masks", "test": "test_masks"}
 
 
-def read(files: Files, *, features: bool, official: bool) -> Raw:
-    """Gives what the file holds."""
-    with npz.opened(files.path(files.info.files[0].path)) as arrays:
+def read(files: Files, *, features: bool, official: bool) -> RawGraph:
+    """Return what the file holds."""
+    with open_npz(files.path(files.info.files[0].path)) as arrays:
         labels = arrays["node_labels"].astype("int64")
         edges = arrays["edges"]
         if edges.ndim != 2 or edges.shape[1] != 2:
@@ -20,4 +20,4 @@ def read(files: Files, *, features: bool, official: bool) -> Raw:
             count = min(len(mask) for mask in masks.values())
             splits = tuple({part: masks[part][at] for part in masks} for at in range(count))
         x = arrays["node_features"] if features else None
-    return Raw(len(labels), edges[:, 0], edges[:, 1], labels, x, splits)
+    return RawGraph(len(labels), edges[:, 0], edges[:, 1], labels, x, splits)

@@ -1,4 +1,4 @@
-"""Tables of numbers as text, plain or compressed."""
+"""Tables of numbers in CSV files, plain or compressed."""
 
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,8 @@ from dhilgt.readers import edge_text
 from dhilgt.readers import files as dhilgt_files
 
 
-def edges(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Gives the two columns of a CSV of edges between numbered nodes, with or without a header."""
+def read_edges(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the two columns of a CSV of edges between numbered nodes, with or without a header."""
     with reading(path, "a list of edges"), dhilgt_files.opened(path, progress=False) as stream:
         settings = edge_text.Settings(
             path=path,
@@ -28,7 +28,7 @@ def edges(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
         return sources, targets
 
 
-def numbers(path: Path, dtype: type, what: str) -> NDArray[Any]:
-    """Gives the numbers of a CSV without header, [lines, columns]."""
+def read_numbers(path: Path, dtype: type, what: str) -> NDArray[Any]:
+    """Return the numbers of a CSV without header, [lines, columns]; `what` is for errors."""
     with reading(path, what), dhilgt_files.opened(path, progress=False) as stream:
         return np.loadtxt(stream, dtype=dtype, delimiter=",", ndmin=2)
