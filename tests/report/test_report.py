@@ -15,9 +15,9 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from dhilgt import ArtifactError, NodeClassifier, TokenSampler
 from dhilgt.metrics import METRICS
-from dhilgt.report import read_facts, render, run_facts, svg, write_report
-from dhilgt.report.html import tag, text
-from dhilgt.report.run import diagrams, facts, page
+from dhilgt.report import read_facts, render, run_facts, write_report
+from dhilgt.report.html import packaged, tag, text
+from dhilgt.report.run import charts, diagrams, facts
 from dhilgt.tokens.stats import token_stats
 from tests.report.cases import classifier, facts_of, graph_of
 
@@ -180,8 +180,8 @@ def test_the_real_classifier(tmp_path):
 
 def test_page_is_well_formed_and_stands_alone(run, tree):
     written = render(run)
-    assert written.startswith('<!doctype html>\n<html lang="en">')
-    assert "//" not in re.sub(r"/\*.*?\*/", "", written).replace("<!doctype", "")
+    assert written.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert "//" not in re.sub(r"/\*.*?\*/", "", written)
     assert not tree.all("script")
     assert not tree.all("link")
     assert not tree.all("img")
@@ -285,7 +285,7 @@ def test_undefined_scores_are_said_so():
     said = Tree(render(found)).said
     assert "Score undefined ROC AUC on 60 training nodes" in said
     assert "all 60 labels are class 0." in said
-    assert "Every node was predicted right." in said
+    assert "Every node was predicted correctly." in said
     assert "nan" not in said.lower().replace("nano", "")
 
 
@@ -345,8 +345,11 @@ def test_a_model_no_better_than_one_answer_is_told_so():
 
 
 def palettes():
-    style = (page.files("dhilgt.report.run") / "style.css").read_text(encoding="utf-8")
-    light, dark = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", one)) for one in _roots(style))
+    style = packaged("dhilgt.report", "base.css") + packaged("dhilgt.report.run", "style.css")
+    base, own, dark = (
+        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", one)) for one in _roots(style)
+    )
+    light = base | own
     assert light.keys() == dark.keys()
     return {"light": light, "dark": dark}
 
@@ -388,7 +391,7 @@ def test_text_can_be_read(name):
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 def test_ticks_are_round_and_cover(low, width):
-    found = svg.ticks(low, low + width)
+    found = charts.ticks(low, low + width)
     assert 2 <= len(found) <= 12
     assert found[0] <= low + 1e-6 * abs(low) + 1e-6 * width
     assert found[-1] >= low + width - 1e-6 * abs(low) - 1e-6 * width
@@ -397,14 +400,14 @@ def test_ticks_are_round_and_cover(low, width):
 
 def test_ticks_of_epochs_are_whole():
     assert all(
-        tick == int(tick) for last in range(1, 300) for tick in svg.ticks(1, last, whole=True)
+        tick == int(tick) for last in range(1, 300) for tick in charts.ticks(1, last, whole=True)
     )
 
 
 def test_long_lines_keep_their_peaks():
     points = [(float(x), float(np.sin(x))) for x in range(20_000)]
     points[777] = (777.0, 50.0)
-    thin = svg.thinned(points)
+    thin = charts.thinned(points)
     assert len(thin) <= 402
     assert (777.0, 50.0) in thin
     assert thin == sorted(thin)

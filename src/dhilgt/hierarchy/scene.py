@@ -19,7 +19,7 @@ from dhilgt.hierarchy.layout import (
 )
 from dhilgt.hierarchy.numbers import HierarchyNumbers, numbers_of
 from dhilgt.labels.hub_labels import HubLabels, LabelGraph
-from dhilgt.report.explanation import OTHER, PALETTE
+from dhilgt.report.svg import OTHER, PALETTE
 from dhilgt.tokens.sampler import TokenSampler
 
 UNKNOWN = "#c3c9cf"
