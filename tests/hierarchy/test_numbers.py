@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dhilgt import Graph, HubLabels, datasets, generate, hierarchy_numbers
 from dhilgt.hierarchy import numbers
-from dhilgt.hierarchy.layout import label_edges, raw_pairs, thinned
+from dhilgt.hierarchy.edges import label_edges, raw_pairs, sampled_edges
 
 
 @st.composite
@@ -106,15 +106,16 @@ def test_numbers_of_a_graph_without_classes_leave_them_out():
     assert found["raw"]["edges"] == 2
 
 
-def test_edges_are_thinned_to_a_uniform_sample_by_seed():
+def test_too_many_edges_become_a_uniform_sample_by_seed():
     pairs = np.stack([np.arange(1000), np.arange(1000) + 1], axis=1)
-    assert thinned(pairs, 1000, 0).tolist() == list(range(1000))
-    few = thinned(pairs, 100, 0)
-    assert len(set(few.tolist())) == 100
-    assert few.tolist() == thinned(pairs, 100, 0).tolist()
-    assert few.tolist() != thinned(pairs, 100, 1).tolist()
+    assert sampled_edges(pairs, 1000, 0).tolist() == pairs.tolist()
+    few = sampled_edges(pairs, 100, 0)
+    assert len(set(few[:, 0].tolist())) == 100
+    assert few.tolist() == sorted(few.tolist())
+    assert few.tolist() == sampled_edges(pairs, 100, 0).tolist()
+    assert few.tolist() != sampled_edges(pairs, 100, 1).tolist()
     times = np.zeros(1000)
     for seed in range(300):
-        times[thinned(pairs, 100, seed)] += 1
+        times[sampled_edges(pairs, 100, seed)[:, 0]] += 1
     assert abs(times[:500].mean() - times[500:].mean()) < 1.5  # 30 each, give or take
     assert times.min() > 5

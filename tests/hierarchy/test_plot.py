@@ -17,10 +17,11 @@ from dhilgt.cli.app import app
 from dhilgt.errors import ArtifactError, ConfigError
 from dhilgt.hierarchy import page as pages
 from dhilgt.hierarchy import picture
-from dhilgt.hierarchy.layout import positions, raw_pairs
+from dhilgt.hierarchy.edges import raw_pairs
+from dhilgt.hierarchy.layout import positions
 from dhilgt.hierarchy.page import page
 from dhilgt.hierarchy.picture import draw
-from dhilgt.hierarchy.scene import Options, Scene, class_legend, edge_groups
+from dhilgt.hierarchy.scene import DrawOptions, Scene, class_legend, edge_groups
 
 pytest.importorskip("igraph", reason="igraph is not installed")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -33,7 +34,7 @@ def small():
 
 
 def scene_of(graph, **options):
-    return Scene(graph, HubLabels.build(graph, progress=False), Options(**options))
+    return Scene(graph, HubLabels.build(graph, progress=False), DrawOptions(**options))
 
 
 def hostile_graph():
@@ -215,7 +216,7 @@ def test_wrong_arguments_are_refused(tmp_path):
         plot_hierarchy(graph, tmp_path / "a.pdf")
     with pytest.raises(ArtifactError, match="is not a folder"):
         plot_hierarchy(graph, tmp_path / "none" / "a.png")
-    with pytest.raises(ValueError, match="layout = 'best'; choose one of own, shared"):
+    with pytest.raises(ValueError, match='layout = \'best\'; pass one of "own", "shared"'):
         plot_hierarchy(graph, layout="best")
     with pytest.raises(GraphError, match="another graph"):
         plot_hierarchy(graph, labels=HubLabels.build(generate(50, 4, seed=1), progress=False))
