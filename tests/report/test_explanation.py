@@ -22,4 +22,4 @@ def test_the_page_holds_the_picture_and_every_member():
     assert len(tree.all("svg")) == 1
     assert len(tree.all("tr")) == 1 + len(explanation.members)
     assert not tree.all("script")
-    assert "<script>alert(1)</script> ego 0 blue 0.500" in tree.said
+    assert "<script>alert(1)</script> ego 0 blue 0.500" in tree.text

@@ -59,7 +59,8 @@ def run_hierarchy(
     ] = Layout.OWN,
     color: Annotated[DotColor, typer.Option(help="What dots are coloured by.")] = DotColor.CLASS,
     max_edges: Annotated[
-        int, typer.Option(min=0, help="Most edges to draw of each graph; of more, a uniform sample.")
+        int,
+        typer.Option(min=0, help="Most edges to draw of each graph; of more, a uniform sample."),
     ] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the layout and of that sample.")] = 0,
     title: Annotated[str | None, typer.Option(help="Heading of the picture.")] = None,

@@ -77,8 +77,7 @@ def heat_map(text: ChartText, names: Sequence[str], counts: Sequence[Sequence[in
             fraction = count / total if total else 0.0
             x, y = left + column * side, top + row * side
             tip = tag("title", f"{count:,} of {total:,} {names[row]} predicted as {names[column]}")
-            style = "cell own" if row == column else "cell"
-            parts.append(rect(x, y, side, side, style, tip, fill_opacity=fraction))
+            parts.append(rect(x, y, side, side, "cell", tip, fill_opacity=fraction))
             if count and len(f"{count}") * 6.6 <= side:
                 style = "on-strong" if fraction > STRONG else "on-weak"
                 parts.append(label(str(count), x + side / 2, y + side / 2 + 4, "middle", style))

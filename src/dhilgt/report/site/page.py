@@ -104,7 +104,7 @@ def _chapters(folder: Folder, left_out: list[tuple[str, str]]) -> Iterator[_Chap
             left_out += [(s.name, f"not shown as {kind.title!r} ({why})") for s in sources]
             body = None
         sources = sources if body else []  # what was not shown is left to later sections
-        taken |= {one.name for one in (*sources, *pictures)}
+        taken |= {one.name for one in sources} | {one.name for one in pictures}
         if sources or pictures:
             yield _chapter(f"part-{at}", kind.title, *_parts(kind, body, sources, pictures))
 
