@@ -44,7 +44,7 @@ class _Dot(NamedTuple):
         return self.x - r, self.y - r, self.x + r, self.y + r
 
 
-def draw(explanation: Explanation, color: str = "class") -> Markup:
+def draw(explanation: Explanation, color: str = "class") -> str:
     """Return the picture as SVG text; see `Explanation.picture`.
 
     Args:
@@ -88,7 +88,7 @@ def page(explanation: Explanation, color: str = "class") -> str:
     names, rows = rows_of(explanation.members, explanation.directed)
     return document(
         f"{explanation.node}: {explanation.prediction}",
-        draw(explanation, color),
+        Markup(draw(explanation, color)),
         table("Members of the token", names, rows, text_columns=len(names)),
         style=packaged("dhilgt.report", "explanation_page.css"),
     )
