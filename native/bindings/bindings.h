@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "buffer.h"
-#include "control.h"
+#include "base/buffer.h"
+#include "base/control.h"
 
 namespace dhilgt {
 

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "bindings.h"
-#include "label_pack.h"
+#include "labels/pack.h"
 
 namespace dhilgt {
 

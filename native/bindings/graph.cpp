@@ -5,9 +5,9 @@
 #include <string>
 
 #include "bindings.h"
-#include "csr.h"
-#include "edge_text.h"
-#include "ids.h"
+#include "graph/csr.h"
+#include "graph/edge_text.h"
+#include "graph/ids.h"
 
 namespace dhilgt {
 

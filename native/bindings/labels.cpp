@@ -10,14 +10,14 @@
 #include <string>
 
 #include "bindings.h"
-#include "label_build.h"
-#include "label_holders.h"
-#include "label_pack.h"
+#include "labels/build.h"
+#include "labels/holders.h"
+#include "labels/pack.h"
 #include "native_labels.h"
-#include "query.h"
-#include "query_merge.h"
-#include "ranked_graph.h"
-#include "simd.h"
+#include "labels/query.h"
+#include "labels/query_merge.h"
+#include "graph/ranked_graph.h"
+#include "base/simd.h"
 
 namespace dhilgt {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "bindings.h"
-#include "label_set.h"
-#include "query.h"
+#include "labels/set.h"
+#include "labels/query.h"
 
 namespace dhilgt {
 

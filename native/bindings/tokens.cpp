@@ -6,9 +6,9 @@
 #include <stdexcept>
 
 #include "bindings.h"
-#include "label_holders.h"
+#include "labels/holders.h"
 #include "native_labels.h"
-#include "token_rows.h"
+#include "tokens/rows.h"
 
 namespace dhilgt {
 namespace {

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "csr.h"
-#include "label_build.h"
-#include "random.h"
-#include "ranked_graph.h"
+#include "graph/csr.h"
+#include "labels/build.h"
+#include "base/random.h"
+#include "graph/ranked_graph.h"
 
 namespace dhilgt::test {
 

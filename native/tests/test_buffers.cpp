@@ -1,7 +1,7 @@
 // Buffers keep their values while they grow, and their Control knows every byte.
 #include <numeric>
 
-#include "buffer.h"
+#include "base/buffer.h"
 #include "check.h"
 
 namespace dhilgt {

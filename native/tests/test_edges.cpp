@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "check.h"
-#include "edge_text.h"
+#include "graph/edge_text.h"
 #include "graphs.h"
-#include "ids.h"
+#include "graph/ids.h"
 
 namespace dhilgt {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "check.h"
 #include "graphs.h"
-#include "label_holders.h"
-#include "label_pack.h"
+#include "labels/holders.h"
+#include "labels/pack.h"
 
 namespace {
 std::atomic<long> left{-1};  // allocations until one is refused; negative: none is

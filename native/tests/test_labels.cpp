@@ -1,9 +1,9 @@
 // Every algorithm gives the labels of the definition, whatever the threads, planes and SIMD level.
 #include "check.h"
 #include "graphs.h"
-#include "label_gather.h"
-#include "label_holders.h"
-#include "simd.h"
+#include "labels/gather.h"
+#include "labels/holders.h"
+#include "base/simd.h"
 
 namespace dhilgt {
 namespace {

@@ -1,7 +1,7 @@
 // Packed labels come back as they were, and damaged ones never as a crash.
 #include "check.h"
 #include "graphs.h"
-#include "label_pack.h"
+#include "labels/pack.h"
 
 namespace dhilgt {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "graphs.h"
-#include "parallel.h"
+#include "base/parallel.h"
 
 namespace dhilgt {
 namespace {

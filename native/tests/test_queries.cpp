@@ -1,7 +1,7 @@
 // Distances and witnesses from labels, in memory and packed, against breadth-first search.
 #include "check.h"
 #include "graphs.h"
-#include "query.h"
+#include "labels/query.h"
 
 namespace dhilgt {
 namespace {

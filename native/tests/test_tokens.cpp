@@ -4,10 +4,10 @@
 
 #include "check.h"
 #include "graphs.h"
-#include "label_holders.h"
-#include "query.h"
-#include "simd.h"
-#include "token_rows.h"
+#include "labels/holders.h"
+#include "labels/query.h"
+#include "base/simd.h"
+#include "tokens/rows.h"
 
 namespace dhilgt {
 namespace {
