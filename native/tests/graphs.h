@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph/csr.h"
-#include "labels/build.h"
 #include "base/random.h"
+#include "graph/csr.h"
 #include "graph/ranked_graph.h"
+#include "labels/build.h"
 
 namespace dhilgt::test {
 

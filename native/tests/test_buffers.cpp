@@ -37,7 +37,7 @@ void a_budget_refuses_before_memory_is_taken() {
     AlignedArray<std::uint64_t> array(control, 100);
     CHECK(false);
   } catch (const OutOfBudget& error) {
-    CHECK(error.wanted_bytes == 1700 && error.limit_bytes == 1000);
+    CHECK(error.needed_bytes == 1700 && error.limit_bytes == 1000);
   }
   CHECK(control.free_bytes() == 100 && control.peak_bytes() == 900);
   buffer.clear();

@@ -4,8 +4,8 @@
 
 #include "check.h"
 #include "graph/edge_text.h"
-#include "graphs.h"
 #include "graph/ids.h"
+#include "graphs.h"
 
 namespace dhilgt {
 namespace {

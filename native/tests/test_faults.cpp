@@ -59,7 +59,7 @@ using namespace test;
 void whole_build(const Graph& graph, Algorithm algorithm, Node planes, unsigned threads, Control& control) {
   const Ranked ranked = rank(graph, control);
   const Labels labels = build_labels(ranked.graph, {algorithm, threads, planes}, control);
-  const LabelSet holders = turn_around(labels.out_labels(), threads, control);
+  const LabelSet holders = invert_labels(labels.out_labels(), threads, control);
   const PackedLabels packed = pack_labels(labels.in, threads, control);
   const LabelSet back = unpack_labels({graph.num_nodes, packed.offsets.view(), packed.bytes.view()}, threads, control);
 }
@@ -103,7 +103,7 @@ void each_byte_of_the_budget_may_be_the_last() {
         try {
           whole_build(*which, algorithm, kPlanHubs, 2, control);
         } catch (const OutOfBudget& error) {
-          CHECK(error.limit_bytes == limit && error.wanted_bytes > limit);
+          CHECK(error.limit_bytes == limit && error.needed_bytes > limit);
           ++refused;
         }
         CHECK(control.used_bytes() == 0 && control.peak_bytes() <= limit);

@@ -1,9 +1,9 @@
 // Every algorithm gives the labels of the definition, whatever the threads, planes and SIMD level.
+#include "base/simd.h"
 #include "check.h"
 #include "graphs.h"
 #include "labels/gather.h"
 #include "labels/holders.h"
-#include "base/simd.h"
 
 namespace dhilgt {
 namespace {
@@ -141,9 +141,9 @@ void turning_around_twice_is_identity() {
     const Ranked ranked = rank(graph, control);
     const Labels labels = build_labels(ranked.graph, {Algorithm::automatic, 2, kPlanHubs}, control);
     for (const unsigned threads : {1u, 2u, 7u}) {
-      const LabelSet holders = turn_around(labels.out_labels(), threads, control);
+      const LabelSet holders = invert_labels(labels.out_labels(), threads, control);
       CHECK(holders.num_entries() == labels.out_labels().num_entries());
-      CHECK(same(turn_around(holders, threads, control), labels.out_labels()));
+      CHECK(same(invert_labels(holders, threads, control), labels.out_labels()));
       for (Node v = 0; v < std::min<Node>(50, graph.num_nodes); ++v) {
         for (const auto& [distance, hub] : entries_of(labels.out_labels().of(v))) {
           const Entries held = entries_of(holders.of(hub));

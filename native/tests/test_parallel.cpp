@@ -1,9 +1,9 @@
 // Work is covered exactly once, and a failure or a stop reaches the caller.
 #include <vector>
 
+#include "base/parallel.h"
 #include "check.h"
 #include "graphs.h"
-#include "base/parallel.h"
 
 namespace dhilgt {
 namespace {

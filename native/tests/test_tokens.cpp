@@ -2,11 +2,11 @@
 #include <cmath>
 #include <set>
 
+#include "base/simd.h"
 #include "check.h"
 #include "graphs.h"
 #include "labels/holders.h"
 #include "labels/query.h"
-#include "base/simd.h"
 #include "tokens/rows.h"
 
 namespace dhilgt {
@@ -25,7 +25,7 @@ struct Source {
     labels = build_labels(ranked.graph, {Algorithm::automatic, 2, kPlanHubs}, control);
     if (graph.directed) joined = join_labels(labels.in, labels.out, 2, control);
     const LabelSet& hubs = graph.directed ? joined : labels.in;
-    holders = turn_around(hubs, 2, control);
+    holders = invert_labels(hubs, 2, control);
     view = {&labels.in_labels(), &labels.out_labels(), &hubs, &holders, ranked.node_at.view(), graph.directed};
   }
 };

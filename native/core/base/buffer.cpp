@@ -21,7 +21,7 @@ void* map(std::size_t bytes) {
 void unmap(void* block, std::size_t bytes) { munmap(block, bytes); }
 
 void* remap(void* block, std::size_t old_bytes, std::size_t bytes) {
-#if defined(__SANITIZE_THREAD__)  // it does not see mremap, and reports the next owner of the old place
+#if defined(__SANITIZE_THREAD__)  // does not intercept mremap: reuse of the old address looks like a race
   void* moved = map(bytes);
   std::memcpy(moved, block, old_bytes < bytes ? old_bytes : bytes);
   unmap(block, old_bytes);
@@ -53,7 +53,7 @@ void* resize_block(void* block, std::size_t old_bytes, std::size_t bytes) {
     return nullptr;
   }
   if (is_large(old_bytes) && is_large(bytes)) return remap(block, old_bytes, bytes);
-  if (is_large(old_bytes) != is_large(bytes)) {  // crosses the border: copy
+  if (is_large(old_bytes) != is_large(bytes)) {  // from one kind of block to the other: copy
     void* moved = is_large(bytes) ? map(bytes) : std::malloc(bytes);
     if (moved == nullptr) throw std::bad_alloc();
     if (old_bytes > 0) std::memcpy(moved, block, old_bytes < bytes ? old_bytes : bytes);

@@ -1,4 +1,4 @@
-// A growable array of plain values whose memory is charged to a Control before it is taken.
+// Arrays of trivially copyable values whose memory is charged to a Control before it is allocated.
 #pragma once
 
 #if defined(__linux__)
@@ -16,18 +16,18 @@
 
 namespace dhilgt {
 
-// Grows, shrinks or frees (bytes = 0) a block. Large ones come straight from the system, so that
-// freeing them really lowers the process's memory, whatever the allocator would like to keep.
+// Grows, shrinks or frees (bytes = 0) a block. Large blocks are mapped from the system directly, so
+// that freeing them lowers the memory of the process at once: an allocator could keep them.
 void* resize_block(void* block, std::size_t old_bytes, std::size_t bytes);
 
-// Test builds check every index; elsewhere this is nothing.
+// Checks every index in test builds; does nothing in other builds.
 inline void check_index([[maybe_unused]] std::size_t index, [[maybe_unused]] std::size_t size) {
 #if defined(_GLIBCXX_ASSERTIONS)
   if (index >= size) std::abort();
 #endif
 }
 
-// Hands what many small blocks left in the allocator back to the system.
+// Returns to the system what the allocator kept of freed small blocks.
 void return_free_memory();
 
 template <class T>
@@ -86,24 +86,20 @@ class Buffer {
     std::memcpy(data_ + size_, values, count * sizeof(T));
     size_ += count;
   }
-  // Room for `count` more; the caller writes at end() and then calls advance().
-  T* room_for(std::size_t count) {
-    grow_for(count);
-    return data_ + size_;
-  }
-  void advance(std::size_t count) { size_ += count; }
+  // Makes room for `count` more elements.
+  void reserve_more(std::size_t count) { grow_for(count); }
   void shrink_to_fit() {
     if (size_ < capacity_) set_capacity(size_);
   }
   void clear() {
     resize_block(data_, capacity_bytes(), 0);
-    if (control_ != nullptr) control_->give_bytes(capacity_bytes());
+    if (control_ != nullptr) control_->release(capacity_bytes());
     data_ = nullptr;
     size_ = capacity_ = 0;
   }
-  // The result outlives the call that built it: stop charging its Control.
+  // For a result that outlives the call that built it: stops charging the Control.
   void detach() {
-    if (control_ != nullptr) control_->give_bytes(capacity_bytes());
+    if (control_ != nullptr) control_->release(capacity_bytes());
     control_ = nullptr;
   }
   void swap(Buffer& other) noexcept {
@@ -125,15 +121,15 @@ class Buffer {
     if (capacity == 0) return clear();
     const bool grows = capacity > capacity_;
     const std::size_t change = (grows ? capacity - capacity_ : capacity_ - capacity) * sizeof(T);
-    if (grows && control_ != nullptr) control_->take_bytes(change);
+    if (grows && control_ != nullptr) control_->charge(change);
     void* moved = nullptr;
     try {
       moved = resize_block(data_, capacity_bytes(), capacity * sizeof(T));
     } catch (...) {
-      if (grows && control_ != nullptr) control_->give_bytes(change);
+      if (grows && control_ != nullptr) control_->release(change);
       throw;
     }
-    if (!grows && control_ != nullptr) control_->give_bytes(change);
+    if (!grows && control_ != nullptr) control_->release(change);
     data_ = static_cast<T*>(moved);
     capacity_ = capacity;
   }
@@ -144,15 +140,15 @@ class Buffer {
   Control* control_ = nullptr;
 };
 
-// Memory that something else takes, charged for as long as this lives.
+// Charges memory that is allocated elsewhere, for the lifetime of this object.
 class Charge {
  public:
   Charge(Control& control, std::uint64_t bytes) : control_(control), bytes_(bytes) {
-    control_.take_bytes(bytes_);
+    control_.charge(bytes_);
   }
   Charge(const Charge&) = delete;
   Charge& operator=(const Charge&) = delete;
-  ~Charge() { control_.give_bytes(bytes_); }
+  ~Charge() { control_.release(bytes_); }
 
  private:
   Control& control_;
@@ -163,33 +159,33 @@ inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 inline void advise_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__)
-  madvise(memory, bytes, MADV_HUGEPAGE);  // advice: refusal changes nothing but speed
+  madvise(memory, bytes, MADV_HUGEPAGE);  // only advice: if refused, reads are slower
 #endif
 }
 
-// A fixed array on cache-line boundaries, charged like a Buffer, left uninitialised.
+// An uninitialised array of fixed size, aligned to cache lines and charged like a Buffer.
 template <class T>
 class AlignedArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
   AlignedArray(Control& control, std::size_t size) : control_(control), bytes_(size * sizeof(T)) {
-    control_.take_bytes(bytes_);
-    // Large tables are read at random: huge pages spare most address translations.
+    control_.charge(bytes_);
+    // Large tables are read in random order: huge pages avoid most TLB misses.
     const std::size_t alignment = bytes_ >= kHugePage ? kHugePage : 64;
-    const std::size_t whole = (bytes_ + alignment - 1) / alignment * alignment;
-    data_ = static_cast<T*>(std::aligned_alloc(alignment, whole == 0 ? alignment : whole));
+    const std::size_t padded = (bytes_ + alignment - 1) / alignment * alignment;
+    data_ = static_cast<T*>(std::aligned_alloc(alignment, padded == 0 ? alignment : padded));
     if (data_ == nullptr) {
-      control_.give_bytes(bytes_);
+      control_.release(bytes_);
       throw std::bad_alloc();
     }
-    if (alignment == kHugePage) advise_huge_pages(static_cast<void*>(data_), whole);
+    if (alignment == kHugePage) advise_huge_pages(static_cast<void*>(data_), padded);
   }
   AlignedArray(const AlignedArray&) = delete;
   AlignedArray& operator=(const AlignedArray&) = delete;
   ~AlignedArray() {
     std::free(data_);
-    control_.give_bytes(bytes_);
+    control_.release(bytes_);
   }
   T* data() { return data_; }
   const T* data() const { return data_; }
@@ -202,7 +198,7 @@ class AlignedArray {
     return data_[i];
   }
   void fill_zero() { std::memset(static_cast<void*>(data_), 0, bytes_); }
-  void swap(AlignedArray& other) noexcept {  // of one Control, as all here are
+  void swap(AlignedArray& other) noexcept {  // both must have the same Control
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
   }

@@ -2,14 +2,14 @@
 
 namespace dhilgt {
 
-OutOfBudget::OutOfBudget(std::uint64_t wanted, std::uint64_t limit, std::uint64_t entries)
-    : std::runtime_error("needs " + std::to_string(wanted) + " bytes, limit " +
+OutOfBudget::OutOfBudget(std::uint64_t needed, std::uint64_t limit, std::uint64_t entries)
+    : std::runtime_error("needs " + std::to_string(needed) + " bytes, limit " +
                          std::to_string(limit)),
-      wanted_bytes(wanted),
+      needed_bytes(needed),
       limit_bytes(limit),
       entries_found(entries) {}
 
-void Control::take_bytes(std::uint64_t bytes) {
+void Control::charge(std::uint64_t bytes) {
   const std::uint64_t used = used_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   if (used > max_bytes_) {
     used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// What a long native call shares with its caller: stop, progress and a memory budget.
+// Shared state of a long native call and its caller: the request to stop, progress, the memory budget.
 #pragma once
 
 #include <atomic>
@@ -8,39 +8,32 @@
 
 namespace dhilgt {
 
-using Node = std::uint32_t;      // node index or rank; kNoNode marks padding
-using Offset = std::uint64_t;    // position in an entry array
-using Distance = std::uint32_t;  // hops
-
-inline constexpr Node kNoNode = 0xFFFFFFFFu;
-inline constexpr Distance kUnreachable = 0xFFFFFFFFu;
-
-// The caller asked to stop (Ctrl-C); no result is produced.
+// The caller asked to stop (Ctrl-C); there is no result.
 struct Stopped : std::runtime_error {
   Stopped() : std::runtime_error("stopped by the caller") {}
 };
 
-// The work outgrew its budget; carries the figures for the message.
+// The work needs more memory than its budget; carries the numbers for the caller's message.
 struct OutOfBudget : std::runtime_error {
-  OutOfBudget(std::uint64_t wanted, std::uint64_t limit, std::uint64_t entries);
-  std::uint64_t wanted_bytes;
+  OutOfBudget(std::uint64_t needed, std::uint64_t limit, std::uint64_t entries);
+  std::uint64_t needed_bytes;
   std::uint64_t limit_bytes;
   std::uint64_t entries_found;
 };
 
-// One per long call. The caller's thread writes `stop` and reads the counters; workers do the rest.
+// One per long call. The caller's thread sets `stop` and reads the counters; the workers update them.
 class Control {
  public:
   explicit Control(std::uint64_t max_bytes = UINT64_MAX) : max_bytes_(max_bytes) {}
 
-  // Called by workers at least every few milliseconds of work.
+  // Throws Stopped if asked to stop. Workers call it at least every few milliseconds.
   void check() const {
     if (stop.load(std::memory_order_relaxed)) throw Stopped();
   }
 
-  // Accounts for memory that is about to be taken; throws before it is.
-  void take_bytes(std::uint64_t bytes);
-  void give_bytes(std::uint64_t bytes) { used_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // Charges memory to the budget before it is allocated; throws OutOfBudget if it does not fit.
+  void charge(std::uint64_t bytes);
+  void release(std::uint64_t bytes) { used_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
   std::uint64_t free_bytes() const {
     const std::uint64_t used = used_bytes();
     return used < max_bytes_ ? max_bytes_ - used : 0;
@@ -50,7 +43,7 @@ class Control {
 
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> done{0};     // units of work finished
-  std::atomic<std::uint64_t> total{0};    // units of work known so far; 0 = unknown
+  std::atomic<std::uint64_t> total{0};    // units of work in all; 0 if unknown
   std::atomic<std::uint64_t> entries{0};  // label entries found so far
 
  private:

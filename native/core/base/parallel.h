@@ -1,4 +1,4 @@
-// Threads for one call: started, joined, and the first exception carried to the caller.
+// Threads of one call: started, joined, and the first exception rethrown in the caller.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ void run_workers(unsigned threads, Body&& body) {
     try {
       body(worker);
     } catch (...) {
-      const std::lock_guard<std::mutex> hold(error_lock);
+      const std::lock_guard<std::mutex> guard(error_lock);
       if (!error) error = std::current_exception();
     }
   };
@@ -33,8 +33,8 @@ void run_workers(unsigned threads, Body&& body) {
   try {
     others.reserve(threads - 1);
     for (unsigned worker = 1; worker < threads; ++worker) others.emplace_back(guarded, worker);
-  } catch (...) {  // the system refused a thread: the ones that run are joined, then we report
-    const std::lock_guard<std::mutex> hold(error_lock);
+  } catch (...) {  // a thread could not be started: join the others, then rethrow
+    const std::lock_guard<std::mutex> guard(error_lock);
     if (!error) error = std::current_exception();
   }
   guarded(0u);
@@ -42,8 +42,8 @@ void run_workers(unsigned threads, Body&& body) {
   if (error) std::rethrow_exception(error);
 }
 
-// Calls body(worker, begin, end) for chunks that cover [0, count). Chunks are handed out in order
-// to whoever is free, so which worker gets one varies: results must not depend on `worker`.
+// Calls body(worker, begin, end) for chunks that cover [0, count). Chunks go in order to whichever
+// worker is free, which varies from run to run: results must not depend on `worker`.
 template <class Body>
 void parallel_for(unsigned threads, std::size_t count, std::size_t chunk, const Control& control,
                   Body&& body) {

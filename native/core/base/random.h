@@ -1,4 +1,4 @@
-// Random numbers that depend on a key alone: the same on every platform, thread and order of calls.
+// Random numbers that depend only on a key: the same on every platform and thread, in any order of calls.
 #pragma once
 
 #include <cstdint>

@@ -17,34 +17,34 @@ constexpr std::size_t kRowChunk = 1024;
 
 using Cursor = std::atomic<std::int64_t>;
 
-// One thread needs no locked instruction, which is most of the cost of counting.
-std::int64_t bump(Cursor& cursor, bool alone) {
-  if (!alone) return cursor.fetch_add(1, std::memory_order_relaxed);
+// Post-increments. With a single thread no atomic instruction is needed, which is most of the cost.
+std::int64_t increment(Cursor& cursor, bool single_thread) {
+  if (!single_thread) return cursor.fetch_add(1, std::memory_order_relaxed);
   const std::int64_t value = cursor.load(std::memory_order_relaxed);
   cursor.store(value + 1, std::memory_order_relaxed);
   return value;
 }
 
-// A scattered entry is (target, came from a reversed edge) in one word, so that sorting a row puts
-// the copies of an edge side by side with those of the input first.
+// A scattered entry holds (target, is it a reversed edge) in one word: sorting a row then puts copies
+// of an edge next to each other, those of the input before the reversed ones.
 std::int32_t pack(std::int64_t target, bool reversed) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(target) << 1 | (reversed ? 1u : 0u));
 }
 std::uint32_t bits(std::int32_t entry) { return static_cast<std::uint32_t>(entry); }
 
-// Sorts one row and leaves each target once at its front; returns how many.
+// Sorts one row, moves its distinct targets to the front and returns their number.
 std::int64_t clean_row(std::int32_t* row, std::int64_t length, std::uint64_t& duplicates,
                        std::uint64_t& reversed_added) {
   std::sort(row, row + length, [](std::int32_t a, std::int32_t b) { return bits(a) < bits(b); });
   std::int64_t kept = 0;
   for (std::int64_t i = 0; i < length;) {
     const std::uint32_t target = bits(row[i]) >> 1;
-    std::uint64_t given = 0;
-    for (; i < length && bits(row[i]) >> 1 == target; ++i) given += (bits(row[i]) & 1u) == 0;
-    if (given == 0) {
+    std::uint64_t copies = 0;  // in the input, as opposed to reversed
+    for (; i < length && bits(row[i]) >> 1 == target; ++i) copies += (bits(row[i]) & 1u) == 0;
+    if (copies == 0) {
       ++reversed_added;
     } else {
-      duplicates += given - 1;
+      duplicates += copies - 1;
     }
     row[kept++] = static_cast<std::int32_t>(target);
   }
@@ -75,7 +75,7 @@ CleanCsr build_csr(const Index* sources, const Index* targets, std::size_t num_e
   check_num_nodes(num_nodes);
   const auto rows = static_cast<std::size_t>(num_nodes);
   if (num_edges < kEdgeChunk) threads = 1;
-  const bool alone = threads <= 1;
+  const bool single_thread = threads <= 1;
   const std::unique_ptr<Cursor[]> cursor(new Cursor[rows]());
 
   std::atomic<std::uint64_t> self_loops{0};
@@ -89,8 +89,8 @@ CleanCsr build_csr(const Index* sources, const Index* targets, std::size_t num_e
                      ++loops;
                      continue;
                    }
-                   bump(cursor[u], alone);
-                   if (!directed) bump(cursor[v], alone);
+                   increment(cursor[u], single_thread);
+                   if (!directed) increment(cursor[v], single_thread);
                  }
                  self_loops.fetch_add(loops, std::memory_order_relaxed);
                });
@@ -114,8 +114,8 @@ CleanCsr build_csr(const Index* sources, const Index* targets, std::size_t num_e
                    const auto u = static_cast<std::size_t>(sources[i]);
                    const auto v = static_cast<std::size_t>(targets[i]);
                    if (u == v) continue;
-                   out.targets[bump(cursor[u], alone)] = pack(targets[i], false);
-                   if (!directed) out.targets[bump(cursor[v], alone)] = pack(sources[i], true);
+                   out.targets[increment(cursor[u], single_thread)] = pack(targets[i], false);
+                   if (!directed) out.targets[increment(cursor[v], single_thread)] = pack(sources[i], true);
                  }
                });
 
@@ -123,21 +123,22 @@ CleanCsr build_csr(const Index* sources, const Index* targets, std::size_t num_e
   std::atomic<std::uint64_t> reversed_added{0};
   parallel_for(threads, rows, kRowChunk, control,
                [&](unsigned, std::size_t begin, std::size_t end) {
-                 std::uint64_t again = 0;
-                 std::uint64_t added = 0;
+                 std::uint64_t row_duplicates = 0;
+                 std::uint64_t row_added = 0;
                  for (std::size_t row = begin; row < end; ++row) {
                    const std::int64_t first = out.offsets[row];
                    const std::int64_t length = out.offsets[row + 1] - first;
-                   cursor[row].store(clean_row(out.targets.data() + first, length, again, added),
-                                     std::memory_order_relaxed);
+                   const std::int64_t kept =
+                       clean_row(out.targets.data() + first, length, row_duplicates, row_added);
+                   cursor[row].store(kept, std::memory_order_relaxed);
                  }
-                 duplicates.fetch_add(again, std::memory_order_relaxed);
-                 reversed_added.fetch_add(added, std::memory_order_relaxed);
+                 duplicates.fetch_add(row_duplicates, std::memory_order_relaxed);
+                 reversed_added.fetch_add(row_added, std::memory_order_relaxed);
                });
   out.duplicates = duplicates.load();
   out.reversed_added = reversed_added.load();
 
-  // Rows only move towards the front, so they can be closed up where they lie.
+  // Rows only move towards the front, so the gaps can be closed in place.
   std::int64_t kept = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     if (row % kEdgeChunk == 0) control.check();
@@ -171,7 +172,7 @@ Csr transpose(const std::int64_t* offsets, const std::int32_t* targets, std::int
   for (std::size_t row = 0; row < rows; ++row) out.offsets[row + 1] += out.offsets[row];
   std::vector<std::int64_t> cursor(out.offsets.begin(), out.offsets.end() - 1);
   out.targets.resize(static_cast<std::size_t>(num_edges));
-  // Rows are visited in ascending order, so every new row comes out sorted.
+  // Rows are visited in ascending order, so every row of the result is sorted.
   for (std::size_t row = 0; row < rows; ++row) {
     if (row % kEdgeChunk == 0) control.check();
     for (std::int64_t i = offsets[row]; i < offsets[row + 1]; ++i) {

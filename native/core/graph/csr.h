@@ -1,4 +1,4 @@
-// From an edge list to clean compressed rows: no self-loops, no duplicates, neighbours ascending.
+// Edge lists as compressed sparse rows without self-loops and duplicates, neighbours ascending.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace dhilgt {
 
-// Targets are int32 and one value is kept free as padding, so a graph has fewer nodes than this.
+// A graph has fewer nodes than this: targets are int32, and one value is reserved for padding.
 inline constexpr std::int64_t kNodeLimit = 2147483647;
 
 struct Csr {
@@ -18,12 +18,12 @@ struct Csr {
 };
 
 struct CleanCsr : Csr {
-  std::uint64_t self_loops = 0;      // input edges (v, v), each occurrence
-  std::uint64_t duplicates = 0;      // other input edges whose ordered pair was seen before
-  std::uint64_t reversed_added = 0;  // edges (v, u) that the input held only as (u, v)
+  std::uint64_t self_loops = 0;      // input edges (v, v), each occurrence counted
+  std::uint64_t duplicates = 0;      // other input edges that repeat an earlier (u, v)
+  std::uint64_t reversed_added = 0;  // edges (v, u) of which the input has only (u, v)
 };
 
-// Position of the first value outside [0, limit), or `count`.
+// Returns the position of the first value outside [0, limit), or `count` if there is none.
 template <class Index>
 std::size_t first_outside(const Index* values, std::size_t count, std::int64_t limit);
 
@@ -35,7 +35,7 @@ template <class Index>
 CleanCsr build_csr(const Index* sources, const Index* targets, std::size_t num_edges,
                    std::int64_t num_nodes, bool directed, unsigned threads, Control& control);
 
-// Rows of the result are the columns of the input. `offsets` must describe `targets`, all in range.
+// The rows of the result are the columns of the input, which must be a valid CSR matrix.
 Csr transpose(const std::int64_t* offsets, const std::int32_t* targets, std::int64_t num_nodes,
               Control& control);
 

@@ -10,19 +10,19 @@
 #include <string_view>
 #include <utility>
 
-#include "graph/csr.h"
 #include "base/parallel.h"
+#include "graph/csr.h"
 
 namespace dhilgt {
 
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-constexpr std::size_t kShownBytes = 80;
+constexpr std::size_t kMessageBytes = 80;
 
-bool blank(char c) { return c == ' ' || c == '\t'; }
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-std::string shown(std::string_view text) { return std::string(text.substr(0, kShownBytes)); }
+std::string truncated(std::string_view text) { return std::string(text.substr(0, kMessageBytes)); }
 
 // Well-formed UTF-8 as Unicode defines it: no overlong forms, no surrogates, nothing past 10FFFF.
 bool valid_utf8(std::string_view text) {
@@ -70,7 +70,7 @@ bool parse_integer(std::string_view text, std::int64_t& value) {
 bool is_one(std::string_view text) {
   std::int64_t integer = 0;
   if (parse_integer(text, integer)) return integer == 1;
-  // 1., 1.0, 1.000000e+00 and the like: a one, a point, zeros, and a zero exponent.
+  // 1., 1.0, 1.000000e+00 and the like: a one, a point, zeros and an exponent of zero.
   std::size_t i = 0;
   if (i < text.size() && text[i] == '+') ++i;
   if (i >= text.size() || text[i++] != '1') return false;
@@ -84,19 +84,19 @@ bool is_one(std::string_view text) {
   return text.find_first_not_of('0', i) == std::string_view::npos;
 }
 
-// Distinct strings, numbered as they come. Split by hash so that workers seldom meet at a lock; the
-// numbers depend on timing, the sorted order that replaces them in the end does not.
+// Distinct strings, numbered in order of arrival. They are sharded by hash, so that workers seldom wait
+// for a lock. These numbers depend on timing; the ranks that replace them in the end do not.
 class Interner {
  public:
   std::uint32_t number(std::string_view text) {
     const std::uint64_t hash = hash_of(text);
     const auto which = static_cast<std::uint32_t>(hash >> 58);
     Shard& shard = shards_[which];
-    const std::lock_guard<std::mutex> hold(shard.lock);
+    const std::lock_guard<std::mutex> guard(shard.lock);
     return shard.number(text, hash) << kShardBits | which;
   }
 
-  // Ranks by provisional number, and the names in ascending order.
+  // Returns the names in ascending order, and sets the rank of each number.
   std::vector<std::string> finish(std::array<std::vector<std::int32_t>, 64>& ranks) {
     struct Entry {
       std::string_view text;
@@ -144,8 +144,8 @@ class Interner {
     std::string arena;
     std::vector<std::size_t> starts{0};
     std::vector<std::uint64_t> hashes;
-    // Low half: number + 1, 0 = free. High half: bits of the hash, so that a wrong slot is passed
-    // over without a look at its string.
+    // Low half: number + 1, or 0 if the slot is free. High half: bits of the hash, so that the string
+    // of a slot is compared only if these match.
     std::vector<std::uint64_t> slots = std::vector<std::uint64_t>(64, 0);
 
     static std::uint64_t tag_of(std::uint64_t hash) { return hash >> 26 & 0xFFFFFFFFu; }
@@ -154,20 +154,20 @@ class Interner {
       return std::string_view(arena).substr(starts[i], starts[i + 1] - starts[i]);
     }
 
-    std::uint32_t number(std::string_view wanted, std::uint64_t hash) {
+    std::uint32_t number(std::string_view key, std::uint64_t hash) {
       const std::size_t mask = slots.size() - 1;
       std::size_t at = static_cast<std::size_t>(hash) & mask;
       for (; slots[at] != 0; at = (at + 1) & mask) {
         if (slots[at] >> 32 != tag_of(hash)) continue;
-        const std::uint32_t found = static_cast<std::uint32_t>(slots[at]) - 1;
-        if (text(found) == wanted) return found;
+        const std::uint32_t known = static_cast<std::uint32_t>(slots[at]) - 1;
+        if (text(known) == key) return known;
       }
       if (size() >= (std::size_t{1} << (32 - kShardBits)) - 1) {
         throw std::invalid_argument("the file holds more distinct ids than the limit of " +
                                     std::to_string(kNodeLimit));
       }
       const auto fresh = static_cast<std::uint32_t>(size());
-      arena.append(wanted);
+      arena.append(key);
       starts.push_back(arena.size());
       hashes.push_back(hash);
       slots[at] = tag_of(hash) << 32 | (fresh + 1);
@@ -195,21 +195,21 @@ struct Problem {
   std::string text;
 };
 
-// What one stretch of whole lines gave: integers or provisional numbers.
-struct Segment {
+// The edges of one chunk of lines: as integers, or as numbers of strings.
+struct Chunk {
   std::vector<std::int64_t> sources, targets;
   std::vector<std::uint32_t> source_numbers, target_numbers;
   std::uint64_t lines = 0;
   std::optional<Problem> problem;
 };
 
-// Walks the fields of one line.
+// Iterates over the fields of one line.
 class Fields {
  public:
   Fields(std::string_view line, char separator)
       : at_(line.data()), end_(line.data() + line.size()), separator_(separator) {}
 
-  // False at the end of the line, or with open_quote() set where a quoted field does not end well.
+  // Returns false at the end of the line and at a malformed quoted field, which sets open_quote().
   bool next(std::string_view& field, std::string& scratch) {
     while (at_ != end_ && (*at_ == ' ' || (*at_ == '\t' && separator_ != '\t'))) ++at_;
     if (done_ || (spaces() && at_ == end_)) return false;
@@ -217,7 +217,7 @@ class Fields {
     const char* begin = at_;
     while (at_ != end_ && !separates(*at_)) ++at_;
     const char* stop = at_;
-    while (stop != begin && blank(stop[-1])) --stop;
+    while (stop != begin && is_blank(stop[-1])) --stop;
     field = std::string_view(begin, static_cast<std::size_t>(stop - begin));
     step();
     return true;
@@ -227,7 +227,7 @@ class Fields {
 
  private:
   bool spaces() const { return separator_ == ' '; }
-  bool separates(char c) const { return spaces() ? blank(c) : c == separator_; }
+  bool separates(char c) const { return spaces() ? is_blank(c) : c == separator_; }
 
   void step() {
     if (at_ == end_) {
@@ -249,7 +249,7 @@ class Fields {
     }
     field = std::string_view(begin, static_cast<std::size_t>(at_ - begin));
     ++at_;
-    while (at_ != end_ && blank(*at_) && !separates(*at_)) ++at_;
+    while (at_ != end_ && is_blank(*at_) && !separates(*at_)) ++at_;
     if (at_ != end_ && !separates(*at_)) return fail();
     if (escaped) {
       scratch.clear();
@@ -280,14 +280,14 @@ class Fields {
 class LineReader {
  public:
   LineReader(const EdgeTextOptions& options, Interner& names) : options_(options), names_(names) {
-    wanted_ = std::max(options.source_column, options.target_column);
+    last_column_ = std::max(options.source_column, options.target_column);
     if (options.ones_column >= 0) {
-      wanted_ = std::max(wanted_, static_cast<unsigned>(options.ones_column));
+      last_column_ = std::max(last_column_, static_cast<unsigned>(options.ones_column));
     }
   }
 
-  Segment read(std::string_view text) {
-    Segment out;
+  Chunk read(std::string_view text) {
+    Chunk out;
     const std::size_t guess = text.size() / 12 + 1;
     if (options_.strings) {
       out.source_numbers.reserve(guess);
@@ -306,7 +306,7 @@ class LineReader {
       const std::size_t first = line.find_first_not_of(" \t");
       if (first == std::string_view::npos || line[first] == '#' || line[first] == '%') continue;
       if (const char* kind = read_line(line, out)) {
-        out.problem = Problem{kind, out.lines, shown(bad_)};
+        out.problem = Problem{kind, out.lines, truncated(bad_)};
         break;
       }
     }
@@ -314,8 +314,8 @@ class LineReader {
   }
 
  private:
-  // nullptr, or what is wrong with the line (and the text at fault in bad_).
-  const char* read_line(std::string_view line, Segment& out) {
+  // Returns nullptr, or the kind of the error, with the text at fault in bad_.
+  const char* read_line(std::string_view line, Chunk& out) {
     Fields fields(line, options_.separator);
     std::string_view field;
     std::string_view source;
@@ -330,21 +330,21 @@ class LineReader {
       } else if (static_cast<int>(column) == options_.ones_column) {
         if (!is_one(field)) return fault("ones", field);
       }
-      if (column >= wanted_) {
+      if (column >= last_column_) {
         if (options_.extra_columns) {
           ++column;
           break;
         }
-        if (column > wanted_) return "extra";
+        if (column > last_column_) return "extra";
       }
     }
     if (fields.open_quote()) return "quote";
-    if (column <= wanted_) return "columns";
+    if (column <= last_column_) return "columns";
     if (source.empty() || target.empty()) return "empty";
     return options_.strings ? add_strings(source, target, out) : add_integers(source, target, out);
   }
 
-  const char* add_integers(std::string_view source, std::string_view target, Segment& out) {
+  const char* add_integers(std::string_view source, std::string_view target, Chunk& out) {
     std::int64_t u = 0;
     std::int64_t v = 0;
     if (!parse_integer(source, u)) return fault("integer", source);
@@ -354,7 +354,7 @@ class LineReader {
     return nullptr;
   }
 
-  const char* add_strings(std::string_view source, std::string_view target, Segment& out) {
+  const char* add_strings(std::string_view source, std::string_view target, Chunk& out) {
     if (!valid_utf8(source)) return fault("utf8", source);
     if (!valid_utf8(target)) return fault("utf8", target);
     out.source_numbers.push_back(names_.number(source));
@@ -362,7 +362,7 @@ class LineReader {
     return nullptr;
   }
 
-  // An unescaped field lives in a scratch string that later columns overwrite.
+  // Copies a field if it lies in a scratch string, which later columns overwrite.
   std::string_view keep(std::string_view field, std::string& own, unsigned column) const {
     if (field.data() != scratch_[std::min(column, 2u)].data()) return field;
     own.assign(field);
@@ -376,23 +376,23 @@ class LineReader {
 
   const EdgeTextOptions& options_;
   Interner& names_;
-  unsigned wanted_;
+  unsigned last_column_;
   std::array<std::string, 3> scratch_;
   std::string source_scratch_, target_scratch_;
   std::string_view bad_;
 };
 
-// Moves the pieces into one array, each freed once it is copied.
+// Concatenates one array of all chunks; each is freed once it is copied.
 template <class In, class Out, class Map>
-void gather(std::vector<Segment>& segments, std::vector<In> Segment::* part, std::vector<Out>& out,
+void gather(std::vector<Chunk>& chunks, std::vector<In> Chunk::* part, std::vector<Out>& out,
             Map&& map) {
   std::size_t total = 0;
-  for (const Segment& segment : segments) total += (segment.*part).size();
+  for (const Chunk& chunk : chunks) total += (chunk.*part).size();
   out.clear();
   out.reserve(total);
-  for (Segment& segment : segments) {
-    for (const In value : segment.*part) out.push_back(map(value));
-    std::vector<In>().swap(segment.*part);
+  for (Chunk& chunk : chunks) {
+    for (const In value : chunk.*part) out.push_back(map(value));
+    std::vector<In>().swap(chunk.*part);
   }
 }
 
@@ -407,7 +407,7 @@ EdgeTextError::EdgeTextError(const char* kind_, std::uint64_t line_, std::string
 struct EdgeText::State {
   EdgeTextOptions options;
   Interner names;
-  std::vector<Segment> segments;
+  std::vector<Chunk> chunks;
   std::uint64_t next_line = 1;
   std::size_t num_edges = 0;
 };
@@ -436,35 +436,35 @@ void EdgeText::feed(const char* text, std::size_t size, unsigned threads, Contro
     cuts.push_back(cut);
   }
   const std::size_t chunks = cuts.size() - 1;
-  std::vector<Segment> found(chunks);
-  // Chunks are handed out in order: all before a bad one are read, those after need not be.
+  std::vector<Chunk> parsed(chunks);
+  // Chunks are read in order, so all chunks before a bad one are read; later ones need not be.
   std::atomic<std::size_t> first_bad{chunks};
   parallel_for(threads, chunks, 1, control, [&](unsigned, std::size_t begin, std::size_t) {
     if (begin > first_bad.load(std::memory_order_relaxed)) return;
     LineReader reader(state_->options, state_->names);
-    found[begin] = reader.read(all.substr(cuts[begin], cuts[begin + 1] - cuts[begin]));
-    if (!found[begin].problem) return;
+    parsed[begin] = reader.read(all.substr(cuts[begin], cuts[begin + 1] - cuts[begin]));
+    if (!parsed[begin].problem) return;
     std::size_t bad = first_bad.load(std::memory_order_relaxed);
     while (begin < bad && !first_bad.compare_exchange_weak(bad, begin, std::memory_order_relaxed)) {
     }
   });
-  for (Segment& segment : found) {
-    if (segment.problem) {
-      const Problem& problem = *segment.problem;
+  for (Chunk& chunk : parsed) {
+    if (chunk.problem) {
+      const Problem& problem = *chunk.problem;
       throw EdgeTextError(problem.kind, state_->next_line + problem.line - 1, problem.text);
     }
-    state_->next_line += segment.lines;
-    state_->num_edges += segment.sources.size() + segment.source_numbers.size();
-    state_->segments.push_back(std::move(segment));
+    state_->next_line += chunk.lines;
+    state_->num_edges += chunk.sources.size() + chunk.source_numbers.size();
+    state_->chunks.push_back(std::move(chunk));
   }
 }
 
 void EdgeText::take_integers(std::vector<std::int64_t>& sources,
                              std::vector<std::int64_t>& targets) {
   const auto same = [](std::int64_t value) { return value; };
-  gather(state_->segments, &Segment::sources, sources, same);
-  gather(state_->segments, &Segment::targets, targets, same);
-  state_->segments.clear();
+  gather(state_->chunks, &Chunk::sources, sources, same);
+  gather(state_->chunks, &Chunk::targets, targets, same);
+  state_->chunks.clear();
 }
 
 void EdgeText::take_strings(std::vector<std::string>& names, std::vector<std::int32_t>& sources,
@@ -474,9 +474,9 @@ void EdgeText::take_strings(std::vector<std::string>& names, std::vector<std::in
   const auto rank = [&](std::uint32_t number) {
     return ranks[number & 63][number >> Interner::kShardBits];
   };
-  gather(state_->segments, &Segment::source_numbers, sources, rank);
-  gather(state_->segments, &Segment::target_numbers, targets, rank);
-  state_->segments.clear();
+  gather(state_->chunks, &Chunk::source_numbers, sources, rank);
+  gather(state_->chunks, &Chunk::target_numbers, targets, rank);
+  state_->chunks.clear();
 }
 
 }  // namespace dhilgt

@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "graph/csr.h"
 #include "base/parallel.h"
+#include "graph/csr.h"
 
 namespace dhilgt {
 
@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 16;
 
-// Ids spread over a range that is not much larger than the edge list: one bit per possible id, and
-// the number of ids before each word of 64.
+// Ranks of ids whose range is not much larger than the edge list: one bit per possible id, and the
+// number of ids before each word of 64 bits.
 class BitRank {
  public:
   BitRank(std::int64_t low, std::uint64_t range)
@@ -68,7 +68,7 @@ class BitRank {
   std::vector<std::uint32_t> before_;
 };
 
-// Ids from anywhere in 64 bits: open addressing, at most half full.
+// Ranks of any 64-bit ids: a hash table with open addressing, at most half full.
 class HashRank {
  public:
   HashRank() : slots_(1024, Slot{0, kEmpty}) {}

@@ -1,4 +1,4 @@
-// Arbitrary 64-bit ids to indices: index = position of the id among all ids in ascending order.
+// Arbitrary 64-bit ids as indices: the position of the id among all ids in ascending order.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@ Buffer<Node> inverse(std::span<const Node> node_at, Control& control) {
   return rank_of;
 }
 
-// Lists of the direction opposite to `source`: walking ranks upwards and appending each to the
-// lists of its neighbours leaves every list sorted, with no sort.
+// The direction opposite to `source`. Ranks are visited in ascending order and appended to the lists
+// of their neighbours, so every list is sorted without a sort.
 Adjacency reversed_by_rank(const CsrView& source, std::span<const Node> node_at,
                            const Buffer<Node>& rank_of, Control& control) {
   const Node n = source.num_nodes;

@@ -3,26 +3,26 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/parallel.h"
 #include "labels/gather.h"
 #include "labels/pll.h"
 #include "labels/tail.h"
-#include "base/parallel.h"
 
 namespace dhilgt {
 namespace {
 
-// A search deeper than this costs too much level by level; Algorithm 1 takes over.
+// Searches deeper than this are too expensive level by level; Algorithm 1 is used instead.
 constexpr Distance kMaxPlaneLevels = 64;
-constexpr Node kMaxTopHubs = 65024;  // top hubs are two bytes; a multiple of the block
-constexpr Distance kMaxTopDistance = 65535;  // and so are their distances
+constexpr Node kMaxTopHubs = 65024;          // must fit two bytes; a multiple of kPlaneHubs
+constexpr Distance kMaxTopDistance = 65535;  // must fit two bytes
 
-// Rough costs, measured; they decide only which way is taken, never what comes out.
+// Rough costs, measured. They affect only the choice of the algorithm, never the result.
 double nanoseconds_per_arc(Node num_nodes) {
   const double plane_bytes = 64.0 * num_nodes;
   if (plane_bytes < (1 << 20)) return 2.5;
   return plane_bytes < (8 << 20) ? 5.0 : 14.0;
 }
-constexpr double kNanosecondsPerTest = 2.5;  // of a tail candidate against one label entry
+constexpr double kNanosecondsPerTest = 2.5;  // testing a candidate of the tail against one label entry
 
 struct SideBlocks {
   const Adjacency* pull;
@@ -41,7 +41,7 @@ class PlaneStage {
   std::vector<SideBlocks>& sides() { return sides_; }
   void free_workers() { workers_.clear(); }
 
-  // The next blocks, up to `last` hubs; false if a search went deeper than max_levels.
+  // Computes the next blocks, up to hub `last`; returns false if a search went deeper than max_levels.
   bool run(Node last, Distance max_levels) {
     const std::size_t per_side = (last - next_hub_ + kPlaneHubs - 1) / kPlaneHubs;
     const std::size_t before = sides_[0].blocks.size();
@@ -73,7 +73,7 @@ class PlaneStage {
     return complete;
   }
 
-  // Would the tail have found the last batch's entries for less?
+  // Estimates whether the tail would have found the entries of the last batch faster.
   bool tail_is_cheaper() const {
     const double mean_label = 1.0 + static_cast<double>(all_entries_) /
                                         (static_cast<double>(sides_.size()) * graph_.num_nodes);
@@ -118,36 +118,40 @@ Labels tail_only(const RankedGraph& graph, unsigned threads, Control& control) {
   return label_tail(graph, 0, {}, {}, threads, control);
 }
 
-// Each worker's planes take a few hundred bytes a node: on a huge graph fewer workers, or none.
+// The planes of a worker take a few hundred bytes per node: on a huge graph there are fewer workers or none.
 unsigned plane_workers(const RankedGraph& graph, unsigned threads, const Control& control) {
-  const std::uint64_t share = control.free_bytes() / 4;
-  const std::uint64_t most = share / PlaneWorker::bytes_for(graph.num_nodes);
-  return static_cast<unsigned>(std::min<std::uint64_t>(threads, most));
+  const std::uint64_t budget = control.free_bytes() / 4;
+  const std::uint64_t max_workers = budget / PlaneWorker::bytes_for(graph.num_nodes);
+  return static_cast<unsigned>(std::min<std::uint64_t>(threads, max_workers));
 }
 
 Labels build_automatic(const RankedGraph& graph, const BuildOptions& options, Control& control) {
   const Node n = graph.num_nodes;
   const unsigned workers = plane_workers(graph, options.threads, control);
-  const Node most = std::min(options.plane_hubs, n);
-  if (graph.num_arcs() == 0 || workers == 0 || most == 0) return tail_only(graph, options.threads, control);
-  const bool planned = options.plane_hubs == kPlanHubs;
-  const Distance max_levels = planned ? kMaxPlaneLevels : most == n ? kUnreachable : kMaxTopDistance;
+  const Node max_hubs = std::min(options.plane_hubs, n);
+  if (graph.num_arcs() == 0 || workers == 0 || max_hubs == 0) {
+    return tail_only(graph, options.threads, control);
+  }
+  const bool use_cost_model = options.plane_hubs == kPlanHubs;
+  const Distance max_levels = use_cost_model   ? kMaxPlaneLevels
+                              : max_hubs == n ? kUnreachable
+                                              : kMaxTopDistance;
   const Node batch = std::clamp(workers, 4u, kMaxTopHubs / kPlaneHubs) * kPlaneHubs;
   {
     PlaneStage stage(graph, workers, control);
     bool shallow = true;
-    while (stage.num_hubs() < most) {
-      Node last = std::min(most, stage.num_hubs() + batch);
+    while (stage.num_hubs() < max_hubs) {
+      Node last = std::min(max_hubs, stage.num_hubs() + batch);
       if (last < n) last = std::min(last, kMaxTopHubs);
       if (last == stage.num_hubs()) break;
       shallow = stage.run(last, max_levels);
-      if (!shallow || (planned && stage.tail_is_cheaper())) break;
+      if (!shallow || (use_cost_model && stage.tail_is_cheaper())) break;
     }
     if (shallow && stage.num_hubs() == n) return finish_all_planes(graph, stage, options.threads, control);
     if (shallow) return finish_with_tail(graph, stage, options.threads, control);
   }
-  // Long paths: a search from one hub touches few nodes a level, and going hub by hub reads each
-  // label once per hub instead of once per level.
+  // Long paths: a search from one hub touches few nodes per level, and hub by hub each label is read
+  // once per hub instead of once per level.
   control.entries.store(0);
   return label_by_pll(graph, control);
 }

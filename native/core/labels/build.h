@@ -1,34 +1,35 @@
-// Builds the canonical labels of a ranked graph by the algorithm asked for. All give the same bytes.
+// Builds the canonical labels of a ranked graph. All algorithms give the same bytes.
 #pragma once
 
 #include <vector>
 
+#include "base/types.h"
+#include "graph/ranked_graph.h"
 #include "labels/planes.h"
 #include "labels/set.h"
-#include "graph/ranked_graph.h"
 
 namespace dhilgt {
 
 enum class Algorithm {
-  automatic,  // planes for the best hubs while they pay, then the tail; pll if paths are long
+  automatic,  // planes for the best hubs while they are cheaper, then the tail; pll if paths are long
   pll,        // Algorithm 1
   planes,     // bit planes for all hubs
   psl,        // level-synchronous propagation for all hubs
 };
 
-inline constexpr Node kPlanHubs = 0xFFFFFFFFu;  // let the cost model choose
+inline constexpr Node kPlanHubs = 0xFFFFFFFFu;  // the cost model chooses
 
 struct BuildOptions {
   Algorithm algorithm = Algorithm::automatic;
   unsigned threads = 1;
-  Node plane_hubs = kPlanHubs;  // automatic only: this many hubs by planes, whatever they cost
+  Node plane_hubs = kPlanHubs;  // automatic only: hubs found by planes
 };
 
 Labels build_labels(const RankedGraph& graph, const BuildOptions& options, Control& control);
 
-// The size of one node's label, exact, by a single search: a node is a hub of `node` if it is the
-// best ranked of all nodes on all shortest paths between the two. `arcs` are the forward arcs for
-// labels of hubs the node reaches, the backward arcs for hubs that reach it.
+// Computes the exact size of a label by one search: a node is a hub of `node` if it is the best ranked
+// of all nodes on all shortest paths between the two. `arcs` are the forward arcs for the hubs that the
+// node reaches, the backward arcs for the hubs that reach it.
 class LabelSizeProbe {
  public:
   LabelSizeProbe(Node num_nodes, Control& control);

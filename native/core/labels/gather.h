@@ -1,4 +1,4 @@
-// From entries per block of hubs to labels per node.
+// Regroups the entries of plane blocks by node.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,14 @@
 
 namespace dhilgt {
 
-// Joins complete blocks that together cover all hubs. Each piece of nodes is gathered by one worker,
-// reading every block in (distance, hub) order: nothing is sorted and nothing is locked. The blocks'
-// entries leave out self entries; they are put in front here.
+// Labels from complete blocks that together cover all hubs. Each piece of nodes is gathered by one
+// worker that reads every block in order of (distance, hub), so nothing is sorted or locked. The blocks
+// leave out the entry of each node for itself; it is added here.
 LabelSet gather_labels(Node num_nodes, const std::vector<PlaneBlock>& blocks, unsigned threads,
                        Control& control);
 
-// The same for blocks that cover only the best hubs, as input for the tail; without self entries.
+// The same for blocks that cover only the best hubs, as input of label_tail; without self entries.
 GroupedLabels<std::uint16_t> gather_top(Node num_nodes, const std::vector<PlaneBlock>& blocks,
                                         unsigned threads, Control& control);
-
-// Turns counts (stored at index v + 1, index 0 being 0) into offsets.
-void sum_up(Buffer<Offset>& offsets);
 
 }  // namespace dhilgt

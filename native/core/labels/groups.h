@@ -1,17 +1,19 @@
-// Labels while they grow: groups of eight words, [distance, seven hubs], one node after the other.
+// Labels in a form that is fast to test against: groups of eight words, [distance, seven hubs].
 //
-// A test against a label then runs over one stretch of memory with no bookkeeping per distance; places
-// left over repeat the last hub, which changes no test. Nodes are kept in pieces so that finished ones
-// can be freed.
+// The groups of a node are contiguous, so a test reads memory in order, without bookkeeping per
+// distance. Unused places of a group repeat its last hub, which does not change a test. Nodes are
+// stored in pieces, which can be freed one by one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "base/buffer.h"
-#include "labels/planes.h"
+#include "base/control.h"
+#include "base/types.h"
 
 namespace dhilgt {
 
@@ -20,7 +22,7 @@ inline constexpr std::size_t kGroupHubs = kGroupWords - 1;
 
 inline std::size_t groups_for(std::size_t hubs) { return (hubs + kGroupHubs - 1) / kGroupHubs; }
 
-// `Word` is two bytes for hubs of the planes (there are never more than 65,024), four for the rest.
+// `Word` has two bytes for the hubs of the planes, which are at most 65,024, and four for the others.
 template <class Word>
 class GroupedLabels {
  public:
@@ -36,11 +38,11 @@ class GroupedLabels {
     return {pieces_[node / kPieceNodes].data() + std::size_t{place.first} * kGroupWords,
             std::size_t{place.count} * kGroupWords};
   }
-  // Sets the size of one node after the other; all nodes of a piece, then place_piece.
+  // Sets the number of groups of a node; once it is set for all nodes of a piece, call place_piece.
   void set_groups(Node node, std::size_t groups) {
     places_[node].count = static_cast<std::uint32_t>(groups);
   }
-  // Makes room for a piece whose sizes are set.
+  // Allocates a piece.
   void place_piece(std::size_t piece) {
     std::size_t groups = 0;
     const std::size_t end = std::min<std::size_t>(places_.size(), (piece + 1) * kPieceNodes);
@@ -66,14 +68,14 @@ class GroupedLabels {
 
  private:
   struct Place {
-    std::uint32_t first;  // group within the piece
-    std::uint32_t count;  // groups
+    std::uint32_t first;  // position of the first group within the piece
+    std::uint32_t count;  // number of groups
   };
   Buffer<Place> places_;
   std::vector<Buffer<Word>> pieces_;
 };
 
-// Appends hubs to groups, opening a new one when the distance changes or seven are in.
+// Appends hubs, starting a new group when the distance changes or the group is full.
 template <class Word>
 class GroupWriter {
  public:
@@ -96,7 +98,7 @@ class GroupWriter {
   std::size_t filled_ = 0;
 };
 
-// Calls visit(distance, hubs of one group), repeats left out.
+// Calls visit(distance, hubs) for every group, without the repeated hubs.
 template <class Word, class Visit>
 void each_group(std::span<const Word> words, Visit&& visit) {
   for (std::size_t i = 0; i < words.size(); i += kGroupWords) {

@@ -1,12 +1,15 @@
-// The labels turned around: for each hub the nodes that hold it.
+// Labels inverted (for each hub, its holders: the nodes that have it in their label) and joined.
 #pragma once
 
 #include "labels/set.h"
 
 namespace dhilgt {
 
-// Same form as labels: per hub, segments by ascending distance, nodes ascending inside. Self entries
-// stay, so turning around twice gives the same labels back.
-LabelSet turn_around(const LabelSet& labels, unsigned threads, Control& control);
+// The result has the form of labels: per hub segments by ascending distance, holders ascending in each.
+// Self entries stay, so inverting twice gives the same labels again.
+LabelSet invert_labels(const LabelSet& labels, unsigned threads, Control& control);
+
+// The two label sets of a directed graph as one: per node each hub once, at its smaller distance.
+LabelSet join_labels(const LabelSet& in, const LabelSet& out, unsigned threads, Control& control);
 
 }  // namespace dhilgt

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "labels/gather.h"
 #include "base/parallel.h"
+#include "labels/fill.h"
 
 namespace dhilgt {
 
@@ -16,11 +16,11 @@ std::size_t varint_size(std::uint32_t value) {
   return value < (1u << 7) ? 1 : value < (1u << 14) ? 2 : value < (1u << 21) ? 3 : value < (1u << 28) ? 4 : 5;
 }
 
-// Calls put(number) for every number of a record.
+// Calls put(number) for all numbers of a record, in order.
 template <class Put>
 void each_number(const LabelView& label, Put&& put) {
   put(static_cast<std::uint32_t>(label.segments.size() - 1));
-  Node begin = 1;  // behind the self entry
+  Node begin = 1;  // after the self entry
   Distance before = 0;
   for (const Segment& segment : label.segments.subspan(1)) {
     put(segment.distance - before);
@@ -30,7 +30,7 @@ void each_number(const LabelView& label, Put&& put) {
   }
   label.each_segment([&](Distance distance, std::span<const Node> hubs) {
     if (distance == 0) return;
-    Node next = 0;  // hubs ascend strictly, so the smallest step is 0
+    Node next = 0;  // the smallest hub that can follow, so steps start at 0
     for (const Node hub : hubs) {
       put(hub - next);
       next = hub + 1;
@@ -75,7 +75,7 @@ PackedLabels pack_labels(const LabelSet& labels, unsigned threads, Control& cont
       packed.offsets[v + 1] = size;
     }
   });
-  sum_up(packed.offsets);
+  counts_to_offsets(packed.offsets);
   packed.bytes.resize(packed.offsets[n]);
   parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
     for (std::size_t v = begin; v < end; ++v) {
@@ -101,8 +101,10 @@ void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
   std::uint64_t entries = 1;
   for (std::uint32_t i = 0; i < num_segments; ++i) {
     const std::uint32_t step = reader.next();
-    // A shortest path has fewer edges than there are nodes; later stages size tables by distance.
-    if (step == 0 || step >= packed.num_nodes - distance) throw BadPacking(node, "distances do not ascend within the graph");
+    // A shortest path has fewer edges than the graph has nodes; tables indexed by distance rely on it.
+    if (step == 0 || step >= packed.num_nodes - distance) {
+      throw BadPacking(node, "distances do not ascend within the graph");
+    }
     distance += step;
     const std::uint32_t count = reader.next();
     if (count == 0) throw BadPacking(node, "an empty segment");
@@ -127,31 +129,14 @@ void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
 }
 
 LabelSet unpack_labels(const PackedView& packed, unsigned threads, Control& control) {
-  const Node n = packed.num_nodes;
-  LabelSet labels(n, control);
-  labels.entry_offsets[0] = labels.segment_offsets[0] = 0;
-  parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
+  return fill_label_set(packed.num_nodes, threads, control, [&](Node begin, Node end, auto&& emit) {
     DecodedLabel label;
-    for (std::size_t v = begin; v < end; ++v) {
-      decode_label(packed, static_cast<Node>(v), label);
-      labels.entry_offsets[v + 1] = label.hubs.size();
-      labels.segment_offsets[v + 1] = label.segments.size();
+    for (Node node = begin; node < end; ++node) {
+      decode_label(packed, node, label);
+      label.view().each_segment(
+          [&](Distance distance, std::span<const Node> hubs) { emit(node, distance, hubs); });
     }
   });
-  sum_up(labels.entry_offsets);
-  sum_up(labels.segment_offsets);
-  labels.hubs.resize(labels.entry_offsets[n]);
-  labels.segments.resize(labels.segment_offsets[n]);
-  parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
-    DecodedLabel label;
-    for (std::size_t v = begin; v < end; ++v) {
-      decode_label(packed, static_cast<Node>(v), label);
-      std::copy(label.hubs.begin(), label.hubs.end(), labels.hubs.data() + labels.entry_offsets[v]);
-      std::copy(label.segments.begin(), label.segments.end(),
-                labels.segments.data() + labels.segment_offsets[v]);
-    }
-  });
-  return labels;
 }
 
 }  // namespace dhilgt

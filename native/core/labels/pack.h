@@ -1,8 +1,8 @@
-// Labels as bytes for the disk: about a byte and a third an entry, each node readable on its own.
+// Labels as bytes for the disk: about 1.3 bytes per entry; the record of each node can be read alone.
 //
-// A node's record: number of segments, then per segment the step in distance and the number of hubs,
-// then all hubs, each as the step from the one before it in its segment. Every number is a varint (seven
-// bits a byte, low bits first). The self entry (distance 0) is left out: it is always there.
+// A record: the number of segments; per segment the step in distance and the number of hubs; then all
+// hubs, each as the step from the previous hub of its segment. Every number is a varint: seven bits per
+// byte, low bits first. The self entry (distance 0) is always present and therefore left out.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "base/types.h"
 #include "labels/set.h"
 
 namespace dhilgt {
 
-// The bytes are not what packing writes.
+// The bytes are not the output of pack_labels.
 struct BadPacking : std::runtime_error {
   explicit BadPacking(Node node, const std::string& what);
   Node node;
@@ -33,14 +34,14 @@ struct PackedView {
   std::span<const std::uint8_t> bytes;
 };
 
-// A decoded label; its memory is reused from node to node.
+// A decoded label; its memory can be reused for the next node.
 struct DecodedLabel {
   std::vector<Node> hubs;
   std::vector<Segment> segments;
   LabelView view() const { return {hubs, segments}; }
 };
 
-// Trusts nothing: a record that is cut short, runs over or names a node that does not exist throws.
+// Validates everything; throws BadPacking for a record that is cut short, too long or out of range.
 void decode_label(const PackedView& packed, Node node, DecodedLabel& out);
 
 LabelSet unpack_labels(const PackedView& packed, unsigned threads, Control& control);

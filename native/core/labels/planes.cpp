@@ -63,7 +63,7 @@ PlaneBlock PlaneWorker::run(const Adjacency& pull, Node first_hub, Node last_hub
   seen_.fill_zero();
   state_.fill_zero();
   full_.fill_zero();
-  for (Node hub = first_hub; hub < last_hub; ++hub) {  // level 0: each hub finds itself
+  for (Node hub = first_hub; hub < last_hub; ++hub) {  // level 0: each hub reaches itself
     const Node local = hub - first_hub;
     const std::size_t row = std::size_t{hub} * kPlaneWords;
     std::fill_n(clean_.data() + row, kPlaneWords, 0);

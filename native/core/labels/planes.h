@@ -1,48 +1,45 @@
-// Labels by bit planes: 512 hubs followed through the graph at once, without reading any label.
+// Labels by bit planes: searches from 512 hubs at once, without reading any label.
 //
-// A block needs the graph and the order and nothing from other blocks, so blocks can be made in any
+// A block of hubs depends on the graph and the order, not on other blocks: blocks can be computed in any
 // order, by any thread or machine.
 #pragma once
 
 #include <cstdint>
 
 #include "base/buffer.h"
-#include "labels/planes_kernel.h"
+#include "base/control.h"
+#include "base/types.h"
 #include "graph/ranked_graph.h"
+#include "labels/planes_kernel.h"
 
 namespace dhilgt {
 
-// Nodes are visited in pieces of this many: the output room and the delay of a stop stay small, and
-// later stages find the entries of any piece without searching.
-inline constexpr Node kPieceNodes = 2048;
-inline std::size_t num_pieces(Node num_nodes) { return (std::size_t{num_nodes} + kPieceNodes - 1) / kPieceNodes; }
-
-// Label entries whose hub lies in [first_hub, last_hub), in one direction, ordered by distance, then
-// node, then hub. The entry of each hub for itself (distance 0) is left implicit.
+// The label entries of the hubs [first_hub, last_hub) in one direction, in order of distance, node, hub.
+// The entry of each hub for itself (distance 0) is left out.
 struct PlaneBlock {
   Node first_hub = 0;
   Node last_hub = 0;
   struct Mark {
-    Offset nodes_end;  // position after the piece's last item in nodes and counts
-    Offset hubs_end;   // and in local_hubs
+    Offset nodes_end;  // end of the piece in nodes and counts
+    Offset hubs_end;   // end of the piece in local_hubs
   };
   Buffer<Mark> marks;                // [level - 1][piece]; level = distance
-  Buffer<Node> nodes;                // nodes that gained entries
-  Buffer<std::uint16_t> counts;      // how many each
+  Buffer<Node> nodes;                // nodes with entries
+  Buffer<std::uint16_t> counts;      // entries of each
   Buffer<std::uint16_t> local_hubs;  // hub - first_hub
   Distance num_levels = 0;
-  std::uint64_t num_arcs = 0;        // arcs looked at
-  bool complete = false;             // false: gave up at the level limit
+  std::uint64_t num_arcs = 0;        // arcs read
+  bool complete = false;             // false: stopped at the level limit
 };
 
-// Working memory of one worker, reused from block to block.
+// Working memory of one worker, used for one block after the other.
 class PlaneWorker {
  public:
   PlaneWorker(Node num_nodes, Control& control);
   static std::uint64_t bytes_for(Node num_nodes);
 
-  // `pull` lists, for each node, the neighbours it takes from: the backward arcs when
-  // hubs search forwards. Gives up after max_levels.
+  // `pull` lists for each node the neighbours it takes hubs from: the backward arcs when hubs search
+  // forwards. Stops after max_levels.
   PlaneBlock run(const Adjacency& pull, Node first_hub, Node last_hub, Distance max_levels,
                  Control& control);
 

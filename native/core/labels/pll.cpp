@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/types.h"
+
 namespace dhilgt {
 namespace {
 
-// Four bytes an entry, a byte a distance: what a careful Algorithm 1 uses while the graph allows it.
+// Four bytes per entry, one of them for the distance: for graphs whose sizes and distances fit.
 struct NarrowEntry {
   using Mark = std::uint8_t;
   static constexpr Mark kNotAHub = 255;
@@ -20,7 +22,7 @@ struct NarrowEntry {
 
 struct WideEntry {
   using Mark = std::uint32_t;
-  static constexpr Mark kNotAHub = 0x7FFFFFFFu;  // plus any distance stays above any distance
+  static constexpr Mark kNotAHub = 0x7FFFFFFFu;  // the sum with any distance is larger than any distance
   static constexpr Distance kMaxDepth = kNotAHub - 1;
   Node hub_rank;
   Distance hops;
@@ -29,16 +31,16 @@ struct WideEntry {
   Distance distance() const { return hops; }
 };
 
-struct TooDeep {};  // a distance does not fit the narrow form
+struct TooDeep {};  // thrown when a distance does not fit a NarrowEntry
 
 template <class Entry>
 using EntryLists = std::vector<Buffer<Entry>>;  // per node, hubs ascending
 
-// Everything one pruned search needs between roots; arrays are cleaned by walking what was touched.
+// A pruned search. Its arrays are reused from root to root; only the touched elements are reset.
 template <class Entry>
 struct Search {
   using Mark = typename Entry::Mark;
-  Buffer<Mark> root_distance;  // the root's own label, spread out by hub
+  Buffer<Mark> root_distance;  // the label of the root as a table by hub
   Buffer<std::uint8_t> visited;
   Buffer<Node> queue;
 
@@ -48,7 +50,7 @@ struct Search {
     visited.assign(num_nodes, 0);
   }
 
-  // Labels every node that `root` reaches along `arcs` and no better hub covers.
+  // Adds `root` to the label of every node that it reaches along `arcs`, unless a better hub covers it.
   // `root_label` is the root's label in the opposite direction.
   void run(Node root, const Adjacency& arcs, const Buffer<Entry>& root_label,
            EntryLists<Entry>& labels, Control& control) {
@@ -61,7 +63,7 @@ struct Search {
     Distance depth = 0;
     queue[tail++] = root;
     visited[root] = 1;
-    std::uint64_t found = 0;
+    std::uint64_t num_added = 0;
     while (head < tail) {
       if (head == level_end) {
         level_end = tail;
@@ -71,9 +73,9 @@ struct Search {
       const Node node = queue[head++];
       if (is_covered(labels[node], depth)) continue;
       labels[node].push_back(Entry::make(root, depth));
-      ++found;
+      ++num_added;
       const std::span<const Node> neighbours = arcs.of(node);
-      for (std::size_t i = neighbours.size(); i-- > 0 && neighbours[i] > root;) {  // ranks below root
+      for (std::size_t i = neighbours.size(); i-- > 0 && neighbours[i] > root;) {  // only nodes that root outranks
         const Node next = neighbours[i];
         if (!visited[next]) {
           visited[next] = 1;
@@ -83,7 +85,7 @@ struct Search {
     }
     for (std::size_t i = 0; i < tail; ++i) visited[queue[i]] = 0;
     for (const Entry& entry : root_label) root_distance[entry.hub()] = Entry::kNotAHub;
-    control.entries.fetch_add(found, std::memory_order_relaxed);
+    control.entries.fetch_add(num_added, std::memory_order_relaxed);
   }
 
  private:
@@ -95,7 +97,7 @@ struct Search {
   }
 };
 
-// Hub-sorted lists to distance-grouped segments; the stable counting pass keeps hubs ascending.
+// Regroups lists sorted by hub into segments by distance; the sort is stable, so hubs still ascend.
 template <class Entry>
 LabelSet group_by_distance(EntryLists<Entry>& lists, Control& control) {
   const std::size_t n = lists.size();
@@ -162,13 +164,13 @@ Labels label_by_roots(const RankedGraph& graph, Control& control) {
 }  // namespace
 
 Labels label_by_pll(const RankedGraph& graph, Control& control) {
-  struct AtEnd {  // whether labels came of it or not
-    ~AtEnd() { return_free_memory(); }
-  } at_end;
+  struct ReturnMemory {  // on success and on failure
+    ~ReturnMemory() { return_free_memory(); }
+  } return_memory;
   if (graph.num_nodes <= NarrowEntry::kMaxNodes) {
     try {
       return label_by_roots<NarrowEntry>(graph, control);
-    } catch (const TooDeep&) {  // long paths show at the first roots, so little is lost
+    } catch (const TooDeep&) {  // long paths show up at the first roots, so little work is lost
       control.entries.store(0);
     }
   }

@@ -1,8 +1,8 @@
-// Algorithm 1: pruned landmark labeling, one root after the other. The reference.
+// Pruned landmark labeling (Algorithm 1), one root after the other: the reference implementation.
 #pragma once
 
-#include "labels/set.h"
 #include "graph/ranked_graph.h"
+#include "labels/set.h"
 
 namespace dhilgt {
 

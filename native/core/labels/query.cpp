@@ -18,7 +18,7 @@ void Querier::set_source(Node node) {
   if (source_ != kNoNode) {
     for (const Node hub : out_labels_.of(source_, source_label_).hubs) from_source_[hub] = kUnreachable;
   }
-  source_ = kNoNode;  // a damaged label throws here, and must do so again when it is asked again
+  source_ = kNoNode;  // if the label is damaged, the next line throws, and must throw again when asked again
   out_labels_.of(node, source_label_).each_segment([&](Distance distance, std::span<const Node> hubs) {
     for (const Node hub : hubs) from_source_[hub] = distance;
   });
@@ -26,17 +26,16 @@ void Querier::set_source(Node node) {
 }
 
 Answer Querier::to(Node target) {
-  // Distance first, hub rank second, in one number: the smallest is the answer. Saturation keeps an
-  // unreachable half above every real sum.
+  // The distance in the high half, the hub in the low half: the smallest number is the answer.
   constexpr std::uint64_t kNone = ~std::uint64_t{0};
   std::uint64_t best = kNone;
   const Distance* const table = from_source_.data();
   in_labels_.of(target, target_label_).each_segment([&](Distance distance, std::span<const Node> hubs) {
     if (distance > best >> 32) return;
     for (const Node hub : hubs) {
-      const std::uint64_t half = table[hub];
-      const std::uint64_t sum = half == kUnreachable ? kNone : (half + distance) << 32 | hub;
-      best = std::min(best, sum);
+      const std::uint64_t from_source = table[hub];
+      const std::uint64_t answer = from_source == kUnreachable ? kNone : (from_source + distance) << 32 | hub;
+      best = std::min(best, answer);
     }
   });
   if (best == kNone) return {kUnreachable, kNoNode};
@@ -45,7 +44,7 @@ Answer Querier::to(Node target) {
 
 namespace {
 
-// Positions of the pairs by source, so that each source is spread once.
+// Positions of the pairs in order of their sources, so that the table of each source is made once.
 std::vector<std::uint64_t> by_source(std::span<const Node> sources, Node num_nodes) {
   std::vector<std::uint64_t> order(sources.size());
   if (sources.size() < num_nodes / 8) {
@@ -70,13 +69,13 @@ void answer_pairs(const LabelSource& out_labels, const LabelSource& in_labels,
                   Control& control) {
   if (sources.empty()) return;
   const std::vector<std::uint64_t> order = by_source(sources, out_labels.num_nodes());
-  const std::size_t few = 256;  // pairs a chunk; below that a second thread does not pay
+  constexpr std::size_t kChunk = 256;  // pairs; with fewer, a second thread costs more than it saves
   std::vector<std::unique_ptr<Querier>> queriers(std::max(1u, threads));
-  parallel_for(threads, order.size(), few, control, [&](unsigned worker, std::size_t begin, std::size_t end) {
+  parallel_for(threads, order.size(), kChunk, control, [&](unsigned worker, std::size_t begin, std::size_t end) {
     if (!queriers[worker]) queriers[worker] = std::make_unique<Querier>(out_labels, in_labels);
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint64_t at = order[i];
-      if (out_labels.in_memory != nullptr && i + 4 < end) {  // labels lie apart: fetch ahead
+      if (out_labels.in_memory != nullptr && i + 4 < end) {  // labels are scattered in memory
         const LabelView next = in_labels.in_memory->of(targets[order[i + 4]]);
         const char* line = reinterpret_cast<const char*>(next.hubs.data());
         for (std::size_t b = 0; b < std::min<std::size_t>(next.hubs.size_bytes(), 1024); b += 64) {

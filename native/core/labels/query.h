@@ -1,22 +1,23 @@
-// Exact distances from labels, wherever the labels lie.
+// Exact distances from labels in memory or packed.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/types.h"
 #include "labels/pack.h"
 #include "labels/set.h"
 
 namespace dhilgt {
 
-// One direction of labels, in memory or packed (usually a mapped file).
+// One direction of labels, in memory or packed (usually in a mapped file).
 struct LabelSource {
   const LabelSet* in_memory = nullptr;
   PackedView packed;
 
   Node num_nodes() const { return in_memory != nullptr ? in_memory->num_nodes() : packed.num_nodes; }
-  // Valid until `scratch` is used again.
+  // The view is valid until `scratch` is used again.
   LabelView of(Node node, DecodedLabel& scratch) const {
     if (in_memory != nullptr) return in_memory->of(node);
     decode_label(packed, node, scratch);
@@ -29,8 +30,8 @@ struct Answer {
   Node hub;           // best ranked hub on a shortest path; kNoNode if there is none
 };
 
-// Answers queries from one source node at a time: the source's label is spread over a table by hub, so a
-// target costs one pass over its own label. Not for sharing between threads.
+// Answers queries from one source node at a time. The label of the source is stored in a table by hub, so
+// a target costs one pass over its own label. Must not be shared between threads.
 class Querier {
  public:
   Querier(const LabelSource& out_labels, const LabelSource& in_labels);
@@ -46,7 +47,7 @@ class Querier {
   DecodedLabel target_label_;
 };
 
-// Distances of many pairs (ranks). `hubs`, if not empty, receives the witnesses.
+// Distances of many pairs (ranks). `hubs`, if not empty, receives the hub of each answer.
 void answer_pairs(const LabelSource& out_labels, const LabelSource& in_labels,
                   std::span<const Node> sources, std::span<const Node> targets,
                   std::span<Distance> distances, std::span<Node> hubs, unsigned threads,

@@ -1,10 +1,11 @@
-// The textbook query: two labels sorted by hub, merged. The peer that faster ways are measured against.
+// The textbook query, a merge of two labels sorted by hub: the baseline of benchmarks.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/types.h"
 #include "labels/set.h"
 
 namespace dhilgt {

@@ -1,4 +1,4 @@
-// Where the entries of one distance end in a node's label.
+// The entries of one distance in the label of a node. Without includes of the core: SIMD builds use it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace dhilgt {
 
 struct Segment {
   std::uint32_t distance;
-  std::uint32_t end;  // position after its last hub, relative to the node's first entry
+  std::uint32_t end;  // position after the last hub, relative to the first entry of the node
 };
 
 }  // namespace dhilgt

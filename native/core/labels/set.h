@@ -1,8 +1,8 @@
 // Hub labels of all nodes, in rank space.
 //
-// The label of a node is a list of segments, one per distance in ascending order; inside a segment
-// hubs ascend. Distances are therefore stored once per segment and never per entry, any distance is
-// exact, and the same labels always have the same bytes.
+// The label of a node is a list of segments, one per distance in ascending order; within a segment
+// hubs ascend. A distance is stored once per segment instead of once per entry, distances of any length
+// are exact, and equal labels have equal bytes.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/control.h"
+#include "base/types.h"
 #include "labels/segment.h"
 
 namespace dhilgt {
@@ -72,7 +73,7 @@ struct LabelSet {
 };
 
 // Labels of a graph. `in` holds hubs that reach the node, `out` hubs the node reaches;
-// on an undirected graph they are the same and only `in` is filled.
+// on an undirected graph they are the same, and only `in` is stored.
 struct Labels {
   bool directed = false;
   LabelSet in;

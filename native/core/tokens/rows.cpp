@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "labels/gather.h"
 #include "base/parallel.h"
 #include "base/simd.h"
 #include "tokens/kernel.h"
@@ -38,11 +37,11 @@ TokenKernel token_kernel() {
 
 namespace {
 
-TokenLabel plain(const LabelView& label) {
+TokenLabel as_pointers(const LabelView& label) {
   return {label.hubs.data(), label.segments.data(), label.segments.size()};
 }
 
-constexpr std::uint32_t kUnsetWord = 0x40000000u;  // two of them still fit
+constexpr std::uint32_t kUnsetWord = 0x40000000u;  // the sum of two still fits
 
 }  // namespace
 
@@ -90,9 +89,9 @@ TokenMaker::Parts TokenMaker::sample(Node rank, std::uint64_t copy, std::vector<
   return parts;
 }
 
-// Neighbours are the label entries at distance 1: hubs among the better, holders among the worse. They
-// are drawn one by one as if both lists were shuffled, those already in the row passed over: at most
-// `size` draws miss, so the cost does not depend on how many neighbours there are.
+// Neighbours are the label entries at distance 1: the better ranked are hubs, the worse ranked holders.
+// They are drawn in random order, and those already in the row are skipped: at most `size` draws are
+// skipped, so the cost does not depend on the number of neighbours.
 void TokenMaker::fill_with_neighbors(Node rank, KeyedRandom& random, std::vector<Node>& members) {
   auto neighbors = [rank](const LabelSet& set) {
     const LabelView label = set.of(rank);
@@ -101,7 +100,7 @@ void TokenMaker::fill_with_neighbors(Node rank, KeyedRandom& random, std::vector
   };
   const std::span<const Node> better = neighbors(*source_.hubs);
   const std::span<const Node> worse = neighbors(*source_.holders);
-  neighbor_draw_.start(better.size() + worse.size());
+  neighbor_draw_.reset(better.size() + worse.size());
   while (members.size() < shape_.size && neighbor_draw_.left() > 0) {
     const std::size_t at = neighbor_draw_.next(random);
     const Node drawn = at < better.size() ? better[at] : worse[at - better.size()];
@@ -114,8 +113,8 @@ void TokenMaker::prefetch(std::span<const Node> members) const {
     const LabelView label = source_.in->of(member);
     __builtin_prefetch(label.segments.data());
     const char* line = reinterpret_cast<const char*>(label.hubs.data());
-    const std::size_t most = std::min<std::size_t>(label.hubs.size_bytes(), 512);
-    for (std::size_t i = 0; i < most; i += 64) __builtin_prefetch(line + i);
+    const std::size_t bytes = std::min<std::size_t>(label.hubs.size_bytes(), 512);
+    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(line + i);
   }
 }
 
@@ -127,9 +126,9 @@ void TokenMaker::distances(std::span<const Node> members, std::span<std::uint8_t
 
 void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
   const auto [pass, clear] = token_kernel();
-  std::size_t most_touched = 1;  // one more: the kernel writes before it decides
-  for (const Node member : members) most_touched += source_.in->of(member).hubs.size();
-  if (touched_.size() < most_touched) touched_.resize(most_touched);
+  std::size_t max_touched = 1;  // one extra: the kernel writes before it tests
+  for (const Node member : members) max_touched += source_.in->of(member).hubs.size();
+  if (touched_.size() < max_touched) touched_.resize(max_touched);
   TokenTable table{cells_->bytes.data(), cells_->width, touched_.data(), 0};
   auto store = [](const std::uint8_t* row, std::size_t count, std::uint8_t* out) {
     for (std::size_t j = 0; j < count; ++j) out[j] = row[j] >= kUnsetCell ? kUnreachableByte : row[j];
@@ -138,15 +137,15 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
   const auto count = static_cast<std::uint32_t>(members.size());
   if (!source_.directed) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      pass(plain(source_.in->of(members[i])), i, table, row);
+      pass(as_pointers(source_.in->of(members[i])), i, table, row);
       store(row, i, packed.data() + std::size_t{i} * (i - 1) / 2);
     }
   } else {
-    // Row i of a table of in-labels is the distance from i to every member.
+    // The table holds the in-labels, so the out-label of i gives the distances from i to every member.
     const std::size_t half = packed.size() / 2;
-    for (std::uint32_t j = 0; j < count; ++j) pass(plain(source_.in->of(members[j])), j, table, nullptr);
+    for (std::uint32_t j = 0; j < count; ++j) pass(as_pointers(source_.in->of(members[j])), j, table, nullptr);
     for (std::uint32_t i = 0; i < count; ++i) {
-      pass(plain(source_.out->of(members[i])), kNoColumn, table, row);
+      pass(as_pointers(source_.out->of(members[i])), kNoColumn, table, row);
       for (std::uint32_t j = 0; j < count; ++j) {
         const std::uint8_t distance = row[j] >= kUnsetCell ? kUnreachableByte : row[j];
         if (j < i) packed[half + std::size_t{i} * (i - 1) / 2 + j] = distance;
@@ -157,7 +156,7 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
   clear(table);
 }
 
-// Long distances or large rows: the same with room for any distance, without vector code of its own.
+// For long distances or large rows: the same with four bytes per cell, without SIMD kernels.
 void TokenMaker::word_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
   const std::size_t width = cells_->width;
   std::vector<std::uint32_t> row(width);
@@ -194,69 +193,14 @@ void TokenMaker::word_distances(std::span<const Node> members, std::span<std::ui
   }
 }
 
-LabelSet join_labels(const LabelSet& in, const LabelSet& out, unsigned threads, Control& control) {
-  const Node n = in.num_nodes();
-  struct Entry {
-    Distance distance;
-    Node hub;
-    auto operator<=>(const Entry&) const = default;
-  };
-  auto joined = [&](Node node, std::vector<Entry>& entries) {
-    entries.clear();
-    for (const LabelSet* side : {&in, &out}) {
-      side->of(node).each_segment([&](Distance distance, std::span<const Node> hubs) {
-        for (const Node hub : hubs) entries.push_back({distance, hub});
-      });
-    }
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return a.hub != b.hub ? a.hub < b.hub : a.distance < b.distance;
-    });
-    entries.erase(std::unique(entries.begin(), entries.end(),
-                              [](const Entry& a, const Entry& b) { return a.hub == b.hub; }),
-                  entries.end());
-    std::sort(entries.begin(), entries.end());
-  };
-  LabelSet set(n, control);
-  set.entry_offsets[0] = set.segment_offsets[0] = 0;
-  parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
-    std::vector<Entry> entries;
-    for (std::size_t v = begin; v < end; ++v) {
-      joined(static_cast<Node>(v), entries);
-      Offset segments = 0;
-      for (std::size_t i = 0; i < entries.size(); ++i) {
-        segments += i == 0 || entries[i].distance != entries[i - 1].distance;
-      }
-      set.entry_offsets[v + 1] = entries.size();
-      set.segment_offsets[v + 1] = segments;
-    }
-  });
-  sum_up(set.entry_offsets);
-  sum_up(set.segment_offsets);
-  set.hubs.resize(set.entry_offsets[n]);
-  set.segments.resize(set.segment_offsets[n]);
-  parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
-    std::vector<Entry> entries;
-    for (std::size_t v = begin; v < end; ++v) {
-      joined(static_cast<Node>(v), entries);
-      Segment* segment = set.segments.data() + set.segment_offsets[v] - 1;
-      for (std::size_t i = 0; i < entries.size(); ++i) {
-        set.hubs[set.entry_offsets[v] + i] = entries[i].hub;
-        if (i == 0 || entries[i].distance != entries[i - 1].distance) ++segment;
-        *segment = {entries[i].distance, static_cast<Node>(i + 1)};
-      }
-    }
-  });
-  return set;
-}
-
 TokenFactory::TokenFactory(const TokenSource& source, Control& control)
     : source_(source),
-      longest_(std::max(source.in->max_distance(), source.out->max_distance())),
-      table_control_(control) {}
+      max_distance_(std::max(source.in->max_distance(), source.out->max_distance())),
+      cells_control_(control) {}
 
-std::unique_ptr<TokenCells> TokenFactory::borrow(std::size_t width, bool narrow) {
+std::unique_ptr<TokenCells> TokenFactory::take_cells(std::size_t width, bool narrow) {
   {
-    const std::lock_guard<std::mutex> hold(lock_);
+    const std::lock_guard<std::mutex> guard(lock_);
     for (std::unique_ptr<TokenCells>& cells : spare_) {
       if (cells->width == width && cells->narrow == narrow) {
         std::unique_ptr<TokenCells> taken = std::move(cells);
@@ -266,26 +210,26 @@ std::unique_ptr<TokenCells> TokenFactory::borrow(std::size_t width, bool narrow)
       }
     }
   }
-  return std::make_unique<TokenCells>(source_.in->num_nodes(), width, narrow, table_control_);
+  return std::make_unique<TokenCells>(source_.in->num_nodes(), width, narrow, cells_control_);
 }
 
-void TokenFactory::give_back(std::unique_ptr<TokenCells> cells) {
-  const std::lock_guard<std::mutex> hold(lock_);
+void TokenFactory::return_cells(std::unique_ptr<TokenCells> cells) {
+  const std::lock_guard<std::mutex> guard(lock_);
   spare_.push_back(std::move(cells));
 }
 
 void TokenFactory::make_rows(const TokenShape& shape, std::span<const Node> ranks, std::uint64_t copy,
                              std::span<std::int32_t> ids, std::span<std::uint16_t> parts,
                              std::span<std::uint8_t> packed, unsigned threads, Control& control) {
-  const bool narrow = shape.size <= kByteColumns && longest_ <= kMaxByteDistance;
+  const bool narrow = shape.size <= kByteColumns && max_distance_ <= kMaxByteDistance;
   const std::size_t width = !narrow ? shape.size : shape.size <= 32 ? 32 : 64;
   const std::size_t row_bytes = packed_pairs(shape.size, source_.directed);
   const DistanceWeights out_weights(shape.out_exponent);
   const DistanceWeights in_weights(shape.in_exponent);
-  const bool wants_distances = !packed.empty();
+  const bool with_distances = !packed.empty();
   parallel_for(threads, ranks.size(), 32, control, [&](unsigned, std::size_t begin, std::size_t end) {
-    // Tables go back only after a whole chunk: an exception midway may leave cells set.
-    std::unique_ptr<TokenCells> cells = wants_distances ? borrow(width, narrow) : nullptr;
+    // Tables are returned only after a whole chunk: after an exception some cells may still be set.
+    std::unique_ptr<TokenCells> cells = with_distances ? take_cells(width, narrow) : nullptr;
     TokenMaker maker(source_, shape, out_weights, in_weights, cells.get());
     std::vector<Node> members;
     std::vector<Node> next;
@@ -294,18 +238,18 @@ void TokenFactory::make_rows(const TokenShape& shape, std::span<const Node> rank
       members.swap(next);
       parts[2 * i] = next_parts.hubs;
       parts[2 * i + 1] = next_parts.holders;
-      if (i + 1 < end) {  // known one row ahead, so that its labels are on their way
+      if (i + 1 < end) {  // drawn one row ahead, so that its labels can be prefetched
         next_parts = maker.sample(ranks[i + 1], copy, next);
-        if (wants_distances) maker.prefetch(next);
+        if (with_distances) maker.prefetch(next);
       }
       std::int32_t* row = ids.data() + i * shape.size;
       for (std::size_t j = 0; j < members.size(); ++j) {
         row[j] = static_cast<std::int32_t>(source_.node_at[members[j]]);
       }
       std::fill(row + members.size(), row + shape.size, -1);
-      if (wants_distances) maker.distances(members, packed.subspan(i * row_bytes, row_bytes));
+      if (with_distances) maker.distances(members, packed.subspan(i * row_bytes, row_bytes));
     }
-    if (wants_distances) give_back(std::move(cells));
+    if (with_distances) return_cells(std::move(cells));
     control.done.fetch_add(end - begin, std::memory_order_relaxed);
   });
 }

@@ -39,7 +39,7 @@ double DistanceWeights::relative(Distance distance, Distance heaviest) const {
     const double weight = table_[distance] / table_[heaviest];
     if (weight > 0 && weight <= 1.0) return weight;
   }
-  // Ratio first: the powers themselves may not fit a double.
+  // Power of the ratio: the powers themselves may overflow.
   const double ratio = static_cast<double>(distance) / static_cast<double>(heaviest);
   return ratio >= 1.0 ? exact_power(ratio, exponent_) : exact_power(1.0 / ratio, -exponent_);
 }
@@ -63,7 +63,7 @@ std::size_t ShuffledDraw::next(KeyedRandom& random) {
 
 void LabelSampler::make_pools(const LabelView& label, const DistanceWeights& weights) {
   pools_.clear();
-  const std::span<const Segment> segments = label.segments.subspan(1);  // behind the self entry
+  const std::span<const Segment> segments = label.segments.subspan(1);  // after the self entry
   if (segments.size() <= kManySegments) {
     Node begin = 1;
     for (const Segment& segment : segments) {
@@ -72,8 +72,8 @@ void LabelSampler::make_pools(const LabelView& label, const DistanceWeights& wei
     }
     return;
   }
-  // Very many distances (a long path): pools of a range of distances whose weights differ by at most
-  // two; their number depends on the longest distance's logarithm, not on the number of holders.
+  // Many distances (long paths): each pool is a range of distances whose weights differ by at most a
+  // factor of two. The number of pools is logarithmic in the longest distance.
   const double widest = exact_power(2.0, 1.0 / std::max(1.0, std::fabs(weights.exponent())));
   Node begin = 1;
   for (std::size_t first = 0; first < segments.size();) {
@@ -88,7 +88,7 @@ void LabelSampler::make_pools(const LabelView& label, const DistanceWeights& wei
   }
 }
 
-// Relative to the heaviest pool left, so that none overflows and the heaviest never vanishes.
+// Weights are relative to the heaviest remaining pool: none overflows, and the largest is 1.
 void LabelSampler::weigh_pools(const DistanceWeights& weights) {
   const bool near_first = weights.exponent() <= 0;
   std::erase_if(pools_, [](const Pool& pool) { return pool.left == 0; });
@@ -107,10 +107,10 @@ LabelSampler::Pool& LabelSampler::pick_pool(KeyedRandom& random) {
     point -= pool.left * pool.weight;
     if (point < 0) return pool;
   }
-  return pools_.back();  // rounding let the point run past all
+  return pools_.back();  // only by rounding
 }
 
-// Fisher-Yates on a list that is never written: only the places that changed are remembered.
+// A Fisher-Yates shuffle of the pool that stores only the positions that changed.
 Node LabelSampler::entry_at(const Pool& pool, Node index) const {
   const Node at = pool.begin + index;
   for (const Swap& swap : swaps_) {
@@ -146,7 +146,7 @@ void LabelSampler::draw(const LabelView& label, const DistanceWeights& weights, 
     Pool& pool = pick_pool(random);
     const auto index = static_cast<Node>(random.below(pool.left));
     const Node position = entry_at(pool, index);
-    if (pool.nearest != pool.farthest) {  // a range: accept by the entry's own weight
+    if (pool.nearest != pool.farthest) {  // a range: accept the entry according to its own weight
       const auto segment =
           std::upper_bound(label.segments.begin(), label.segments.end(), position,
                            [](Node value, const Segment& candidate) { return value < candidate.end; });

@@ -1,24 +1,25 @@
-// Weighted draws without replacement from a list that is grouped by distance.
+// Weighted draws without replacement from a list grouped by distance.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "labels/set.h"
 #include "base/random.h"
+#include "base/types.h"
+#include "labels/set.h"
 
 namespace dhilgt {
 
-// x^exponent by multiplications and square roots only: IEEE rounds both exactly, so the result is the
-// same on every platform, which std::pow does not promise. x >= 1.
+// x^exponent by multiplications and square roots only. IEEE 754 defines the rounding of both, so the
+// result is the same on every platform; std::pow does not guarantee this. x >= 1.
 double exact_power(double x, double exponent);
 
 // distance^exponent for small distances, computed once.
 class DistanceWeights {
  public:
   explicit DistanceWeights(double exponent);
-  // Weight of `distance` relative to that of `heaviest`: at most 1 for classes no heavier.
+  // Weight of `distance` relative to that of `heaviest`: at most 1 if `heaviest` has the larger weight.
   double relative(Distance distance, Distance heaviest) const;
   double exponent() const { return exponent_; }
 
@@ -28,16 +29,16 @@ class DistanceWeights {
   double table_[kTable];  // distance^exponent
 };
 
-// Draws 0 .. count - 1 in random order, one at a time: Fisher-Yates on a list that is never written, only
-// the places that changed being remembered. The k-th draw costs O(k), whatever the count.
+// Draws 0 .. count - 1 in random order, one at a time: a Fisher-Yates shuffle that stores only the
+// positions that changed. The k-th draw costs O(k), independent of the count.
 class ShuffledDraw {
  public:
-  void start(std::size_t count) {
+  void reset(std::size_t count) {
     left_ = count;
     swaps_.clear();
   }
   std::size_t left() const { return left_; }
-  std::size_t next(KeyedRandom& random);  // left() > 0
+  std::size_t next(KeyedRandom& random);  // requires left() > 0
 
  private:
   struct Swap {
@@ -50,21 +51,22 @@ class ShuffledDraw {
   std::vector<Swap> swaps_;
 };
 
-// Draws positions of a label (self entry left out) without replacement, the chance of an entry at each
-// step being proportional to distance^exponent among those left. Costs O(quota), whatever the length.
+// Draws positions of a label, without its self entry and without replacement: at each step the
+// probability of an entry is proportional to distance^exponent among the remaining ones. The cost depends
+// on the quota, not on the length of the label.
 class LabelSampler {
  public:
-  // Appends up to `quota` positions to `chosen`, ascending; all of them when they fit.
+  // Appends `quota` positions to `chosen`, ascending; all positions if there are no more than that.
   void draw(const LabelView& label, const DistanceWeights& weights, std::size_t quota,
             KeyedRandom& random, std::vector<Node>& chosen);
 
  private:
-  struct Pool {  // entries of like weight: one distance, or a narrow range of them
+  struct Pool {  // entries of similar weight: of one distance, or of a small range of distances
     Distance nearest;
     Distance farthest;
-    Node begin;     // position of its first entry
-    Node left;      // entries not drawn yet
-    double weight;  // of its heaviest distance, relative to the heaviest pool left
+    Node begin;     // position of the first entry
+    Node left;      // number of entries not drawn yet
+    double weight;  // of its heaviest distance, relative to the heaviest remaining pool
   };
   void make_pools(const LabelView& label, const DistanceWeights& weights);
   void weigh_pools(const DistanceWeights& weights);
@@ -79,7 +81,7 @@ class LabelSampler {
     Node at;
     Node holds;
   };
-  std::vector<Swap> swaps_;  // positions whose place another one took
+  std::vector<Swap> swaps_;  // positions that now hold another one
 };
 
 }  // namespace dhilgt
