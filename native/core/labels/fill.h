@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -72,11 +71,11 @@ LabelSet fill_label_set(std::span<const Node> bounds, unsigned threads, Control&
     Buffer<LabelCursor> cursors(&control);
     cursors.assign(end - begin, {});
     visit(begin, end, [&](Node node, Distance distance, const auto& hubs) {
-      LabelCursor cursor = cursors[node - begin];
-      std::ranges::copy(hubs, set.hubs.data() + set.entry_offsets[node] + cursor.entries);
+      LabelCursor& cursor = cursors[node - begin];
+      Node* out = set.hubs.data() + set.entry_offsets[node] + cursor.entries;
+      for (const auto hub : hubs) *out++ = hub;
       cursor.add(distance, hubs.size());
       set.segments[set.segment_offsets[node] + cursor.segments - 1] = {distance, cursor.entries};
-      cursors[node - begin] = cursor;
     });
     release(begin);
   });

@@ -37,15 +37,18 @@ Buffer<Run> runs_by_distance(const LabelSet& labels, Control& control) {
 // Bounds of `count` ranges of hubs that have about the same number of holders.
 Buffer<Node> balanced_bounds(const LabelSet& labels, std::size_t count, Control& control) {
   const Node n = labels.num_nodes();
-  Buffer<Offset> offsets(&control);
-  offsets.assign(std::size_t{n} + 1, 0);
-  for (const Node hub : labels.hubs) ++offsets[std::size_t{hub} + 1];
-  counts_to_offsets(offsets);
   Buffer<Node> bounds(&control);
-  for (std::size_t i = 0; i < count; ++i) {
-    const Offset target = labels.hubs.size() * i / count;
-    const auto at = std::lower_bound(offsets.begin(), offsets.end() - 1, target);
-    bounds.push_back(static_cast<Node>(at - offsets.begin()));
+  bounds.push_back(0);
+  if (count > 1) {
+    Buffer<Offset> offsets(&control);
+    offsets.assign(std::size_t{n} + 1, 0);
+    for (const Node hub : labels.hubs) ++offsets[std::size_t{hub} + 1];
+    counts_to_offsets(offsets);
+    for (std::size_t i = 1; i < count; ++i) {
+      const Offset target = labels.hubs.size() * i / count;
+      const auto at = std::lower_bound(offsets.begin(), offsets.end() - 1, target);
+      bounds.push_back(static_cast<Node>(at - offsets.begin()));
+    }
   }
   bounds.push_back(n);
   return bounds;

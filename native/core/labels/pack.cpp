@@ -129,14 +129,32 @@ void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
 }
 
 LabelSet unpack_labels(const PackedView& packed, unsigned threads, Control& control) {
-  return fill_label_set(packed.num_nodes, threads, control, [&](Node begin, Node end, auto&& emit) {
+  // Not by fill_label_set: whole labels can be copied at once, which is faster.
+  const Node n = packed.num_nodes;
+  LabelSet labels(n, control);
+  labels.entry_offsets[0] = labels.segment_offsets[0] = 0;
+  parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
     DecodedLabel label;
-    for (Node node = begin; node < end; ++node) {
-      decode_label(packed, node, label);
-      label.view().each_segment(
-          [&](Distance distance, std::span<const Node> hubs) { emit(node, distance, hubs); });
+    for (std::size_t v = begin; v < end; ++v) {
+      decode_label(packed, static_cast<Node>(v), label);
+      labels.entry_offsets[v + 1] = label.hubs.size();
+      labels.segment_offsets[v + 1] = label.segments.size();
     }
   });
+  counts_to_offsets(labels.entry_offsets);
+  counts_to_offsets(labels.segment_offsets);
+  labels.hubs.resize(labels.entry_offsets[n]);
+  labels.segments.resize(labels.segment_offsets[n]);
+  parallel_for(threads, n, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
+    DecodedLabel label;
+    for (std::size_t v = begin; v < end; ++v) {
+      decode_label(packed, static_cast<Node>(v), label);
+      std::copy(label.hubs.begin(), label.hubs.end(), labels.hubs.data() + labels.entry_offsets[v]);
+      std::copy(label.segments.begin(), label.segments.end(),
+                labels.segments.data() + labels.segment_offsets[v]);
+    }
+  });
+  return labels;
 }
 
 }  // namespace dhilgt
