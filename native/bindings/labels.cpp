@@ -39,7 +39,9 @@ CsrView checked_csr(const Offsets& offsets, const Targets& targets) {
   if (n >= 0x7FFFFFFF) throw std::invalid_argument("more than 2147483646 nodes");
   const std::int64_t* at = offsets.data();
   if (at[0] != 0 || at[n] != static_cast<std::int64_t>(targets.size())) {
-    throw std::invalid_argument("offsets do not span targets");
+    throw std::invalid_argument("offsets run from " + std::to_string(at[0]) + " to " + std::to_string(at[n]) +
+                                "; they must run from 0 to the number of targets, " +
+                                std::to_string(targets.size()));
   }
   for (std::size_t v = 0; v < n; ++v) {
     if (at[v] > at[v + 1]) throw std::invalid_argument("offsets descend at node " + std::to_string(v));
@@ -74,7 +76,7 @@ struct GraphArrays {
     if (in_offsets.has_value() && in_targets.has_value()) {
       in = checked_csr(*in_offsets, *in_targets);
       if (in->num_nodes != out.num_nodes || in_targets->size() != out_targets.size()) {
-        throw std::invalid_argument("the two directions are of different graphs");
+        throw std::invalid_argument("the arrays of the two directions differ in their number of nodes or edges");
       }
     }
   }

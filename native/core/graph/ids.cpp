@@ -143,9 +143,9 @@ CompactIds compact_ids(const std::int64_t* sources, const std::int64_t* targets,
   std::int64_t low = sources[0];
   std::int64_t high = low;
   for (const std::int64_t* side : {sources, targets}) {
-    const auto [least, most] = std::minmax_element(side, side + num_edges);
-    low = std::min(low, *least);
-    high = std::max(high, *most);
+    const auto [lowest, highest] = std::minmax_element(side, side + num_edges);
+    low = std::min(low, *lowest);
+    high = std::max(high, *highest);
   }
   control.check();
   const std::uint64_t span = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);

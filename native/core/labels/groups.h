@@ -62,8 +62,8 @@ class GroupedLabels {
   void prefetch(Node node) const {
     const std::span<const Word> words = of(node);
     const char* line = reinterpret_cast<const char*>(words.data());
-    const std::size_t most = std::min<std::size_t>(words.size_bytes(), 512);
-    for (std::size_t i = 0; i < most; i += 64) __builtin_prefetch(line + i);
+    const std::size_t bytes = std::min<std::size_t>(words.size_bytes(), 512);
+    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(line + i);
   }
 
  private:
