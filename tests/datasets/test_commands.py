@@ -61,11 +61,11 @@ def test_show_measures_and_prints_the_hash_of_the_split(tmp_path, monkeypatch):
     dataset_cases.arxiv(tmp_path)
     monkeypatch.setattr("dhilgt.datasets.files.check", lambda *_: "ok")
     command = ("datasets", "show", "arxiv-like", "--measure", "--split", "50/25/25", "--seed", 2)
-    found = json.loads(ok(*command, "--json").stdout)
+    actual = json.loads(ok(*command, "--json").stdout)
     graph = datasets.load("arxiv-like", split="50/25/25", seed=2)
-    assert found["generated_stand_in_for"] == "ogbn-arxiv"
-    assert found["measured"]["split_hash"] == datasets.split_hash(graph.masks)
-    assert (found["measured"]["edges"], found["measured"]["train"]) == (6, 1)
+    assert actual["generated_stand_in_for"] == "ogbn-arxiv"
+    assert actual["measured"]["split_hash"] == datasets.split_hash(graph.masks)
+    assert (actual["measured"]["edges"], actual["measured"]["train"]) == (6, 1)
     shown = ok(*command).stdout
     assert "arxiv-like (generated stand-in, not ogbn-arxiv)" in shown
     assert datasets.split_hash(graph.masks) in shown
@@ -94,8 +94,8 @@ def test_verify_tells_damaged_from_missing_and_whole(tmp_path):
 
 def test_verify_as_json(tmp_path):
     dataset_cases.gnn_benchmark(tmp_path, "coauthor-cs", "ms_academic_cs.npz")
-    found = json.loads(ok("datasets", "verify", "--json").stdout)
-    assert found["files"] == [
+    actual = json.loads(ok("datasets", "verify", "--json").stdout)
+    assert actual["files"] == [
         {"dataset": "coauthor-cs", "file": "raw/ms_academic_cs.npz", "status": "unchecked"}
     ]
 

@@ -94,8 +94,8 @@ def load(name, split=None, **options):
 
 
 def test_the_twelve_graphs_of_the_paper_are_there_with_its_numbers():
-    found = [name for name in datasets.names() if datasets.info(name).in_paper]
-    assert sorted(found) == sorted(PAPER)
+    actual = [name for name in datasets.names() if datasets.info(name).in_paper]
+    assert sorted(actual) == sorted(PAPER)
     for name, numbers in PAPER.items():
         facts = datasets.info(name).facts
         nodes = 3_327 if name == "citeseer" else numbers[0]  # kept unless asked otherwise
@@ -210,21 +210,21 @@ def test_a_name_is_shown_and_changes_nothing_else():
 @pytest.mark.parametrize("name", sorted({*PAPER, *SHAPE}))
 def test_statistics_of_real_files(name):
     real(name)
-    about, found = datasets.info(name), datasets.statistics(load(name))
+    about, actual = datasets.info(name), datasets.statistics(load(name))
     facts = about.facts
-    assert (found.nodes, found.edges, found.classes) == (facts.nodes, facts.edges, facts.classes)
-    assert found.features in (facts.features, None)
+    assert (actual.nodes, actual.edges, actual.classes) == (facts.nodes, facts.edges, facts.classes)
+    assert actual.features in (facts.features, None)
     components, largest, isolated, unlabelled, homophily = SHAPE[name]
-    assert (found.components, found.largest_component) == (components, largest)
-    assert (found.isolated, found.unlabelled) == (isolated, unlabelled)
-    assert found.homophily == pytest.approx(homophily, abs=0.0006)
+    assert (actual.components, actual.largest_component) == (components, largest)
+    assert (actual.isolated, actual.unlabelled) == (isolated, unlabelled)
+    assert actual.homophily == pytest.approx(homophily, abs=0.0006)
 
 
 def test_citeseer_without_isolated_nodes_has_the_size_of_the_paper():
     real("citeseer")
-    found = datasets.statistics(load("citeseer", drop_isolated=True))
-    assert (found.nodes, found.edges, found.features, found.classes) == PAPER["citeseer"]
-    assert (found.isolated, found.components) == (0, 390)
+    actual = datasets.statistics(load("citeseer", drop_isolated=True))
+    assert (actual.nodes, actual.edges, actual.features, actual.classes) == PAPER["citeseer"]
+    assert (actual.isolated, actual.components) == (0, 390)
 
 
 @pytest.mark.parametrize("name", CLEANED)

@@ -27,9 +27,9 @@ class Server(http.server.BaseHTTPRequestHandler):
             self.send_error(404)
             return
         body = server.content
-        wanted = self.headers.get("Range")
-        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
-        if start >= len(body) and wanted:
+        expected = self.headers.get("Range")
+        start = int(expected.removeprefix("bytes=").removesuffix("-")) if expected else 0
+        if start >= len(body) and expected:
             self.send_error(416)
             return
         if how == "web page":
@@ -55,15 +55,15 @@ def server(monkeypatch):
     import pooch.core
 
     monkeypatch.setattr(pooch.core.time, "sleep", lambda _: None)
-    found = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    found.content, found.plan, found.seen = DATA, [], []
-    found.url = f"http://127.0.0.1:{found.server_port}/data.bin"
-    thread = threading.Thread(target=found.serve_forever, args=(0.01,))
+    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    running.content, running.plan, running.seen = DATA, [], []
+    running.url = f"http://127.0.0.1:{running.server_port}/data.bin"
+    thread = threading.Thread(target=running.serve_forever, args=(0.01,))
     thread.start()
-    yield found
-    found.shutdown()
+    yield running
+    running.shutdown()
     thread.join()
-    found.server_close()
+    running.server_close()
 
 
 def dataset(url, **more):
@@ -207,8 +207,8 @@ def test_an_archive_without_the_file_says_so(server, tmp_path):
 def test_files_are_found_in_either_layout(tmp_path, place):
     (tmp_path / place).mkdir(parents=True)
     (tmp_path / place / "data.bin").write_bytes(DATA)
-    found = Files(dataset(None), tmp_path, download=False).path("raw/data.bin")
-    assert found == tmp_path / place / "data.bin"
+    actual = Files(dataset(None), tmp_path, download=False).path("raw/data.bin")
+    assert actual == tmp_path / place / "data.bin"
 
 
 def test_the_folder_is_the_argument_then_the_variable_then_the_cache(tmp_path, monkeypatch):

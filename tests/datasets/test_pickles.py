@@ -49,9 +49,9 @@ def test_arrays_come_back_as_they_were(array, protocol, by_columns):
 @pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.csc_matrix])
 def test_sparse_matrices_come_back_by_rows(kind, protocol):
     matrix = kind(np.array([[0, 1.5], [2, 0], [0, 0]]))
-    found = read(pickle.dumps(matrix, protocol))
-    assert found.format == "csr"
-    assert np.array_equal(found.toarray(), matrix.toarray())
+    actual = read(pickle.dumps(matrix, protocol))
+    assert actual.format == "csr"
+    assert np.array_equal(actual.toarray(), matrix.toarray())
 
 
 def test_containers_come_back():
@@ -61,9 +61,9 @@ def test_containers_come_back():
 
 def test_an_array_of_objects_comes_back_with_its_arrays(tmp_path):
     path = dataset_cases.linkx_splits(tmp_path / "splits.npy", [([1, 2], [3], [4])] * 2)
-    found = safe_pickle.load_object_array(path)
-    assert found.shape == (2,)
-    assert found[1]["train"].tolist() == [1, 2]
+    actual = safe_pickle.load_object_array(path)
+    assert actual.shape == (2,)
+    assert actual[1]["train"].tolist() == [1, 2]
 
 
 def test_a_plain_npy_needs_no_pickle(tmp_path):
@@ -201,9 +201,9 @@ def test_what_is_shared_many_times_is_not_copied():
 def test_noise_is_an_error_and_nothing_else(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("noise") / "ind.cora.x"
     path.write_bytes(data)
-    said = path.name
+    message = path.name
     try:
         safe_pickle.load_file(path)
     except DatasetError as error:
-        said = str(error)
-    assert path.name in said
+        message = str(error)
+    assert path.name in message

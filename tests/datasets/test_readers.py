@@ -46,8 +46,8 @@ def test_planetoid_keeps_nodes_in_the_gap_of_the_test_index(tmp_path):
 def test_planetoid_has_its_public_split(tmp_path):
     dataset_cases.planetoid(tmp_path)
     masks = load("cora", tmp_path, "official").masks
-    found = {part: np.flatnonzero(mask).tolist() for part, mask in masks.items()}
-    assert found == {"train": [0, 1], "val": [2, 3], "test": [4, 6, 7]}
+    actual = {part: np.flatnonzero(mask).tolist() for part, mask in masks.items()}
+    assert actual == {"train": [0, 1], "val": [2, 3], "test": [4, 6, 7]}
 
 
 def test_isolated_nodes_go_on_request_and_the_others_keep_their_numbers(tmp_path):
@@ -118,8 +118,8 @@ def test_official_splits_of_linkx(tmp_path):
     path = tmp_path / "penn94/raw/fb100-Penn94-splits.npy"
     dataset_cases.linkx_splits(path, [([0], [1], [3, 4]), ([3, 4], [0], [1])])
     masks = load("penn94", tmp_path, "official", seed=3).masks
-    found = {part: np.flatnonzero(mask).tolist() for part, mask in masks.items()}
-    assert found == {"train": [3, 4], "val": [0], "test": [1]}
+    actual = {part: np.flatnonzero(mask).tolist() for part, mask in masks.items()}
+    assert actual == {"train": [3, 4], "val": [0], "test": [1]}
 
 
 def test_genius(tmp_path):

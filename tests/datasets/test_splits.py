@@ -114,8 +114,8 @@ def test_seeds_out_of_range_are_refused(seed):
 
 def test_official_splits_go_around():
     splits = [{"train": [k], "val": [k + 1], "test": [9]} for k in range(3)]
-    found = [official_split(splits, 10, seed, "toy")["train"].argmax() for seed in range(5)]
-    assert found == [0, 1, 2, 0, 1]
+    actual = [official_split(splits, 10, seed, "toy")["train"].argmax() for seed in range(5)]
+    assert actual == [0, 1, 2, 0, 1]
 
 
 def test_official_splits_outside_the_graph_are_refused():

@@ -37,14 +37,14 @@ def test_homophily_is_the_published_one(small):
     name, raw = small
     ours, theirs = raw.labels[raw.sources], raw.labels[raw.targets]
     known = (ours >= 0) & (theirs >= 0)
-    found = float((ours[known] == theirs[known]).mean())
-    assert found == pytest.approx(datasets.info(name).facts.homophily, abs=0.01)
+    actual = float((ours[known] == theirs[known]).mean())
+    assert actual == pytest.approx(datasets.info(name).facts.homophily, abs=0.01)
 
 
 def test_penn94_like_has_the_homophily_of_papers_that_count_no_answer_as_a_class():
     raw = standins.make("penn94-like", scale=0.2, features=False)
-    found = (raw.labels[raw.sources] == raw.labels[raw.targets]).mean()
-    assert found == pytest.approx(0.470, abs=0.01)
+    actual = (raw.labels[raw.sources] == raw.labels[raw.targets]).mean()
+    assert actual == pytest.approx(0.470, abs=0.01)
 
 
 def test_degrees_have_a_heavy_tail(small):
@@ -93,9 +93,9 @@ def test_a_scale_that_makes_no_sense_is_refused(scale):
 
 
 def test_every_stand_in_says_what_it_is():
-    found = [datasets.info(name) for name in datasets.names() if datasets.info(name).generated]
-    assert [about.name for about in found] == [*NAMES, "arxiv-like"]
-    for about in found:
+    actual = [datasets.info(name) for name in datasets.names() if datasets.info(name).generated]
+    assert [about.name for about in actual] == [*NAMES, "arxiv-like"]
+    for about in actual:
         assert about.name.endswith("-like")
         assert "generated stand-in" in about.title
         assert about.standin_for in about.title
@@ -120,11 +120,11 @@ def test_a_loaded_stand_in_carries_its_name(monkeypatch):
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_full_size(name):
-    size, found = datasets.info(name).facts, datasets.statistics(name)
-    assert (found.nodes, found.features, found.classes) == (
+    size, actual = datasets.info(name).facts, datasets.statistics(name)
+    assert (actual.nodes, actual.features, actual.classes) == (
         size.nodes,
         size.features,
         size.classes,
     )
-    assert found.edges == pytest.approx(size.edges, rel=0.01)
-    assert found.homophily == pytest.approx(size.homophily, abs=0.005)
+    assert actual.edges == pytest.approx(size.edges, rel=0.01)
+    assert actual.homophily == pytest.approx(size.homophily, abs=0.005)

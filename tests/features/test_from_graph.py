@@ -43,10 +43,10 @@ def test_dense_and_sparse_are_the_plain_matrix_product(seed, hops, directed, kin
     expected = oracle(graph, features, hops, kind, restart)
     dense = with_hops(graph, features, hops, kind, restart)
     np.testing.assert_allclose(dense, expected, atol=1e-5)
-    found = with_hops(graph, scipy.sparse.csr_matrix(features), hops, kind, restart)
-    assert found.shape[1] == 3 * num_copies(hops, kind)
-    assert found.dtype == np.float32
-    full = found.toarray() if scipy.sparse.issparse(found) else found
+    actual = with_hops(graph, scipy.sparse.csr_matrix(features), hops, kind, restart)
+    assert actual.shape[1] == 3 * num_copies(hops, kind)
+    assert actual.dtype == np.float32
+    full = actual.toarray() if scipy.sparse.issparse(actual) else actual
     np.testing.assert_allclose(full, expected, atol=1e-5)
     np.testing.assert_array_equal(features, given)
 
@@ -62,14 +62,14 @@ def test_sparse_features_stay_sparse_until_an_array_is_smaller():
 
 def test_a_node_without_neighbours_gets_zeros():
     graph = dhilgt.Graph.from_edges([0], [1], num_nodes=3)
-    found = with_hops(graph, np.ones((3, 2), np.float32), 2)
-    assert found[2].tolist() == [1, 1, 0, 0, 0, 0]
+    actual = with_hops(graph, np.ones((3, 2), np.float32), 2)
+    assert actual[2].tolist() == [1, 1, 0, 0, 0, 0]
 
 
 def test_a_node_without_neighbours_is_not_smoothed():
     graph = dhilgt.Graph.from_edges([0], [1], num_nodes=3)
-    found = with_hops(graph, np.eye(3, dtype=np.float32), 2, "smooth")
-    np.testing.assert_allclose(found, [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
+    actual = with_hops(graph, np.eye(3, dtype=np.float32), 2, "smooth")
+    np.testing.assert_allclose(actual, [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
 
 
 def test_smoothed_features_survive_saving_and_new_graphs(tmp_path):

@@ -56,19 +56,19 @@ def rows_of(seed=0, count=60, width=5):
 def test_standard_is_the_plain_formula_with_mean_0_and_deviation_1():
     x = rows_of() + np.float32(1000)
     wide = x.astype(np.float64)
-    found = scaled(x, "standard")
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, (wide - wide.mean(0)) / wide.std(0), rtol=1e-6)
-    np.testing.assert_allclose(found.mean(0, dtype=np.float64), 0, atol=1e-7)
-    np.testing.assert_allclose(found.std(0, dtype=np.float64), 1, rtol=1e-6)
+    actual = scaled(x, "standard")
+    assert actual.dtype == np.float32
+    np.testing.assert_allclose(actual, (wide - wide.mean(0)) / wide.std(0), rtol=1e-6)
+    np.testing.assert_allclose(actual.mean(0, dtype=np.float64), 0, atol=1e-7)
+    np.testing.assert_allclose(actual.std(0, dtype=np.float64), 1, rtol=1e-6)
 
 
 @given(whole=tame_columns, factor=st.sampled_from([2.0**-100, 2.0**-20, 1.0, 2.0**90]))
 def test_standard_does_not_depend_on_the_unit_of_a_column(whole, factor):
     assume(len(set(whole.tolist())) > 1)
-    found = scaled(column(whole * factor), "standard")
-    np.testing.assert_allclose(found, scaled(column(whole), "standard"), rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(found.std(dtype=np.float64), 1, rtol=1e-5)
+    actual = scaled(column(whole * factor), "standard")
+    np.testing.assert_allclose(actual, scaled(column(whole), "standard"), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(actual.std(dtype=np.float64), 1, rtol=1e-5)
 
 
 def test_a_tiny_spread_around_a_large_mean_becomes_a_whole_one():
@@ -80,18 +80,18 @@ def test_a_tiny_spread_around_a_large_mean_becomes_a_whole_one():
 @given(whole=tame_columns)
 def test_ranks_are_normal_scores_with_ties_in_the_middle(whole):
     middle = (scipy.stats.rankdata(whole) - 0.5) / len(whole)
-    wanted = scipy.stats.norm.ppf(middle)
-    np.testing.assert_allclose(scaled(column(whole), "rank")[:, 0], wanted, rtol=1e-5, atol=1e-6)
+    expected = scipy.stats.norm.ppf(middle)
+    np.testing.assert_allclose(scaled(column(whole), "rank")[:, 0], expected, rtol=1e-5, atol=1e-6)
 
 
 @given(whole=tame_columns, more=tame_columns)
 def test_ranks_are_monotone_also_for_values_not_seen(whole, more):
     scale = FeatureScale.fit(column(whole), "rank")
-    found = scale.apply(column(np.sort(more / 3)))[:, 0]
-    assert (np.diff(found) >= 0).all()
+    actual = scale.apply(column(np.sort(more / 3)))[:, 0]
+    assert (np.diff(actual) >= 0).all()
     seen = scale.apply(column(whole))
-    assert seen.min() <= found.min()
-    assert found.max() <= seen.max()
+    assert seen.min() <= actual.min()
+    assert actual.max() <= seen.max()
 
 
 @given(whole=tame_columns)
@@ -105,9 +105,9 @@ def test_of_a_long_column_1001_values_are_kept_and_ranks_stay_within_a_thousandt
     x = np.random.default_rng(0).lognormal(size=(50_000, 1)).astype(np.float32)
     scale = FeatureScale.fit(x, "rank")
     assert len(scale.arrays["values"]) == 1001
-    found = scipy.stats.norm.cdf(scale.apply(x)[:, 0])
-    wanted = (scipy.stats.rankdata(x[:, 0]) - 0.5) / len(x)
-    assert np.abs(found - wanted).max() < 1e-3
+    actual = scipy.stats.norm.cdf(scale.apply(x)[:, 0])
+    expected = (scipy.stats.rankdata(x[:, 0]) - 0.5) / len(x)
+    assert np.abs(actual - expected).max() < 1e-3
     assert np.array_equal(scale.apply(x).min(), scale.arrays["scores"].min())
 
 
@@ -124,10 +124,10 @@ def test_finite_features_stay_finite_and_as_they_are(kind, x, other):
     before = x.copy()
     x.flags.writeable = False
     scale = FeatureScale.fit(x, kind)
-    found = scale.apply(x)
-    assert found.dtype == np.float32
-    assert found.shape == x.shape
-    assert np.isfinite(found).all()
+    actual = scale.apply(x)
+    assert actual.dtype == np.float32
+    assert actual.shape == x.shape
+    assert np.isfinite(actual).all()
     assert np.array_equal(x, before)
     width = min(x.shape[1], other.shape[1])
     narrow = FeatureScale.fit(x[:, :width], kind)
@@ -137,9 +137,12 @@ def test_finite_features_stay_finite_and_as_they_are(kind, x, other):
 @pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array])
 def test_a_value_of_another_graph_beyond_all_bounds_stays_finite(make):
     scale = FeatureScale.fit(make(column([0, 1e-30])), "standard")
-    found = scale.apply(make(column([3e38, -3e38])))
+    actual = scale.apply(make(column([3e38, -3e38])))
     largest = np.finfo(np.float32).max
-    assert (found if make is np.asarray else found.toarray())[:, 0].tolist() == [largest, -largest]
+    assert (actual if make is np.asarray else actual.toarray())[:, 0].tolist() == [
+        largest,
+        -largest,
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -160,12 +163,12 @@ def test_blocks_do_not_show_in_the_result(kind, monkeypatch):
 def test_sparse_features_are_dense_ones_without_centring(x, make):
     x = x.astype(np.float32)
     sparse = make(x)
-    found = scaled(sparse, "standard")
+    actual = scaled(sparse, "standard")
     deviation = x.std(0, dtype=np.float64)
     constant = (x == x[0]).all(0)
-    assert scipy.sparse.issparse(found)
-    assert found.nnz == sparse.nnz
-    np.testing.assert_allclose(found.toarray(), x / np.where(constant, 1, deviation), rtol=1e-6)
+    assert scipy.sparse.issparse(actual)
+    assert actual.nnz == sparse.nnz
+    np.testing.assert_allclose(actual.toarray(), x / np.where(constant, 1, deviation), rtol=1e-6)
     assert np.array_equal(sparse.toarray(), x)
 
 
@@ -290,8 +293,8 @@ def trained(request):
 
 def test_the_model_is_given_the_scaled_features_of_all_hops(trained):
     plain = with_hops(trained.graph_, trained.graph_.features, 1)
-    wanted = scaled(plain, trained.settings_.feature_scale)
-    assert np.array_equal(trained.features_, wanted)
+    expected = scaled(plain, trained.settings_.feature_scale)
+    assert np.array_equal(trained.features_, expected)
     assert trained.model_.config.in_channels == 8
 
 
@@ -301,10 +304,10 @@ def test_a_saved_classifier_predicts_the_same_bits_on_any_graph(trained, tmp_pat
     read = NodeClassifier.load(tmp_path / "run")
     assert np.array_equal(read.predict_proba(), trained.predict_proba())
     larger = grown(trained.graph_)
-    found = [one.predict_proba(graph=larger, quick=is_quick) for one in (trained, read)]
-    assert np.array_equal(*found)
+    actual = [one.predict_proba(graph=larger, quick=is_quick) for one in (trained, read)]
+    assert np.array_equal(*actual)
     copy = pickle.loads(pickle.dumps(read))
-    assert np.array_equal(copy.predict_proba(graph=larger, quick=is_quick), found[0])
+    assert np.array_equal(copy.predict_proba(graph=larger, quick=is_quick), actual[0])
 
 
 @pytest.mark.parametrize("is_quick", [False, True])
@@ -327,9 +330,9 @@ def test_rows_of_an_array_are_scaled_one_by_one(kind):
 
 
 def test_an_explanation_is_of_the_prediction_that_was_made(trained):
-    found = trained.explain("node-007")
-    shares = trained.predict_proba(["node-007"])[0]
-    assert list(found.probabilities.values()) == pytest.approx(shares.tolist(), abs=1e-5)
+    actual = trained.explain("node-007")
+    probabilities = trained.predict_proba(["node-007"])[0]
+    assert list(actual.probabilities.values()) == pytest.approx(probabilities.tolist(), abs=1e-5)
 
 
 def test_sparse_features_train_standardised_and_stay_sparse():
@@ -432,8 +435,8 @@ def test_a_resumed_run_keeps_the_statistics_it_began_with(tmp_path):
 def test_a_run_goes_on_with_its_own_scale_alone(tmp_path, then, now):
     graph = community_graph()
     learner(then).fit(graph, run_dir=tmp_path / "run")
-    wanted = f"feature_scale = '{now}', but the run in this folder has feature_scale = '{then}'"
-    with pytest.raises(ConfigError, match=wanted):
+    expected = f"feature_scale = '{now}', but the run in this folder has feature_scale = '{then}'"
+    with pytest.raises(ConfigError, match=expected):
         learner(now).fit(graph, run_dir=tmp_path / "run", resume=True)
 
 
@@ -494,14 +497,14 @@ def test_a_search_does_not_take_one_scale_for_another():
 
     graph = uneven(community_graph())
     search = Objective(lambda seed: graph, seeds=[0], cache=None)
-    found = {}
+    actual = {}
     for kind in (*FEATURE_SCALES, "none"):
         settings = Settings(size=4, feature_scale=kind)
         inputs = search._prepared(settings)
-        found[kind] = search._pipeline(inputs.graph, settings).features
-    assert np.array_equal(found["none"], graph.features)
-    assert np.array_equal(found["rank"], scaled(graph.features, "rank"))
-    assert np.array_equal(found["standard"], scaled(graph.features, "standard"))
+        actual[kind] = search._pipeline(inputs.graph, settings).features
+    assert np.array_equal(actual["none"], graph.features)
+    assert np.array_equal(actual["rank"], scaled(graph.features, "rank"))
+    assert np.array_equal(actual["standard"], scaled(graph.features, "standard"))
 
 
 def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch):

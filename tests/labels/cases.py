@@ -42,10 +42,10 @@ def packed(native):
 
 
 def native_labels(graph, *, algorithm="auto", plane_hubs=PLAN, threads=1, order=None):
-    found, _, _ = _native.build_labels(
+    actual, _, _ = _native.build_labels(
         *native_arrays(graph), order, algorithm, plane_hubs, threads, UNLIMITED, None
     )
-    return found
+    return actual
 
 
 def path(num_nodes, *, seed=None):

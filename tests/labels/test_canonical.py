@@ -132,28 +132,28 @@ def test_no_entry_can_be_left_out(directed):
 @pytest.mark.parametrize("directed", [False, True])
 def test_every_algorithm_and_thread_count_gives_the_same_bytes(directed):
     graph = generate(4000, 3 if directed else 7, seed=11, directed=directed, num_features=0)
-    wanted = packed(native_labels(graph, algorithm="pll"))
+    expected = packed(native_labels(graph, algorithm="pll"))
     for algorithm in ("auto", "planes", "psl"):
         for threads in (1, 2, 3, 7):
-            found = packed(native_labels(graph, algorithm=algorithm, threads=threads))
-            assert found == wanted, f"{algorithm}, {threads} threads"
+            actual = packed(native_labels(graph, algorithm=algorithm, threads=threads))
+            assert actual == expected, f"{algorithm}, {threads} threads"
 
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_any_number_of_hubs_by_planes_gives_the_same_bytes(directed):
     graph = generate(2600, 4, seed=12, directed=directed, num_features=0)
-    wanted = packed(native_labels(graph, algorithm="pll"))
+    expected = packed(native_labels(graph, algorithm="pll"))
     for plane_hubs in (0, 1, 511, 512, 513, 1024, 2047, 2048, 2049, 2599, 2600, 9999):
-        found = packed(native_labels(graph, plane_hubs=plane_hubs, threads=2))
-        assert found == wanted, f"{plane_hubs} hubs by planes"
+        actual = packed(native_labels(graph, plane_hubs=plane_hubs, threads=2))
+        assert actual == expected, f"{plane_hubs} hubs by planes"
 
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_every_simd_level_gives_the_same_bytes(simd, directed):
     graph = generate(3000, 5, seed=13, directed=directed, num_features=0)
-    wanted = packed(native_labels(graph, algorithm="pll"))
+    expected = packed(native_labels(graph, algorithm="pll"))
     for algorithm in ("auto", "planes"):
-        assert packed(native_labels(graph, algorithm=algorithm, threads=2)) == wanted
+        assert packed(native_labels(graph, algorithm=algorithm, threads=2)) == expected
 
 
 @pytest.mark.parametrize("directed", [False, True])

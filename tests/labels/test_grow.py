@@ -22,8 +22,8 @@ FAR = oracle.FAR
 
 def all_pairs(labels):
     """[n, n] distances from labels, FAR without a path."""
-    found = labels.distance_matrix(labels.ids.all)
-    return np.where(found < 0, FAR, found)
+    actual = labels.distance_matrix(labels.ids.all)
+    return np.where(actual < 0, FAR, actual)
 
 
 def cut(grown, is_old, drop=()):
@@ -58,11 +58,11 @@ def one_run_distances(grown, is_old):
                 rows[n + u].append(n + v)
             else:
                 rows[n + u].append(2 * n + v)
-    found = np.full((n, n), FAR)
+    actual = np.full((n, n), FAR)
     for u in range(n):
         for at, distance in oracle.bfs(rows, n + u if is_old[u] else u).items():
-            found[u, at % n] = min(found[u, at % n], distance)
-    return found
+            actual[u, at % n] = min(actual[u, at % n], distance)
+    return actual
 
 
 @st.composite
@@ -91,9 +91,9 @@ def test_no_distance_is_too_short_and_old_ones_stay(case):
     grown, is_old = case
     graph = cut(grown, is_old)
     before = build(graph)
-    found = all_pairs(quick_labels(before, graph, grown))
-    assert (found >= oracle.all_distances(rows_of(grown))).all()
-    assert (found[np.ix_(is_old, is_old)] == all_pairs(before)).all()
+    actual = all_pairs(quick_labels(before, graph, grown))
+    assert (actual >= oracle.all_distances(rows_of(grown))).all()
+    assert (actual[np.ix_(is_old, is_old)] == all_pairs(before)).all()
 
 
 @given(growing())
@@ -222,9 +222,9 @@ def test_inspect_tells_grown_labels_from_exact_ones(tmp_path):
     before = build(graph)
     quick_labels(before, graph, grown).save(tmp_path / "grown")
     before.save(tmp_path / "before")
-    told = json.loads(inspect(tmp_path / "grown", "--json"))
-    assert told["exact"] is False
-    assert told["grown_from"] == before.fingerprint
+    facts = json.loads(inspect(tmp_path / "grown", "--json"))
+    assert facts["exact"] is False
+    assert facts["grown_from"] == before.fingerprint
     assert "distances may be too long" in " ".join(inspect(tmp_path / "grown").split())
     assert json.loads(inspect(tmp_path / "before", "--json"))["exact"] is True
 
@@ -272,8 +272,8 @@ def test_tokens_of_new_nodes_hold_the_distances_of_the_labels(fill):
     assert (rows.ids[:, 0] == new).all()
     for ids, spd in zip(rows.ids, rows.spd, strict=True):
         real = ids >= 0
-        found = labels.distance_matrix(ids[real])
-        assert (spd[np.ix_(real, real)] == np.where(found < 0, 255, found)).all()
+        actual = labels.distance_matrix(ids[real])
+        assert (spd[np.ix_(real, real)] == np.where(actual < 0, 255, actual)).all()
     assert (rows.ids[:, 1] >= 0).any()
 
 
@@ -305,14 +305,14 @@ def test_a_classifier_sorts_new_nodes_by_quick_labels():
     model = NodeClassifier(
         size=8, hidden_channels=8, num_layers=1, epochs=1, cache=False, progress=False, device="cpu"
     ).fit(graph)
-    shares = model.predict_proba([299, 7, 80], graph=grown, quick=True)
-    assert shares.shape == (3, 3)
-    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-4)
+    probabilities = model.predict_proba([299, 7, 80], graph=grown, quick=True)
+    assert probabilities.shape == (3, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-4)
     alone = model.predict_proba([80], graph=grown, quick=True)
-    np.testing.assert_allclose(alone[0], shares[2], rtol=1e-5)
+    np.testing.assert_allclose(alone[0], probabilities[2], rtol=1e-5)
 
 
-# ---- what is refused or told -------------------------------------------------------------------
+# ---- errors and warnings -----------------------------------------------------------------------
 
 
 def test_edges_between_old_nodes_are_counted_and_left_out():

@@ -11,8 +11,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:the input was cleaned")
 
 
 def wanted_distances(graph):
-    found = all_distances(rows_of(graph))
-    return np.where(found == FAR, UNREACHABLE, found)
+    actual = all_distances(rows_of(graph))
+    return np.where(actual == FAR, UNREACHABLE, actual)
 
 
 # ---- distances ---------------------------------------------------------------------------------
@@ -28,12 +28,12 @@ def test_all_pairs_are_exact(directed, mmap, tmp_path):
             labels.save(tmp_path / "labels", overwrite=True)
             labels = HubLabels.load(tmp_path / "labels", mmap=mmap)
         n = graph.num_nodes
-        wanted = wanted_distances(graph)
+        expected = wanted_distances(graph)
         u, v = np.divmod(np.arange(n * n), n)
-        assert np.array_equal(labels.distance_matrix(range(n)), wanted), f"seed {seed}"
+        assert np.array_equal(labels.distance_matrix(range(n)), expected), f"seed {seed}"
         for threads in (1, 3):
-            assert np.array_equal(labels.distances(u, v, threads=threads), wanted[u, v])
-        assert [labels.distance(0, target) for target in range(n)] == wanted[0].tolist()
+            assert np.array_equal(labels.distances(u, v, threads=threads), expected[u, v])
+        assert [labels.distance(0, target) for target in range(n)] == expected[0].tolist()
 
 
 def test_direction_matters():
@@ -49,8 +49,8 @@ def test_direction_matters():
 def test_distances_above_255_are_exact(algorithm):
     graph, place = path(600)
     labels = build(graph, algorithm=algorithm)
-    wanted = np.abs(place[:, None] - place[None, :])
-    assert np.array_equal(labels.distance_matrix(range(600)), wanted)
+    expected = np.abs(place[:, None] - place[None, :])
+    assert np.array_equal(labels.distance_matrix(range(600)), expected)
     assert labels.max_distance == 598  # the ends have degree 1, all others rank better
     assert labels.distance(0, 599) == 599
 
@@ -61,16 +61,16 @@ def test_the_witness_is_the_best_ranked_node_on_a_shortest_path(directed):
         graph = random_graph(seed, directed=directed)
         labels = build(graph)
         n, rank = graph.num_nodes, np.argsort(labels.order)
-        wanted = wanted_distances(graph)
+        expected = wanted_distances(graph)
         best = best_on_paths(all_distances(rows_of(graph)), rank)
         u, v = np.divmod(np.arange(n * n), n)
-        found, hubs = labels.witnesses(u, v)
+        actual, hubs = labels.witnesses(u, v)
         for i in range(n * n):
-            hub = labels.order[best[u[i], v[i]]] if wanted[u[i], v[i]] >= 0 else None
+            hub = labels.order[best[u[i], v[i]]] if expected[u[i], v[i]] >= 0 else None
             assert (
                 labels.witness(u[i], v[i])
-                == Witness(wanted[u[i], v[i]], hub)
-                == (found[i], hubs[i])
+                == Witness(expected[u[i], v[i]], hub)
+                == (actual[i], hubs[i])
             )
 
 
@@ -112,17 +112,17 @@ def test_holders_are_hubs_turned_around(directed, side):
 def test_the_label_graph_has_no_self_entries_and_in_is_out_transposed(directed):
     graph = generate(800, 4, seed=3, directed=directed)
     labels = build(graph)
-    found = labels.label_graph()
-    tails = np.repeat(np.arange(800), np.diff(found.out_offsets))
-    heads = np.repeat(np.arange(800), np.diff(found.in_offsets))
+    actual = labels.label_graph()
+    tails = np.repeat(np.arange(800), np.diff(actual.out_offsets))
+    heads = np.repeat(np.arange(800), np.diff(actual.in_offsets))
     out = set(
-        zip(tails.tolist(), found.out_hubs.tolist(), found.out_distances.tolist(), strict=True)
+        zip(tails.tolist(), actual.out_hubs.tolist(), actual.out_distances.tolist(), strict=True)
     )
     into = set(
-        zip(found.in_holders.tolist(), heads.tolist(), found.in_distances.tolist(), strict=True)
+        zip(actual.in_holders.tolist(), heads.tolist(), actual.in_distances.tolist(), strict=True)
     )
     assert out == into
-    assert len(out) == len(found.out_hubs) == len(found.in_holders)
+    assert len(out) == len(actual.out_hubs) == len(actual.in_holders)
     assert all(v != hub for v, hub, _ in out)
     for node in (0, 17, 799):
         assert {(node, h, d) for h, d in label(labels, node).items() if h != node} == {
@@ -195,7 +195,7 @@ def test_order_takes_any_permutation_of_the_ids():
 
 
 @pytest.mark.parametrize(
-    ("order", "said"),
+    ("order", "message"),
     [
         ([0, 1], "order lists 2 nodes, the graph has 3"),
         ([0, 1, 2, 2], "order lists 4 nodes, the graph has 3"),
@@ -206,13 +206,13 @@ def test_order_takes_any_permutation_of_the_ids():
         (1, "order lists 1 nodes, the graph has 3"),
     ],
 )
-def test_what_is_no_order_is_refused(order, said):
-    with pytest.raises(GraphError, match=said):
+def test_what_is_no_order_is_refused(order, message):
+    with pytest.raises(GraphError, match=message):
         build(Graph.from_edges([0, 1], [1, 2]), order=order)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"algorithm": "dijkstra"}, 'dijkstra.; pass one of "auto", "pll", "planes", "psl"'),
         ({"threads": 0}, "threads"),
@@ -220,8 +220,8 @@ def test_what_is_no_order_is_refused(order, said):
         ({"max_memory": "lots"}, "'lots' is not a size"),
     ],
 )
-def test_bad_options_are_refused(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         build(Graph.from_edges([0], [1]), **options)
 
 
@@ -231,22 +231,22 @@ def test_bad_options_are_refused(options, said):
 @pytest.mark.parametrize("directed", [False, True])
 def test_an_estimate_from_all_nodes_is_exact(directed):
     graph = generate(700, 5, seed=5, directed=directed)
-    found = estimate(graph, num_probes=700)
-    assert found.num_entries == build(graph).num_entries
-    assert (found.num_probes, found.relative_error) == (700, 0.0)
+    actual = estimate(graph, num_probes=700)
+    assert actual.num_entries == build(graph).num_entries
+    assert (actual.num_probes, actual.relative_error) == (700, 0.0)
 
 
 def test_an_estimate_is_within_its_stated_error():
     graph = generate(20_000, 6, seed=6, num_features=0)
     labels = build(graph)
     for seed in range(5):
-        found = estimate(graph, seed=seed)
-        assert found.num_probes == 64
-        assert 0 < found.relative_error < 0.5
-        off = abs(found.num_entries - labels.num_entries) / labels.num_entries
-        assert off < 4 * found.relative_error
-        assert found.num_bytes == pytest.approx(labels.nbytes, rel=4 * found.relative_error + 0.3)
-        assert "entries (±" in str(found)
+        actual = estimate(graph, seed=seed)
+        assert actual.num_probes == 64
+        assert 0 < actual.relative_error < 0.5
+        off = abs(actual.num_entries - labels.num_entries) / labels.num_entries
+        assert off < 4 * actual.relative_error
+        assert actual.num_bytes == pytest.approx(labels.nbytes, rel=4 * actual.relative_error + 0.3)
+        assert "entries (±" in str(actual)
 
 
 def test_an_estimate_follows_the_order():

@@ -39,8 +39,8 @@ def test_sigint_stops_within_a_second(algorithm):
         time.sleep(0.7)
         process.send_signal(signal.SIGINT)
         sent = time.time()
-        said, when = process.stdout.readline().split()
-        assert said == "stopped"
+        message, when = process.stdout.readline().split()
+        assert message == "stopped"
         assert float(when) - sent < 1.0
         assert process.stdout.readline() == "[[0, 3], [3, 0]]\n"
         assert process.wait(10) == 0
@@ -86,13 +86,13 @@ def test_other_threads_run_while_labels_are_built():
 
 def test_labels_answer_many_threads_at_once():
     labels = HubLabels.build(generate(2000, 6, seed=3), progress=False)
-    wanted = labels.distance_matrix(range(50)).tolist()
+    expected = labels.distance_matrix(range(50)).tolist()
     wrong = []
 
     def ask(shift):
         for i in range(500):
             u, v = (i * 7 + shift) % 50, (i * 13) % 50
-            if labels.distance(u, v) != wanted[u][v]:
+            if labels.distance(u, v) != expected[u][v]:
                 wrong.append((u, v))
 
     threads = [threading.Thread(target=ask, args=(shift,)) for shift in range(8)]
@@ -105,16 +105,16 @@ def test_labels_answer_many_threads_at_once():
 
 def test_two_builds_run_side_by_side():
     graphs = [generate(5000, 6, seed=seed, num_features=0) for seed in (1, 2)]
-    wanted = [HubLabels.build(graph, progress=False).num_entries for graph in graphs]
-    found = [0, 0]
+    expected = [HubLabels.build(graph, progress=False).num_entries for graph in graphs]
+    actual = [0, 0]
 
     def work(at):
-        found[at] = HubLabels.build(graphs[at], progress=False, threads=2).num_entries
+        actual[at] = HubLabels.build(graphs[at], progress=False, threads=2).num_entries
 
     threads = [threading.Thread(target=work, args=(at,)) for at in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == wanted
+    assert actual == expected
     assert HubLabels.build(Graph.from_edges([0], [1]), progress=False).num_entries == 3

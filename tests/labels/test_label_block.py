@@ -13,18 +13,18 @@ from dhilgt.labels.orders import order_by_degree
 def test_blocks_in_any_order_are_the_labels(directed, side):
     graph = dhilgt.generate(700, 6, seed=5, num_features=1, directed=directed)
     labels = dhilgt.HubLabels.build(graph, progress=False)
-    found = set()
+    actual = set()
     for first in (512, 0, 300, 100):  # from anywhere, of any size
         last = {512: 700, 0: 100, 300: 512, 100: 300}[first]
         block = dhilgt.label_block(graph, first, last, side=side)
-        found |= set(zip(*(part.tolist() for part in block), strict=True))
-    wanted = {
+        actual |= set(zip(*(part.tolist() for part in block), strict=True))
+    expected = {
         (node, hub, distance)
         for node in range(graph.num_nodes)
         for hub, distance in zip(*map(np.ndarray.tolist, labels.hubs(node, side=side)), strict=True)
         if hub != node
     }
-    assert found == wanted
+    assert actual == expected
 
 
 def test_the_order_is_that_of_the_labels():

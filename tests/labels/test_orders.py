@@ -64,21 +64,21 @@ def plain_cores(near):
 
 
 def plain_distances(near, start):
-    found, front = {start: 0}, [start]
+    actual, front = {start: 0}, [start]
     for v in front:  # grows while it is walked
         for u in near[v]:
-            if u not in found:
-                found[u] = found[v] + 1
+            if u not in actual:
+                actual[u] = actual[v] + 1
                 front.append(u)
-    return [found.get(v, len(near)) for v in range(len(near))]
+    return [actual.get(v, len(near)) for v in range(len(near))]
 
 
 @given(graph=graphs())
 def test_neighbor_degree_breaks_the_ties_of_degree(graph):
     near = neighbours(graph)
     sums = [sum(len(near[u]) for u in list_) for list_ in near]
-    wanted = ranked(near, [-len(list_) for list_ in near], [-one for one in sums])
-    assert node_order(graph, "neighbor-degree").tolist() == wanted
+    expected = ranked(near, [-len(list_) for list_ in near], [-one for one in sums])
+    assert node_order(graph, "neighbor-degree").tolist() == expected
 
 
 @given(graph=graphs())
@@ -157,9 +157,9 @@ def test_the_cache_keeps_orders_apart_and_drawn_ones_by_seed(tmp_path):
     cache, graph = Cache(tmp_path), dhilgt.generate(100, 4, seed=1)
     for name in ORDERS:
         for seed in (0, 1):
-            wanted = dhilgt.HubLabels.build(graph, order=name, seed=seed, progress=False)
-            found = cache.labels(graph, name, seed=seed, progress=False)
-            assert found.fingerprint == wanted.fingerprint, (name, seed)
+            expected = dhilgt.HubLabels.build(graph, order=name, seed=seed, progress=False)
+            actual = cache.labels(graph, name, seed=seed, progress=False)
+            assert actual.fingerprint == expected.fingerprint, (name, seed)
     assert len(cache.entries()) == 3 + 2 * 2
 
 
@@ -188,11 +188,11 @@ def test_a_search_draws_rows_from_the_labels_of_each_trials_order():
     for order in ("degree", "random", "degree"):
         settings = Settings(size=6, hidden_channels=8, num_layers=1, epochs=1, order=order)
         assert len(objective(settings).scores) == 1
-        found = objective._tokens[0][1].rows(np.arange(90)).ids
+        actual = objective._tokens[0][1].rows(np.arange(90)).ids
         labels = dhilgt.HubLabels.build(graph, order=order, progress=False)
-        wanted = dhilgt.TokenSampler(labels, size=6, progress=False).rows(np.arange(90)).ids
-        assert np.array_equal(found, wanted), order
-        rows[order] = found
+        expected = dhilgt.TokenSampler(labels, size=6, progress=False).rows(np.arange(90)).ids
+        assert np.array_equal(actual, expected), order
+        rows[order] = actual
     assert not np.array_equal(rows["degree"], rows["random"])
 
 
@@ -206,6 +206,6 @@ def test_the_command_takes_an_order_by_name(tmp_path):
     for name in ORDERS:
         out = tmp_path / name
         ok("label", edges, "-o", out, "--num-nodes", 80, "--order", name, "--seed", 2)
-        wanted = dhilgt.HubLabels.build(graph, order=name, seed=2, progress=False)
-        assert dhilgt.HubLabels.load(out).fingerprint == wanted.fingerprint
+        expected = dhilgt.HubLabels.build(graph, order=name, seed=2, progress=False)
+        assert dhilgt.HubLabels.load(out).fingerprint == expected.fingerprint
     assert "did you mean 'closeness'?" in fails("label", edges, "--estimate", "--order", "closenes")

@@ -41,18 +41,18 @@ def test_numbers_of_several_bytes_are_packed_as_by_the_native_core(graph):
 def test_rows_not_wanted_are_emptied_and_the_rest_stays(seed, data):
     native = native_labels(random_graph(seed, directed=False))
     n = native.num_nodes
-    wanted = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
-    chosen = only_rows(PackedLabelRows(*native.pack(0, 1)), wanted)
-    found = _native.labels_from_packed(False, n, tuple(chosen)).unpack(1, UNLIMITED)
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    chosen = only_rows(PackedLabelRows(*native.pack(0, 1)), kept)
+    actual = _native.labels_from_packed(False, n, tuple(chosen)).unpack(1, UNLIMITED)
     for rank in range(n):
-        expected = native.label(rank, 0) if wanted[rank] else ([rank], [0])
-        assert same(found.label(rank, 0), expected)
+        expected = native.label(rank, 0) if kept[rank] else ([rank], [0])
+        assert same(actual.label(rank, 0), expected)
 
 
 def test_joined_rows_follow_each_other():
     native = native_labels(path(9)[0])
     rows = PackedLabelRows(*native.pack(0, 1))
     both = joined(rows, empty_rows(2))
-    found = _native.labels_from_packed(False, 11, tuple(both)).unpack(1, UNLIMITED)
-    assert same(found.label(8, 0), native.label(8, 0))
-    assert same(found.label(10, 0), ([10], [0]))
+    actual = _native.labels_from_packed(False, 11, tuple(both)).unpack(1, UNLIMITED)
+    assert same(actual.label(8, 0), native.label(8, 0))
+    assert same(actual.label(10, 0), ([10], [0]))

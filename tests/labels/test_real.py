@@ -29,7 +29,7 @@ def test_real_graphs(name, num_nodes, per_node, max_distance):
     for at in np.random.default_rng(1).integers(num_nodes, size=12):
         hubs, distances = label_by_search(graph.offsets, graph.targets, rank, at)
         node = everyone[at]
-        found = label(labels, node)
-        indices = graph.index_of(list(found)).tolist()
-        assert dict(zip(indices, found.values(), strict=True)) == hubs
+        actual = label(labels, node)
+        indices = graph.index_of(list(actual)).tolist()
+        assert dict(zip(indices, actual.values(), strict=True)) == hubs
         assert np.array_equal(labels.distances(np.full(num_nodes, node), everyone), distances)

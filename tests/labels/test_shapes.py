@@ -120,11 +120,11 @@ def test_planes_followed_further_than_their_distances_fit_give_way():
 def test_a_large_grid_with_shuffled_ids():
     graph, row, column = grid(300, seed=1)
     u, v = np.random.default_rng(2).integers(90_000, size=(2, 5000))
-    wanted = np.abs(row[u] - row[v]) + np.abs(column[u] - column[v])
+    expected = np.abs(row[u] - row[v]) + np.abs(column[u] - column[v])
     bytes_of = []
     for algorithm in ("auto", "psl"):
         labels = build(graph, algorithm=algorithm)
-        assert np.array_equal(labels.distances(u, v), wanted)
+        assert np.array_equal(labels.distances(u, v), expected)
         bytes_of.append(packed(labels.native))
     assert bytes_of[0] == bytes_of[1]
 
@@ -132,9 +132,9 @@ def test_a_large_grid_with_shuffled_ids():
 def test_a_grid_with_shuffled_ids():
     graph, row, column = grid(60, seed=1)
     u, v = np.random.default_rng(2).integers(3600, size=(2, 5000))
-    wanted = np.abs(row[u] - row[v]) + np.abs(column[u] - column[v])
+    expected = np.abs(row[u] - row[v]) + np.abs(column[u] - column[v])
     for algorithm in ALGORITHMS:
-        assert np.array_equal(build(graph, algorithm=algorithm).distances(u, v), wanted)
+        assert np.array_equal(build(graph, algorithm=algorithm).distances(u, v), expected)
 
 
 # ---- labels that cannot fit --------------------------------------------------------------------

@@ -33,19 +33,19 @@ GRAPHS = {
 def test_what_is_saved_comes_back(name, mmap, verify, tmp_path):
     labels = build(GRAPHS[name])
     labels.save(tmp_path / "labels")
-    found = HubLabels.load(tmp_path / "labels", mmap=mmap, verify=verify)
-    assert repr(found) == repr(labels)
-    assert found.fingerprint == labels.fingerprint
-    assert found.graph_fingerprint == labels.graph_fingerprint == GRAPHS[name].fingerprint
+    actual = HubLabels.load(tmp_path / "labels", mmap=mmap, verify=verify)
+    assert repr(actual) == repr(labels)
+    assert actual.fingerprint == labels.fingerprint
+    assert actual.graph_fingerprint == labels.graph_fingerprint == GRAPHS[name].fingerprint
     ids = GRAPHS[name].nodes[:200].tolist()
-    assert found.ids.all[:200].tolist() == ids
+    assert actual.ids.all[:200].tolist() == ids
     for side in ("in", "out"):
-        assert [label(found, v, side) for v in ids] == [label(labels, v, side) for v in ids]
-    assert np.array_equal(found.distance_matrix(ids), labels.distance_matrix(ids))
-    assert np.array_equal(found.distance_histogram(), labels.distance_histogram())
-    assert found.witness(ids[0], ids[-1]) == labels.witness(ids[0], ids[-1])
-    assert found.holders(ids[0])[0].tolist() == labels.holders(ids[0])[0].tolist()
-    assert packed(found.native) == packed(labels.native)
+        assert [label(actual, v, side) for v in ids] == [label(labels, v, side) for v in ids]
+    assert np.array_equal(actual.distance_matrix(ids), labels.distance_matrix(ids))
+    assert np.array_equal(actual.distance_histogram(), labels.distance_histogram())
+    assert actual.witness(ids[0], ids[-1]) == labels.witness(ids[0], ids[-1])
+    assert actual.holders(ids[0])[0].tolist() == labels.holders(ids[0])[0].tolist()
+    assert packed(actual.native) == packed(labels.native)
 
 
 def test_loaded_labels_can_be_saved_again(tmp_path):
@@ -238,7 +238,7 @@ def test_damaged_records_with_right_checksums_are_refused_or_harmless(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("offsets", "records", "said"),
+    ("offsets", "records", "message"),
     [
         ([0, 99, 99], [0, 0], "offsets run outside the data"),
         ([2, 0, 0], [0, 0], "offsets run outside the data"),
@@ -252,11 +252,11 @@ def test_damaged_records_with_right_checksums_are_refused_or_harmless(tmp_path):
         ([0, 2, 3], [0, 0, 0], "bytes left over"),
     ],
 )
-def test_each_damage_of_a_record_is_named(offsets, records, said):
+def test_each_damage_of_a_record_is_named(offsets, records, message):
     native = _native.labels_from_packed(
         False, 2, (np.array(offsets, np.uint64), np.array(records, np.uint8))
     )
-    with pytest.raises(ArtifactError, match=f"label of rank 0: .*{said}"):
+    with pytest.raises(ArtifactError, match=f"label of rank 0: .*{message}"):
         native.label(0, 0)
     for ask in (
         lambda: native.ask(0, 1),

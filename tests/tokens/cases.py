@@ -58,11 +58,11 @@ def generated_labels(directed=False):
 
 def neighbors_of(graph):
     """Neighbours along either direction, per node."""
-    found = [set() for _ in range(graph.num_nodes)]
+    actual = [set() for _ in range(graph.num_nodes)]
     for u, v in zip(*(ends.tolist() for ends in graph.to_edge_index()), strict=True):
-        found[u].add(v)
-        found[v].add(u)
-    return found
+        actual[u].add(v)
+        actual[v].add(u)
+    return actual
 
 
 def bfs_codes(graph):

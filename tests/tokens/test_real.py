@@ -35,7 +35,7 @@ def test_chameleon_has_neighbourhoods_of_the_recorded_size():
 def test_distances_of_public_graphs_are_those_of_a_search(name):
     graph = getattr(raw_graphs, name)()
     tokens = Tokens.build(labels_of(graph), progress=False)
-    found = scipy.sparse.csgraph.shortest_path(graph.to_scipy(), unweighted=True)
-    codes = np.where(np.isinf(found), 255, np.minimum(found, 254)).astype(np.uint8)
+    actual = scipy.sparse.csgraph.shortest_path(graph.to_scipy(), unweighted=True)
+    codes = np.where(np.isinf(actual), 255, np.minimum(actual, 254)).astype(np.uint8)
     rows = tokens.rows(np.arange(graph.num_nodes))
     np.testing.assert_array_equal(rows.spd, expected_square(rows.ids, codes))

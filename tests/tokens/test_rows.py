@@ -98,14 +98,14 @@ def test_nodes_without_a_path_are_told_apart_from_far_ones():
 def test_long_distances_are_exact_to_253_and_far_from_254(size):
     labels = landmark_path(400)
     far_first = {"num_in": size - 1, "num_out": 0, "in_exponent": 4.0}
-    found = set()
+    actual = set()
     for copy in range(40):
         ids, spd = sampler(labels, size=size, **far_first).rows([0], copy)
         true = np.abs(ids[0][:, None] - ids[0][None, :])
         np.testing.assert_array_equal(spd[0], np.minimum(true, FAR))
-        found |= set(spd.ravel().tolist())
-    assert FAR in found
-    assert NO_PATH not in found
+        actual |= set(spd.ravel().tolist())
+    assert FAR in actual
+    assert NO_PATH not in actual
 
 
 @pytest.mark.parametrize("distance", [252, 253, 254, 255, 256, 399])
@@ -327,8 +327,8 @@ def test_a_landmark_with_a_million_holders_is_as_cheap_as_a_leaf():
         rows = made.ids(np.zeros(10_000, np.int64), copy=7)
         assert (rows == rows[0]).all()
         leaves = rows[0, 1:][rows[0, 1:] >= 0]
-        wanted = 7 if not extra else 15
-        assert len(set(leaves.tolist())) == len(leaves) == wanted
+        num_leaves = 7 if not extra else 15
+        assert len(set(leaves.tolist())) == len(leaves) == num_leaves
         other = made.ids([0], copy=8)
         assert (other != rows[0]).any()
         row = made.rows([0], copy=7)

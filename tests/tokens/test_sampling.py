@@ -24,10 +24,10 @@ WIDE = (0,) * 12
 
 
 def depths(parents):
-    found = [0]
+    actual = [0]
     for parent in parents:
-        found.append(found[parent] + 1)
-    return found
+        actual.append(actual[parent] + 1)
+    return actual
 
 
 @cache
@@ -69,19 +69,19 @@ def draw(parents, trees, copies, side, quota, exponent, seed=0):
 
 def set_probabilities(weights, quota):
     """Probability of each set of items, summed over all orders in which it can be drawn."""
-    found = {}
+    actual = {}
 
     def step(drawn, probability, left):
         if len(drawn) == quota:
             key = tuple(sorted(drawn))
-            found[key] = found.get(key, 0.0) + probability
+            actual[key] = actual.get(key, 0.0) + probability
             return
         for item, weight in enumerate(weights):
             if item not in drawn:
                 step((*drawn, item), probability * weight / left, left - weight)
 
     step((), 1.0, sum(weights))
-    return found
+    return actual
 
 
 def p_value(counts, probabilities):
@@ -113,10 +113,10 @@ def count_rows(rows):
 
 def test_the_exact_probabilities_are_right():
     """By hand: items of weight 1 and 1/2 and 1/2, two drawn."""
-    found = set_probabilities([1.0, 0.5, 0.5], 2)
-    assert found[1, 2] == pytest.approx(0.25 * 1 / 3 * 2)
-    assert found[0, 1] == pytest.approx(0.5 * 0.5 + 0.25 * 2 / 3)
-    assert sum(found.values()) == pytest.approx(1)
+    actual = set_probabilities([1.0, 0.5, 0.5], 2)
+    assert actual[1, 2] == pytest.approx(0.25 * 1 / 3 * 2)
+    assert actual[0, 1] == pytest.approx(0.5 * 0.5 + 0.25 * 2 / 3)
+    assert sum(actual.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("side", ["out", "in"])
@@ -194,9 +194,9 @@ def test_large_sets_keep_the_law(side, exponent):
     sizes = np.bincount(depth)[1:].tolist()
     assert sizes == [30, 40, 20]
     rows = depth[draw(parents, 400, 50, side, 16, exponent)]
-    found = np.stack([(rows == distance).sum(1) for distance in (1, 2, 3)], axis=1)
+    actual = np.stack([(rows == distance).sum(1) for distance in (1, 2, 3)], axis=1)
     exact = class_counts(sizes, [1.0, 2.0**exponent, 3.0**exponent], 16)
-    assert p_value(count_rows(found), exact) > LEAST_P
+    assert p_value(count_rows(actual), exact) > LEAST_P
 
 
 # ---- very many distances -----------------------------------------------------------------------
@@ -273,8 +273,8 @@ def test_seeds_are_independent():
 
 
 def test_nodes_are_independent():
-    found = outcomes()
-    assert independent(found[:-1], found[1:])
+    actual = outcomes()
+    assert independent(actual[:-1], actual[1:])
 
 
 def test_the_two_sides_of_a_node_are_independent():
@@ -327,23 +327,23 @@ def test_rows_do_not_depend_on_threads_batches_or_order(directed):
         made = TokenSampler(labels, **SPEC, threads=threads, progress=False)
         shuffled = np.random.default_rng(threads).permutation(400)
         for batch in (nodes, shuffled, np.concatenate([nodes, nodes])):
-            for found, wanted in zip(made.packed_rows(batch, 3), reference, strict=True):
-                np.testing.assert_array_equal(found, wanted[batch])
+            for actual, expected in zip(made.packed_rows(batch, 3), reference, strict=True):
+                np.testing.assert_array_equal(actual, expected[batch])
         for node in (0, 17, 399):
-            for found, wanted in zip(made.packed_rows([node], 3), reference, strict=True):
-                np.testing.assert_array_equal(found[0], wanted[node])
+            for actual, expected in zip(made.packed_rows([node], 3), reference, strict=True):
+                np.testing.assert_array_equal(actual[0], expected[node])
         np.testing.assert_array_equal(made.ids(nodes, 3), reference.ids)
 
 
 def test_rows_do_not_depend_on_how_labels_are_held(tmp_path):
     labels = generated_labels()
     labels.save(tmp_path / "labels")
-    wanted = TokenSampler(labels, **SPEC, progress=False).rows(range(400))
+    expected = TokenSampler(labels, **SPEC, progress=False).rows(range(400))
     for mmap in (True, False):
         loaded = HubLabels.load(tmp_path / "labels", mmap=mmap)
-        found = TokenSampler(loaded, **SPEC, progress=False).rows(range(400))
-        np.testing.assert_array_equal(found.ids, wanted.ids)
-        np.testing.assert_array_equal(found.spd, wanted.spd)
+        actual = TokenSampler(loaded, **SPEC, progress=False).rows(range(400))
+        np.testing.assert_array_equal(actual.ids, expected.ids)
+        np.testing.assert_array_equal(actual.spd, expected.spd)
 
 
 GOLDEN = [

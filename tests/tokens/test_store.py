@@ -41,8 +41,8 @@ def small_shards(monkeypatch):
     monkeypatch.setattr(tokens_store, "_SHARD_ROWS", 64)
 
 
-def assert_same_rows(found, wanted):
-    for one, other in zip(found, wanted, strict=True):
+def assert_same_rows(actual, expected):
+    for one, other in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -62,9 +62,9 @@ def test_stored_rows_are_drawn_rows(tmp_path, directed, options):
     reopened = Tokens.load(tmp_path / "tokens", verify=True)
     batch = np.random.default_rng(1).integers(0, 400, 300)
     for copy in range(3):
-        wanted, packed = drawn.rows(batch, copy), drawn.packed_rows(batch, copy)
+        expected, packed = drawn.rows(batch, copy), drawn.packed_rows(batch, copy)
         for kept in (in_memory, on_disk, reopened):
-            assert_same_rows(kept.rows(batch, copy), wanted)
+            assert_same_rows(kept.rows(batch, copy), expected)
             assert_same_rows(kept.packed_rows(batch, copy), packed)
     assert len(reopened) == 1200
     assert len(reopened.each_shard()) == 19
@@ -126,15 +126,15 @@ def test_a_copy_for_another_process_maps_the_same_files(tmp_path):
     assert_same_rows(in_memory.rows(range(400)), kept.rows(range(400)))
 
 
-def read_in_child(tokens, wanted):
-    found = tokens.rows(range(400))
-    os._exit(0 if found.spd.tobytes() == wanted else 1)
+def read_in_child(tokens, expected):
+    actual = tokens.rows(range(400))
+    os._exit(0 if actual.spd.tobytes() == expected else 1)
 
 
 def test_workers_read_at_the_same_time(tmp_path):
     kept = build(generated_labels(), tmp_path / "tokens")
-    wanted = kept.rows(range(400)).spd.tobytes()
-    workers = [fork.Process(target=read_in_child, args=(kept, wanted)) for _ in range(4)]
+    expected = kept.rows(range(400)).spd.tobytes()
+    workers = [fork.Process(target=read_in_child, args=(kept, expected)) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -222,8 +222,8 @@ def test_a_build_killed_at_twenty_random_moments_ends_the_same(tmp_path, nodes):
     start = time.monotonic()
     build(labels, tmp_path / "whole", **options)
     longest = time.monotonic() - start
-    wanted = contents(tmp_path / "whole")
-    assert len(wanted) > 150
+    expected = contents(tmp_path / "whole")
+    assert len(expected) > 150
     randomness = random.Random(7)
     path, kills, finished = tmp_path / "tokens", 0, 0
 
@@ -240,11 +240,11 @@ def test_a_build_killed_at_twenty_random_moments_ends_the_same(tmp_path, nodes):
         assert process.exitcode in (0, -signal.SIGKILL)
         kills += process.exitcode == -signal.SIGKILL
         if process.exitcode == 0:
-            assert contents(path) == wanted
+            assert contents(path) == expected
             path.rename(tmp_path / f"done-{finished}")
             finished += 1
     build(labels, path, resume=True, **options)
-    assert contents(path) == wanted
+    assert contents(path) == expected
     assert not [name for name in leftovers(tmp_path) if "partial" in name or name.startswith(".")]
 
 
@@ -576,9 +576,9 @@ def test_ids_of_no_node_are_not_handed_out(store, value):
 
 @pytest.mark.parametrize("nodes", [[-1], [400], [0, 0]], ids=str)
 def test_lists_of_nodes_that_are_none_are_refused(store, nodes):
-    found = np.load(store / "nodes.npy")
-    found[: len(nodes)] = nodes
-    np.save(store / "nodes.npy", found)
+    actual = np.load(store / "nodes.npy")
+    actual[: len(nodes)] = nodes
+    np.save(store / "nodes.npy", actual)
     with pytest.raises(ArtifactError, match=r"nodes\.npy"):
         Tokens.load(store)
 
