@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -22,6 +23,7 @@ from dhilgt.model.layers import (
 )
 from dhilgt.model.store import load_model, save_model
 from dhilgt.tokens.spec import PADDING
+from dhilgt.utils.fields import takes
 
 
 class DHILGT(nn.Module):
@@ -78,52 +80,10 @@ class DHILGT(nn.Module):
         torch.Size([2, 3])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 4,
-        heads: int = 8,
-        num_virtual: int = 4,
-        dropout: float = 0.5,
-        input_dropout: float = 0.1,
-        bias_dropout: float = 0.1,
-        ffn_channels: int | None = None,
-        input_layers: int = 1,
-        output_layers: int = 1,
-        readout: str = "attention",
-        spd_bias: bool = True,
-        attention: str = "auto",
-        attention_dropout: float = 0.0,
-        label_inputs: bool = False,
-        label_dropout: float = 0.5,
-        bias_slope: float = 0.0,
-        output_dropout: float = 0.0,
-    ) -> None:
+    @takes(DHILGTConfig)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        config = DHILGTConfig(
-            in_channels=in_channels,
-            hidden_channels=hidden_channels,
-            out_channels=out_channels,
-            num_layers=num_layers,
-            heads=heads,
-            num_virtual=num_virtual,
-            dropout=dropout,
-            input_dropout=input_dropout,
-            bias_dropout=bias_dropout,
-            ffn_channels=ffn_channels,
-            input_layers=input_layers,
-            output_layers=output_layers,
-            readout=readout,
-            spd_bias=spd_bias,
-            attention=attention,
-            attention_dropout=attention_dropout,
-            label_inputs=label_inputs,
-            label_dropout=label_dropout,
-            bias_slope=bias_slope,
-            output_dropout=output_dropout,
-        )
+        config = DHILGTConfig(*args, **kwargs)
         self._config = config
         self.attention_used: str | None = None
         self.recompute = False

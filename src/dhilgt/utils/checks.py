@@ -92,38 +92,64 @@ def number(
     return real
 
 
-def fraction(name: str, value: Any) -> float:
+def fraction(name: str, value: Any, *, above: bool = False) -> float:
     """Return a setting between 0 and 1, 1 itself excluded, such as a dropout rate.
 
     Args:
         name: Of the setting, for the message.
         value: What the user passed.
+        above: Whether 0 is refused.
 
     Raises:
         ConfigError: If it is no number or out of range.
     """
     real = float(value) if hasattr(value, "__float__") and not _is_bool(value) else math.nan
-    if not 0 <= real < 1:
-        raise ConfigError(f"{name} = {value!r}; pass a number from 0 to below 1")
+    if not 0 <= real < 1 or (above and real == 0):
+        start = "above 0" if above else "from 0"
+        raise ConfigError(f"{name} = {value!r}; pass a number {start} to below 1")
     return real
 
 
-def choice(name: str, value: Any, choices: Iterable[str]) -> str:
+@overload
+def choice(
+    name: str, value: Any, choices: Iterable[str], *, optional: Literal[False] = False
+) -> str: ...
+@overload
+def choice(name: str, value: Any, choices: Iterable[str], *, optional: bool) -> str | None: ...
+def choice(name: str, value: Any, choices: Iterable[str], *, optional: bool = False) -> str | None:
     """Return a setting that is one of some words.
 
     Args:
         name: Of the setting, for the message.
         value: What the user passed.
         choices: The words allowed.
+        optional: Whether None is allowed.
 
     Raises:
         ConfigError: If it is none of them.
     """
+    if value is None and optional:
+        return None
     words = tuple(choices)
     if value not in words:
-        listed = ", ".join(f'"{word}"' for word in words)
+        listed = ", ".join(f'"{word}"' for word in words) + (", or None" if optional else "")
         raise ConfigError(f"{name} = {value!r}; pass one of {listed}")
     return str(value)
+
+
+def true_or_false(name: str, value: Any) -> bool:
+    """Return a setting that is True or False; NumPy's are taken too.
+
+    Args:
+        name: Of the setting, for the message.
+        value: What the user passed.
+
+    Raises:
+        ConfigError: If it is anything else.
+    """
+    if not _is_bool(value):
+        raise ConfigError(f"{name} = {value!r}; pass True or False")
+    return bool(value)
 
 
 def nearest(word: Any, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
