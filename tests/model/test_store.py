@@ -20,7 +20,7 @@ def test_config():
         model.config.heads = 2
     with pytest.raises(ValueError, match="did you mean 'hidden_channels'"):
         DHILGTConfig.from_dict({"in_channels": 1, "hiden_channels": 8, "out_channels": 2})
-    with pytest.raises(ValueError, match="unknown setting 'zzz'; known are in_channels"):
+    with pytest.raises(ValueError, match="'zzz' is not a setting of the model; known: in_channels"):
         DHILGTConfig.from_dict({"zzz": 1})
     with pytest.raises(ValueError, match="out_channels is missing"):
         DHILGTConfig.from_dict({"in_channels": 1, "hidden_channels": 8})
