@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhilgt.cli import processes, shell, train_output, train_runs
-from dhilgt.cli.flags import in_flag_words, with_inputs, with_settings
+from dhilgt.cli.flags import in_flag_words, with_help_all, with_inputs, with_settings
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.train_runs import Options, train_one, train_seeds
 from dhilgt.errors import ConfigError, DhilgtError, GraphWarning
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RUNS = "runs.jsonl"
 
 
+@with_help_all("output", "seeds", "resume")
 @with_settings
 @with_inputs
 def run(
@@ -53,7 +54,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     *,
-    given: dict[str, Any],
+    sources: dict[str, Any],
     config: Path | None,
     recipe: str | None,
     settings: dict[str, Any],
@@ -80,7 +81,7 @@ def run(
     left_over = None if output is None else output / yaml_files.NAME
     if resume and config is None and left_over is not None and left_over.exists():
         config = left_over
-    chosen, inputs = combined(config, settings, given, recipe)
+    chosen, inputs = combined(config, settings, sources, recipe)
     places: dict[Path, Settings] = {}
     if output is not None and wanted is None:
         places = {output: chosen}

@@ -9,7 +9,7 @@ import typer
 
 from dhilgt.classifier.planning import format_seconds
 from dhilgt.cli import shell
-from dhilgt.cli.flags import in_flag_words, with_inputs
+from dhilgt.cli.flags import in_flag_words, with_help_all, with_inputs
 from dhilgt.cli.inputs import InputSource
 from dhilgt.cli.train import classifier_class, combined, parse_seeds, read
 from dhilgt.errors import ArtifactError, ConfigError
@@ -19,6 +19,7 @@ from dhilgt.settings.settings import Settings
 _SHOWN = 8
 
 
+@with_help_all("output", "space", "trials", "budget", "seeds", "jobs", "fix")
 @with_inputs
 def run(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to keep the search in.")],
@@ -53,7 +54,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     *,
-    given: dict[str, Any],
+    sources: dict[str, Any],
     config: Path | None,
     recipe: str | None,
 ) -> None:
@@ -72,7 +73,7 @@ def run(
 
     wanted = tuple(parse_seeds(seeds))
     fixed = parse_fixed(fix or [])
-    base, inputs = combined(config, fixed, given, recipe)
+    base, inputs = combined(config, fixed, sources, recipe)
     inputs.check()
     classifier_class()
     from dhilgt.tune.study import Search, run_search  # needs torch
