@@ -1,5 +1,6 @@
 """NodeClassifier by scikit-learn's own checks, on rows of features without edges."""
 
+import inspect
 import subprocess
 import sys
 import warnings
@@ -73,6 +74,38 @@ def test_clone_takes_the_parameters_and_leaves_what_was_learned():
     assert not hasattr(copy, "model_")
     assert is_classifier(fitted)
     check_is_fitted(fitted)
+
+
+def test_the_parameters_are_the_settings_by_name():
+    parameters = inspect.signature(dhilgt.NodeClassifier).parameters
+    defaults = {name: one.default for name, one in parameters.items()}
+    assert defaults == {**dhilgt.Settings().to_dict(), "cache": True, "progress": "auto"}
+    assert list(defaults) == [*dhilgt.Settings().to_dict(), "cache", "progress"]
+    assert {one.kind for one in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
+    assert dhilgt.NodeClassifier(lr=0.5).set_params(size=4).get_params() == {
+        **defaults, "lr": 0.5, "size": 4,
+    }  # fmt: skip
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sizes'"):
+        dhilgt.NodeClassifier(sizes=3)
+    with pytest.raises(TypeError):
+        dhilgt.NodeClassifier(32)
+
+
+@pytest.mark.full
+def test_type_checkers_know_the_parameters(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    file = tmp_path / "calls.py"
+    file.write_text(
+        "import dhilgt\n"
+        "dhilgt.NodeClassifier(size=3, cache=False, progress='auto')\n"
+        "dhilgt.NodeClassifier(sizes=3)\n"
+        "dhilgt.DHILGT(1, 2, 3, heads='two')\n"
+    )
+    output, _, _ = api.run(["--cache-dir", str(tmp_path / "cache"), str(file)])
+    errors = [line for line in output.splitlines() if "calls.py" in line and "error" in line]
+    assert len(errors) == 2
+    assert 'did you mean "size"' in errors[0]
+    assert '"heads"' in errors[1]
 
 
 def test_the_error_before_fit_is_theirs_and_ours():

@@ -173,9 +173,8 @@ class Settings(CheckedSettings):
         declared(
             "auto",
             lambda name, value: str(value),  # a torch.device too
-            values='`"auto"`, `"cpu"`, `"cuda"`, `"cuda:1"`',
-            help='Where to compute: "auto" is a GPU if there is one, else the CPU; or "cpu", '
-            '"cuda", "cuda:1".',
+            values='`"auto"`, or a device of PyTorch',
+            help='Device to compute on, like "cpu" or "cuda:1"; "auto" is a GPU if there is one.',
         ),
         common=True,
     )

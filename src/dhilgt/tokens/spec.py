@@ -32,10 +32,10 @@ class TokenSpec(CheckedSettings):
 
     size: int = count(32, 1, _MAX_SIZE, help="Slots of a token row, the node's own included.")
     num_out: int | None = count(
-        None, 0, _MAX_SIZE, help="Hubs to draw per row; half of the slots when not given."
+        None, 0, _MAX_SIZE - 1, help="Hubs to draw per row; half of the slots when not given."
     )
     num_in: int | None = count(
-        None, 0, _MAX_SIZE, help="Holders to draw per row; the other slots when not given."
+        None, 0, _MAX_SIZE - 1, help="Holders to draw per row; the other slots when not given."
     )
     out_exponent: float = number(
         -1.0,
@@ -43,9 +43,7 @@ class TokenSpec(CheckedSettings):
         _MAX_EXPONENT,
         help="A hub at distance d is drawn with weight d ** exponent: below 0 favours near ones.",
     )
-    in_exponent: float = number(
-        -1.0, -_MAX_EXPONENT, _MAX_EXPONENT, help="The same exponent for holders."
-    )
+    in_exponent: float = number(-1.0, -_MAX_EXPONENT, _MAX_EXPONENT, help="The same for holders.")
     seed: int = count(
         0, 0, 2**64 - 1, help="Seed of all draws; a row depends on seed, copy and node alone."
     )

@@ -46,7 +46,11 @@ class TrainConfig(CheckedSettings):
         optional=True,
         help="Epochs without a better validation score before training stops; never when none.",
     )
-    metric: str = text("accuracy", help="Validation score that chooses the best epoch.")
+    metric: str = text(
+        "accuracy",
+        help="Validation score that chooses the best epoch.",
+        values="the name of a metric",
+    )
     eval_every: int = count(1, 1, 10**9, help="Epochs between validations.")
     precision: str = choice("fp32", "bf16", help='Arithmetic; "bf16" is mixed precision.')
     seed: int = count(0, 0, 2**63 - 1, help="Seed of all random numbers drawn while training.")

@@ -202,7 +202,7 @@ def counts(default: tuple[int, ...], low: int = 1) -> Any:
 def _range(low: float, high: float, other: str | None, *, above: bool = False) -> str:
     """Return a range in words; a limit that nobody reaches is left out."""
     start = f"{'above' if above else 'from'} {low:g}"
-    end = f" to {high:g}" if high <= _LARGEST_LIMIT_SHOWN else ""
+    end = f"{', up' if above else ''} to {high:g}" if high <= _LARGEST_LIMIT_SHOWN else ""
     return start + end + (f", or {other}" if other else "")
 
 
