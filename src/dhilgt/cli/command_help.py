@@ -33,7 +33,7 @@ def add_common(command: Callable[..., None], names: Iterable[str]) -> None:
         command: The command.
         names: Of its parameters.
     """
-    known = getattr(command, "common_options", frozenset())
+    known: frozenset[str] = getattr(command, "common_options", frozenset())
     command.common_options = known | frozenset(names)  # type: ignore[attr-defined]
 
 
@@ -50,7 +50,7 @@ class Command(TyperCommand):
             super().format_options(ctx, formatter)
             return
         everything = ctx.meta.get(_ALL, False)
-        common = getattr(self.callback, "common_options", frozenset())
+        common: frozenset[str] = getattr(self.callback, "common_options", frozenset())
         sections: dict[str, list[tuple[str, str]]] = {}
         for one in parameters:
             record = one.get_help_record(ctx)

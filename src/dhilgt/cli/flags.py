@@ -224,7 +224,7 @@ def with_inputs(run: Callable[..., None], *, without: tuple[str, ...] = ()) -> C
             without ``config`` or ``recipe`` does not take them.
     """
     options = {name: option for name, option in _INPUTS.items() if name not in without}
-    files = [name for name in ("config", "recipe") if name in options]
+    files: list[str] = [name for name in ("config", "recipe") if name in options]
 
     def gather(values: dict[str, Any]) -> dict[str, Any]:
         arguments = {name: values.pop(name) for name in files}
