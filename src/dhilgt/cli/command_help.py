@@ -1,6 +1,5 @@
 """``--help`` with the options in common use, ``--help-all`` with every option under a heading."""
 
-from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -26,21 +25,11 @@ HELP_ALL = Annotated[
 ]
 
 
-def add_common(command: Callable[..., None], names: Iterable[str]) -> None:
-    """Add to the options of a command that ``--help`` shows.
-
-    Args:
-        command: The command.
-        names: Of its parameters.
-    """
-    known: frozenset[str] = getattr(command, "common_options", frozenset())
-    command.common_options = known | frozenset(names)  # type: ignore[attr-defined]
-
-
 class Command(TyperCommand):
-    """A command that shows only its common options in ``--help``, if it has a ``--help-all``.
+    """A command whose ``--help`` is short if it has a ``--help-all``.
 
-    ``--help-all`` shows every option under its `rich_help_panel`.
+    The short help shows the options in the attribute `common_options` of the function, the long one
+    shows every option under its `rich_help_panel`.
     """
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

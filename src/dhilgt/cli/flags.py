@@ -53,9 +53,11 @@ def _with_options(
         gathered = gather({name: values.pop(name, None) for name in options})
         run(**values, **gathered)
 
-    command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in own}
-    command_help.add_common(command, common)
+    command.__dict__.update(
+        __signature__=signature.replace(parameters=own),
+        common_options=frozenset(common) | getattr(run, "common_options", frozenset()),
+    )
     return command
 
 
