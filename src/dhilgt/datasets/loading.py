@@ -104,7 +104,7 @@ def resplit(graph: Graph, name: str, split: str, seed: int) -> Graph | None:
 
 def read(files: Files, *, features: bool = True, official: bool = False) -> Raw:
     """Gives what the files of a dataset hold, as they hold it."""
-    module = "standins" if files.info.generated else files.info.reader
+    module = "standins" if files.info.generated else f"readers.{files.info.reader}"
     reader: Callable[..., Raw] = import_module(f"dhilgt.datasets.{module}").read
     return reader(files, features=features, official=official)
 
