@@ -14,8 +14,8 @@ from dhilgt.cli.flags import default_text, flag_of, in_flag_words, value_text
 from dhilgt.settings.settings import GROUPS, Settings
 
 DOCS = Path(__file__).parents[1]
-BEGIN = "<!-- made by python -m docs.make.settings_table -->"
-END = "<!-- end of what is made -->"
+BEGIN = "<!-- settings: begin -->"
+END = "<!-- settings: end -->"
 _NAMES = "|".join(one.name for one in fields(Settings) if "_" in one.name)
 
 

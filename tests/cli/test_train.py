@@ -42,7 +42,7 @@ def test_three_files_become_a_run(files, tmp_path):
         ["train", "50"], ["val", "20"], ["test", "20"],
     ]  # fmt: skip
     assert f"next: dhilgt predict {tmp_path / 'run'} -o predictions.csv" in result.stdout
-    assert (tmp_path / "run" / "report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "run" / "report.html").read_text().startswith("<!DOCTYPE html>")
     clf = dhilgt.NodeClassifier.load(tmp_path / "run")
     assert clf.classes_.tolist() == ["blue", "green", "red"]
     assert clf.graph_.ids_of(clf.split_["test"]).tolist() == files.names[70:]
