@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse
 
 from dhilgt import Graph, GraphError, GraphWarning
-from dhilgt.graph.checks import num_threads
 
 PATH = ([0, 1, 2], [1, 2, 3])  # 0 - 1 - 2 - 3
 
@@ -113,7 +112,6 @@ def test_what_is_unusual_but_fine():
     assert Graph.from_edges([0], [1], weights="ignore").num_edges == 2
     with pytest.warns(GraphWarning, match="src holds whole numbers as float64"):
         assert Graph.from_edges([0.0, 1.0], [1, 2]).num_nodes == 3
-    assert num_threads(None) >= 1
 
 
 X = np.zeros((4, 2), np.float32)

@@ -17,6 +17,7 @@ from dhilgt.graph import checks, node_ids
 from dhilgt.graph.checks import IdArray
 from dhilgt.labels.hub_labels import UNREACHABLE, HubLabels
 from dhilgt.readers import edge_text, files
+from dhilgt.utils.checks import num_threads
 
 _ROWS_AT_A_TIME = 100_000
 
@@ -103,7 +104,7 @@ def _answer_many(
     as_json: bool,
     stream: TextIO,
 ) -> None:
-    sources, targets = _read_pairs(index, pairs, header, checks.num_threads(threads))
+    sources, targets = _read_pairs(index, pairs, header, num_threads(threads))
     hubs: NDArray[Any] | None = None
     if witness:
         distances, hubs = index.witnesses(sources, targets, threads=threads, progress=True)

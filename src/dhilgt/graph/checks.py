@@ -3,7 +3,6 @@
 All of them run before heavy work. An error names what was found, where, and the way out.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -12,37 +11,9 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, warn
-from dhilgt.utils.checks import name_hint
+from dhilgt.utils.checks import as_array, name_hint
 
 IdArray: TypeAlias = NDArray[Any]  # int64, or object holding str
-
-
-def as_array(values: Any) -> NDArray[Any]:
-    """Gives a NumPy array of anything array-like, torch tensors included."""
-    if hasattr(values, "detach") and hasattr(values, "cpu"):
-        values = values.detach().cpu().numpy()
-    elif hasattr(values, "to_numpy"):
-        values = values.to_numpy()
-    elif isinstance(values, (list, tuple)) and any(isinstance(v, (str, bytes)) for v in values):
-        # Left alone, NumPy turns numbers beside a string into strings and cuts trailing NULs.
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-        return array
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise GraphError(f"rows of unequal length are not an array ({error})") from error
-
-
-def num_threads(threads: int | None) -> int:
-    """Gives the number of threads to use; None means all this process may run on."""
-    if threads is None:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
-        raise GraphError(f"threads={threads!r}; pass a number of at least 1, or None for all")
-    return int(threads)
 
 
 def num_nodes(count: Any, *, found_in: str = "num_nodes") -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from dhilgt.errors import GraphError
 from dhilgt.graph import checks
 from dhilgt.graph.graph import Graph
+from dhilgt.utils.checks import as_array
 
 if TYPE_CHECKING:
     import networkx
@@ -84,7 +85,7 @@ def from_pyg(
     for name in checks.MASK_NAMES:
         mask = getattr(data, f"{name}_mask", None)
         if mask is not None:
-            masks[name] = _one_split(checks.as_array(mask), split, name)
+            masks[name] = _one_split(as_array(mask), split, name)
     x = getattr(data, "x", None)
     return Graph.from_edge_index(
         edges,

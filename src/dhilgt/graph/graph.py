@@ -15,6 +15,7 @@ from dhilgt.errors import GraphError
 from dhilgt.graph import checks, node_ids
 from dhilgt.graph.build import Cleaning, Parts, assemble, checked_data
 from dhilgt.graph.node_ids import NodeIds
+from dhilgt.utils.checks import num_threads
 
 if TYPE_CHECKING:
     import networkx
@@ -85,7 +86,7 @@ class Graph:
         checks.weights(weights, weights, "weights")
         if num_nodes is not None and nodes is not None:
             raise GraphError("num_nodes and nodes are both given; nodes alone says how many")
-        workers = checks.num_threads(threads)
+        workers = num_threads(threads)
         rows: NDArray[np.int64] | None = None
         if num_nodes is not None:
             count = checks.num_nodes(num_nodes)

@@ -13,6 +13,7 @@ from dhilgt import _native
 from dhilgt.errors import ArtifactError, GraphError
 from dhilgt.graph import checks
 from dhilgt.graph.checks import IdArray
+from dhilgt.utils.checks import as_array
 
 _SMALL_FOR_SPELLING = 20_000
 
@@ -49,7 +50,7 @@ class NodeIds:
 
     def ids_of(self, indices: Any) -> Any:
         """Gives the ids of nodes by index, an array for an array and one id for one index."""
-        array = checks.as_array(indices)
+        array = as_array(indices)
         if array.size == 0:
             array = array.astype(np.int64)
         if array.dtype.kind not in "iu":

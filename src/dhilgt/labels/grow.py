@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from dhilgt import _native, errors
 from dhilgt.errors import GraphError
-from dhilgt.graph.checks import num_threads
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import find, plain_value
 from dhilgt.labels.hub_labels import IN, OUT, HubLabels
 from dhilgt.labels.packed import PackedLabelRows, empty_rows, joined, only_rows, pack_rows
+from dhilgt.utils.checks import num_threads
 from dhilgt.utils.memory import UNLIMITED
 
 _BATCH_ENTRIES = 4_000_000  # candidates judged at a time: bounds the memory beyond the labels

@@ -18,6 +18,7 @@ from dhilgt.graph import build, checks, node_ids
 from dhilgt.graph.graph import Graph
 from dhilgt.readers import edge_text, files, node_lists, node_match, node_tables
 from dhilgt.readers.node_match import NodeTable
+from dhilgt.utils.checks import num_threads
 
 FORMATS = ("text", "csv", "tsv", "parquet", "npz", "mtx")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
@@ -63,7 +64,7 @@ def read_graph(
         checks.num_nodes(num_nodes)
     checks.weights(None, weights, "weights")
     columns = _two_columns(columns)
-    workers = checks.num_threads(threads)
+    workers = num_threads(threads)
     given = {"nodes": nodes, "features": features, "labels": labels}
     # The small files first: what is wrong with them should not wait for the large one.
     nodes = node_lists.read_nodes(nodes) if _is_path(nodes) else nodes

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.datasets.files import reading
-from dhilgt.graph import checks
 from dhilgt.readers import edge_text
 from dhilgt.readers import files as dhilgt_files
+from dhilgt.utils import checks
 
 
 def edges(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
