@@ -100,7 +100,7 @@ def _old_indices(labels: HubLabels, graph: Graph, grown: Graph) -> NDArray[np.in
             f"ids of the old graph are {kinds[graph.ids.are_text]}, those of the grown one "
             f"{kinds[grown.ids.are_text]}; nodes are matched by id, so make both alike"
         )
-    at = find(grown.ids.names, grown.num_nodes, graph.nodes)
+    at = find(grown.node_ids, grown.num_nodes, graph.nodes)
     gone = np.flatnonzero(at < 0)
     if gone.size:
         raise GraphError(
