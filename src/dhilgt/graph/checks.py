@@ -20,12 +20,7 @@ _BLOCK_ROWS = 65_536
 
 
 def num_nodes(count: Any, *, name: str = "num_nodes") -> int:
-    """Return the number of nodes as an int from 1 to below the limit of the native core.
-
-    Args:
-        count: The number.
-        name: Name of the number, for the message.
-    """
+    """Return the number of nodes as an int from 1 to below the limit of the native core."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
         raise GraphError(f"{name}={count!r}; pass a whole number")
     if count == 0:

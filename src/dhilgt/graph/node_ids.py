@@ -151,13 +151,7 @@ def as_objects(texts: list[str]) -> IdArray:
 
 
 def find(node_ids: IdArray | None, count: int, queries: IdArray) -> NDArray[np.int64]:
-    """Return the index of each queried id, -1 for an unknown one.
-
-    Args:
-        node_ids: Ids of the graph in ascending order; None for 0 to count - 1.
-        count: Number of nodes.
-        queries: Ids of the same type.
-    """
+    """Return the index of each queried id, -1 for an unknown one; see `NodeIds`."""
     if node_ids is None:
         return np.where((queries >= 0) & (queries < count), queries, -1).astype(np.int64)
     if node_ids.dtype == object:

@@ -1,7 +1,7 @@
 """Random graphs with hubs, communities and classes, from a seed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,18 +101,9 @@ def draw(
     directed: bool = False,
     class_weights: Sequence[int] | None = None,
 ) -> Drawn:
-    """Return distinct edges and the class of each node; see `generate`.
+    """Return distinct edges and the class of each node; for the arguments see `generate`.
 
-    Args:
-        num_nodes: See `generate`.
-        average_degree: See `generate`.
-        num_classes: See `generate`.
-        homophily: See `generate`.
-        power: See `generate`.
-        num_communities: See `generate`.
-        seed: See `generate`.
-        directed: See `generate`.
-        class_weights: Relative sizes of the classes; equal if None.
+    The classes have sizes in proportion to `class_weights`, or equal ones if it is None.
     """
     n = checks.num_nodes(num_nodes)
     if num_communities is None:
@@ -252,13 +243,7 @@ def _draw_edges(
     n = layout.num_nodes
     keys = np.empty(0, dtype=np.int64)
     # If hubs leave too few new pairs to draw by weight, the rest is drawn uniformly.
-    uniform = _Layout(
-        np.arange(1, n + 1) * _UNIT,
-        layout.community,
-        layout.community_bounds,
-        layout.node_class,
-        layout.class_bounds,
-    )
+    uniform = replace(layout, ends=np.arange(1, n + 1) * _UNIT)
     for turn in range(_MAX_ROUNDS):
         missing = num_edges - len(keys)
         if missing <= 0:

@@ -69,16 +69,7 @@ def id_column(file: Path, header: Sequence[str] | None) -> int:
 def value_column(
     file: Path, header: Sequence[str] | None, width: int, id_at: int, names: set[str], content: str
 ) -> int:
-    """Return the position of a column of values.
-
-    Args:
-        file: The file, for the message.
-        header: Names of the columns, if there are any.
-        width: Number of columns.
-        id_at: Position of the ids.
-        names: Known (plain) names of the column.
-        content: Content of the column, for the message.
-    """
+    """Return the position of the column with one of some (plain) names, or the other of two."""
     if header is not None:
         for position, name in enumerate(header):
             if position != id_at and plain(name) in names:
