@@ -9,12 +9,11 @@ from typing import Any
 from dhilgt.errors import ConfigError
 from dhilgt.features.from_graph import HOP_KINDS
 from dhilgt.features.scale import FEATURE_SCALES
-from dhilgt.graph.checks import num_threads
 from dhilgt.labels.orders import ORDERS
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.training.config import TrainConfig
-from dhilgt.utils.checks import choice, name_hint, whole_number
+from dhilgt.utils.checks import choice, name_hint, num_threads, whole_number
 
 GROUPS = ("tokens", "model", "features", "training", "run")
 _MOST_COPIES = 1 << 20
