@@ -19,10 +19,10 @@ from torch import Tensor
 
 from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.errors import ConfigError, GraphError
-from dhilgt.graph.checks import as_array, node_mask
+from dhilgt.graph.checks import node_mask
 from dhilgt.loader.checks import free_bytes, refuse_unlabelled, this_process
 from dhilgt.loader.prefetch import Prefetcher
-from dhilgt.utils.checks import whole_number
+from dhilgt.utils.checks import as_array, whole_number
 
 Key = tuple[int, int, int]
 """Seed, epoch and number of a batch: what random draws for it depend on, and nothing else."""

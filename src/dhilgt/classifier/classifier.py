@@ -25,7 +25,6 @@ from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError
 from dhilgt.features.known_classes import carried_over
-from dhilgt.graph.checks import as_array
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.loader import TokenLoader
@@ -39,6 +38,7 @@ from dhilgt.training.distributed import Group, choose_device, warnings_of_main
 from dhilgt.training.run_folder import RunFolder
 from dhilgt.training.state import TrainResult
 from dhilgt.training.trainer import Trainer
+from dhilgt.utils.checks import as_array
 from dhilgt.utils.progress import progress_note
 
 if TYPE_CHECKING:

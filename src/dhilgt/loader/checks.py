@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.graph import checks
-from dhilgt.graph.checks import as_array
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
-from dhilgt.utils.checks import whole_number
+from dhilgt.utils.checks import as_array, whole_number
 from dhilgt.utils.memory import available_bytes, format_bytes
 
 
