@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import dhilgt
 from dhilgt import baselines
 from dhilgt.baselines.goat.codebook import Codebook
-from dhilgt.baselines.goat.model import edge_scores
 from dhilgt.baselines.goat.node2vec import node2vec, random_walks, window_gradient
 from dhilgt.baselines.goat.rings import sample_neighbours, sample_rings
 from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.baselines.shared.pairs import pair_scores
 from dhilgt.baselines.shared.sparse import SparseMatrix
 from tests.baselines.cases import create, small_graph, trainer, weights
 from tests.baselines.cora import accuracy_on_cora
@@ -161,7 +161,7 @@ def test_scores_of_edges_have_the_gradients_of_the_dense_ones():
     for sparse in (True, False):
         q, k = query.clone().requires_grad_(), key.clone().requires_grad_()
         whole = torch.einsum("ihd,jhd->ijh", q, k)
-        scores = edge_scores(edges, q, k) if sparse else whole[dense]
+        scores = pair_scores(q, k, edges) if sparse else whole[dense]
         (scores**2).sum().backward()
         slopes.append((scores.detach(), q.grad, k.grad))
     for ours, theirs in zip(*slopes, strict=True):

@@ -14,7 +14,7 @@ from dhilgt.baselines.loaders import GraphBatch, NodeLoader, PartitionLoader, Ro
 from dhilgt.baselines.settings import Settings, choice, count, counts, number, rate, switch
 from dhilgt.baselines.shared.encoder import TokenEncoder, TokenEncoderLayer, draw_small
 from dhilgt.baselines.shared.layers import SafeBatchNorm
-from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
+from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.baselines.shared.sparse import SparseMatrix, segment_softmax
 from dhilgt.baselines.shared.spectral import laplacian_vectors
 from dhilgt.errors import ConfigError, GraphError
@@ -71,11 +71,6 @@ def test_induced_edges_are_those_among_the_nodes(seed, size):
     whole = clean.adjacency("ones").to_dense()
     part = clean.induced(nodes).adjacency("ones").to_dense()
     assert torch.equal(part, whole[nodes][:, nodes])
-
-
-def test_rows_of_features_sum_to_one_or_stay_zero():
-    graph = dhilgt.Graph.from_edges([0], [1], num_nodes=2, features=[[2.0, 6.0], [0.0, 0.0]])
-    assert dense_features(graph, normalize_rows=True).tolist() == [[0.25, 0.75], [0, 0]]
 
 
 # ---- products ----------------------------------------------------------------------------------

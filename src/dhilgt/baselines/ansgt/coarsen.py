@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets
 from dhilgt.baselines.shared.sparse import SparseMatrix
 
 _VECTORS = 10  # random vectors that are relaxed
@@ -34,7 +34,7 @@ class CoarseGraph:
     def means(self, x: Tensor) -> Tensor:
         """Gives the mean of the rows of each super-node's nodes, [supers, F]."""
         order = np.argsort(self.member_of, kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(self.sizes)])
+        offsets = row_offsets(self.member_of, len(self.sizes))
         weights = 1 / self.sizes[self.member_of[order]]
         return SparseMatrix.from_numpy(offsets, order, weights, len(order)) @ x
 
@@ -86,9 +86,8 @@ def algebraic_distance(
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Gives for each edge how far apart relaxed random vectors leave its ends; edges by source."""
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=count))])
     degrees = np.maximum(np.bincount(sources, weights, minlength=count), 1e-12)
-    walk = SparseMatrix.from_numpy(offsets, targets, weights / degrees[sources])
+    walk = SparseMatrix.from_numpy(row_offsets(sources, count), targets, weights / degrees[sources])
     x = torch.from_numpy(rng.standard_normal((count, _VECTORS)).astype(np.float32))
     for _ in range(_SWEEPS):
         x = 0.5 * x + 0.5 * (walk @ x)
@@ -163,7 +162,6 @@ def _normalised(
     total = np.bincount(places, values, minlength=len(together))
     rows, columns = together // count, together % count
     scale = np.bincount(rows, total, minlength=count) ** -0.5
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
     return SparseMatrix.from_numpy(
-        offsets, columns, total * scale[rows] * scale[columns], symmetric=True
+        row_offsets(rows, count), columns, total * scale[rows] * scale[columns], symmetric=True
     )

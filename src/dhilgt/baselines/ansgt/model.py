@@ -21,6 +21,7 @@ from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
 from dhilgt.errors import ConfigError
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
+from dhilgt.training.scoring import evaluating
 
 _EPS = 1e-5
 _SCORED = 256  # sequences whose attention is read at once
@@ -260,20 +261,17 @@ class ANSGT(Baseline):
         self.mixture.copy_(torch.from_numpy(mixture))
         self.draws.add_(1)
 
-    @torch.no_grad()
     def rewards(self, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Gives the reward of each proximity: what nodes attend to, by who proposed it.
 
         score_j = mean over heads of attention(node -> j) |v_j| in the last layer, over the sampled
         nodes j of a node's first sequence; r_k = mean of score_j s_k(j) / sum_k' p_k' s_k'(j).
         """
-        device, training = self.begun.device, self.training
         mixture, total, seen = self.mixture.cpu().numpy(), np.zeros(len(KINDS)), 0
-        self.eval()
-        try:
+        with evaluating(self):
             for at in range(0, len(nodes), _SCORED):
                 tokens = self.sequences()[nodes[at : at + _SCORED], :1]
-                inputs = [part.to(device) for part in self._inputs(tokens)]
+                inputs = [part.to(self.device) for part in self._inputs(tokens)]
                 last = self.encoder.last_attention(*self._embedded(*inputs))
                 sampled = slice(1, 1 + self.settings.sampled_nodes)
                 shares = last.weights[:, :, 0, sampled] * last.values[:, :, sampled].norm(dim=-1)
@@ -285,8 +283,6 @@ class ANSGT(Baseline):
                 ways = near / (near @ mixture + _EPS)[..., None]
                 total += (ways * (scores * there)[..., None]).sum((0, 1))
                 seen += int(there.sum())
-        finally:
-            self.train(training)
         return total / max(1, seen)
 
     # ---- the model -----------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhilgt.baselines.shared.message_graph import row_offsets
+
 _BLOCK = 1 << 22  # entries that are drawn from at once
 
 
@@ -59,9 +61,7 @@ class RowTable:
         ends = np.cumsum([len(part) for part in keys])
         for kind, place in enumerate(np.split(places, ends[:-1])):
             values[place, kind] = parts[kind].data
-        offsets = np.zeros(n + 1, np.int64)
-        np.cumsum(np.bincount(together // n, minlength=n), out=offsets[1:])
-        return cls(values, n, offsets, together % n)
+        return cls(values, n, row_offsets(together // n, n), together % n)
 
     @property
     def kinds(self) -> int:

@@ -22,12 +22,13 @@ from dhilgt.baselines.loaders import Key, RowStore
 from dhilgt.baselines.settings import Settings, choice, count, counts, number, rate
 from dhilgt.baselines.shared.layers import MLPBlock, SafeBatchNorm
 from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
-from dhilgt.baselines.shared.sparse import SparseMatrix, multiply, segment_softmax
+from dhilgt.baselines.shared.pairs import pair_scores
+from dhilgt.baselines.shared.sparse import SparseMatrix, segment_softmax
 from dhilgt.baselines.shared.spectral import laplacian_vectors
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
+from dhilgt.training.scoring import evaluating
 
-_ENTRIES = 1 << 25  # of a product over edges that is held at once
 _NODES = 1 << 14  # that are assigned to centroids at once
 
 
@@ -198,20 +199,14 @@ class GOAT(NodeBaseline):
         if s.counts == "all":
             self.codebook.assign(seen, torch.arange(len(seen), device=seen.device))
 
-    @torch.no_grad()
     def _all_nodes(self) -> Tensor:
-        device, training, parts = self.begun.device, self.training, []
-        self.eval()
-        try:
-            for ids in np.array_split(np.arange(self.shape.num_nodes), self._pieces()):
-                x = self._features.rows(ids).to(device)
-                parts.append(self._in_codebook(self.input(x), torch.from_numpy(ids).to(device)))
-        finally:
-            self.train(training)
+        n, parts = self.shape.num_nodes, []
+        with evaluating(self):
+            for ids in np.array_split(np.arange(n), -(-n // _NODES)):
+                x = self._features.rows(ids).to(self.device)
+                places = torch.from_numpy(ids).to(self.device)
+                parts.append(self._in_codebook(self.input(x), places))
         return torch.cat(parts).float()
-
-    def _pieces(self) -> int:
-        return -(-self.shape.num_nodes // _NODES)
 
     # ---- the model -----------------------------------------------------------------------------
 
@@ -248,7 +243,9 @@ class GOAT(NodeBaseline):
         query = self.local["q"](own).view(len(own), heads, -1)
         key = self.local["k"](h).view(len(h), heads, -1)
         value = self.local["v"](h).view(len(h), heads, -1)
-        scores = edge_scores(edges, query, key) / math.sqrt(self.settings.hidden_channels)
+        # In float32 whatever the precision: sums of many terms.
+        scores = pair_scores(query.float(), key.float(), edges)  # [entries, H]
+        scores = scores / math.sqrt(self.settings.hidden_channels)
         scores = scores + self.ring_bias[distance] + edges.values[:, None]
         shares = segment_softmax(scores, edges)  # [entries, H]
         shares = dropout(shares, self.settings.attention_dropout, self.training)
@@ -267,50 +264,3 @@ class GOAT(NodeBaseline):
         shares = dropout(torch.softmax(scores, -1), s.attention_dropout, self.training)
         mixed: Tensor = (shares @ value).transpose(0, 1).flatten(1)
         return mixed
-
-
-def edge_scores(edges: SparseMatrix, query: Tensor, key: Tensor) -> Tensor:
-    """Gives q_i . k_j for each entry (i, j) of a matrix, [entries, H].
-
-    Args:
-        edges: The entries.
-        query: [rows, H, d].
-        key: [columns, H, d].
-
-    Example:
-        >>> one = SparseMatrix(torch.tensor([0, 1]), torch.tensor([1]), torch.ones(1), 2)
-        >>> edge_scores(one, torch.full((1, 1, 2), 3.0), torch.ones(2, 1, 2)).tolist()
-        [[6.0]]
-    """
-    heads = [
-        _Scores.apply(query[:, head], key[:, head], edges)  # type: ignore[no-untyped-call]
-        for head in range(query.shape[1])
-    ]
-    return torch.stack(heads, 1)
-
-
-class _Scores(torch.autograd.Function):
-    """Autograd's own would keep two copies of a row for every edge; both gradients are products."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, edges: SparseMatrix) -> Tensor:
-        ctx.edges = edges
-        ctx.save_for_backward(query, key)
-        query, key, step = query.float(), key.float(), max(1, _ENTRIES // query.shape[1])
-        rows, columns = edges.rows(), edges.columns
-        parts = [
-            (query[rows[at : at + step]] * key[columns[at : at + step]]).sum(-1)
-            for at in range(0, len(rows), step)
-        ]
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        query, key = ctx.saved_tensors
-        edges: SparseMatrix = ctx.edges
-        gradient = gradient.float().contiguous()
-        of_query = multiply(edges.offsets, edges.columns, gradient, key.float())
-        turned = edges.transposed()
-        there = gradient[edges.transposing_order()]
-        of_key = multiply(turned.offsets, turned.columns, there, query.float())
-        return of_query.to(query.dtype), of_key.to(key.dtype), None

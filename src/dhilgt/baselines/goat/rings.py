@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.baselines.shared.message_graph import CleanGraph, rows_of
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets, rows_of
 
 
 class Rings(NamedTuple):
@@ -61,9 +61,8 @@ def sample_rings(
         order = np.argsort(keys, kind="stable")
         keys, distance = keys[order], distance[order]
     owners = keys // n
-    offsets = np.zeros(len(roots) + 1, np.int64)
-    np.cumsum(np.bincount(owners, minlength=len(roots)), out=offsets[1:])
     ring = owners * (len(sizes) + 1) + distance
+    offsets = row_offsets(owners, len(roots))
     return Rings(offsets, keys % n, distance, np.bincount(ring)[ring])
 
 
@@ -81,8 +80,7 @@ def sample_neighbours(
     """
     degrees = graph.degrees[nodes]
     few, many = np.flatnonzero(degrees <= size), np.flatnonzero(degrees > size)
-    offsets = np.zeros(len(nodes) + 1, np.int64)
-    np.cumsum(np.minimum(degrees, size), out=offsets[1:])
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(degrees, size))])
     out = np.empty(offsets[-1], np.int64)
     starts, whole = rows_of(graph.offsets, graph.targets, nodes[few])
     out[np.arange(len(whole)) + np.repeat(offsets[few] - starts[:-1], np.diff(starts))] = whole

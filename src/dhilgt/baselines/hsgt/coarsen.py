@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets
 from dhilgt.errors import ConfigError
 
 _ROUNDS = 12  # handshakes of one matching; each leaves a fraction of the edges
@@ -69,9 +69,7 @@ def pooled(graph: CleanGraph, clusters: Ints, count: int) -> CleanGraph:
     source, target = clusters[graph.sources()], clusters[graph.targets]
     crossing = source != target  # inner edges would swamp the degrees
     keys = np.unique(source[crossing] * count + target[crossing])
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys // count, minlength=count), out=offsets[1:])
-    return CleanGraph(offsets, keys % count)
+    return CleanGraph(row_offsets(keys // count, count), keys % count)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dhilgt.baselines.hsgt.coarsen import coarsen, pooled
 from dhilgt.baselines.loaders import RowStore
-from dhilgt.baselines.shared.message_graph import CleanGraph, rows_of
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets, rows_of
 from dhilgt.baselines.shared.pairs import near_pairs
 from dhilgt.baselines.shared.sparse import SparseMatrix
 
@@ -72,8 +72,7 @@ def hierarchy(graph: CleanGraph, x: Tensor, cluster_sizes: Sequence[int]) -> lis
     for count in level_sizes(graph.num_nodes, cluster_sizes)[1:]:
         below = levels[-1]
         parents = coarsen(below.graph, count)
-        offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(parents, minlength=count), out=offsets[1:])
+        offsets = row_offsets(parents, count)
         children = np.argsort(parents, kind="stable")
         share = np.repeat(1.0 / np.diff(offsets), np.diff(offsets))
         mean = SparseMatrix.from_numpy(offsets, children, share, len(parents)) @ below.x.host

@@ -47,9 +47,7 @@ class CleanGraph:
         if graph.directed:
             sources = np.repeat(np.arange(n), np.diff(offsets))
             keys = np.unique(np.concatenate([sources * n + targets, targets * n + sources]))
-            offsets = np.zeros(n + 1, np.int64)
-            np.cumsum(np.bincount(keys // n, minlength=n), out=offsets[1:])
-            targets = keys % n
+            offsets, targets = row_offsets(keys // n, n), keys % n
         if self_loops:
             sources = np.repeat(np.arange(n), np.diff(offsets))
             below = np.bincount(sources[targets < sources], minlength=n)
@@ -82,9 +80,7 @@ class CleanGraph:
         targets = place[found]
         kept = targets >= 0
         rows = np.repeat(np.arange(len(nodes)), np.diff(starts))[kept]
-        offsets = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=len(nodes)), out=offsets[1:])
-        return CleanGraph(offsets, targets[kept])
+        return CleanGraph(row_offsets(rows, len(nodes)), targets[kept])
 
     def adjacency(self, kind: str = "symmetric") -> SparseMatrix:
         """Gives the adjacency matrix.
@@ -106,6 +102,16 @@ class CleanGraph:
         return SparseMatrix.from_numpy(self.offsets, self.targets, values, symmetric=kind != "row")
 
 
+def row_offsets(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return where each of `count` rows begins, [count + 1], from the row of each entry.
+
+    Example:
+        >>> row_offsets(np.array([0, 0, 2]), 3)
+        array([0, 2, 2, 3])
+    """
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
+
+
 def rows_of(
     offsets: NDArray[np.int64], targets: NDArray[Any], nodes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -116,27 +122,16 @@ def rows_of(
         (array([0, 1, 3]), array([7, 5, 6]))
     """
     counts = offsets[nodes + 1] - offsets[nodes]
-    starts = np.zeros(len(nodes) + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
+    starts = np.concatenate([[0], np.cumsum(counts)])
     at = np.arange(starts[-1]) + np.repeat(offsets[nodes] - starts[:-1], counts)
     return starts, targets[at]
 
 
-def dense_features(graph: Graph, *, normalize_rows: bool = False) -> Tensor:
+def dense_features(graph: Graph) -> Tensor:
     """Gives the features of a graph as float32, [n, F0], sparse ones filled up with zeros.
-
-    Args:
-        graph: A graph with features.
-        normalize_rows: Divide each row by the sum of its absolute values; rows of zeros stay.
 
     Raises:
         MemoryLimitError: If the dense form of sparse features does not fit.
-
-    Example:
-        >>> import dhilgt
-        >>> graph = dhilgt.Graph.from_edges([0], [1], num_nodes=2, features=[[1, 3], [0, 0]])
-        >>> dense_features(graph, normalize_rows=True).tolist()
-        [[0.25, 0.75], [0.0, 0.0]]
     """
     values = graph.features
     if hasattr(values, "toarray"):
@@ -147,16 +142,4 @@ def dense_features(graph: Graph, *, normalize_rows: bool = False) -> Tensor:
                 "reduce the features first, for example with a truncated SVD"
             )
         values = values.toarray()
-    x = torch.from_numpy(np.array(values, np.float32))
-    return row_normalized(x) if normalize_rows else x
-
-
-def row_normalized(x: Tensor) -> Tensor:
-    """Gives rows whose absolute values sum to 1; rows of zeros stay zeros.
-
-    Example:
-        >>> row_normalized(torch.tensor([[2.0, -2.0], [0.0, 0.0]])).tolist()
-        [[0.5, -0.5], [0.0, 0.0]]
-    """
-    total = x.abs().sum(1, keepdim=True)
-    return x / total.where(total > 0, torch.ones_like(total))
+    return torch.from_numpy(np.array(values, np.float32))

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dhilgt.baselines.shared.message_graph import CleanGraph, rows_of
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets, rows_of
 from dhilgt.baselines.shared.sparse import SparseMatrix, multiply, segment_softmax
 from dhilgt.errors import MemoryLimitError
 from dhilgt.model.dropout import dropout
@@ -62,10 +62,7 @@ def near_pairs(graph: CleanGraph, most: int) -> NearPairs:
             )
     keys = np.concatenate([part for part, _ in parts]) if parts else np.zeros(0, np.int64)
     distances = np.concatenate([part for _, part in parts]) if parts else np.zeros(0, np.int64)
-    offsets = np.zeros(n + 1, np.int64)
-    if n:
-        np.cumsum(np.bincount(keys // n, minlength=n), out=offsets[1:])
-    return NearPairs(offsets, keys % max(n, 1), distances)
+    return NearPairs(row_offsets(keys // max(n, 1), n), keys % max(n, 1), distances)
 
 
 def _pieces(graph: CleanGraph, most: int) -> list[NDArray[np.int64]]:

@@ -74,11 +74,6 @@ class SparseMatrix:
         """Where it lies."""
         return self.values.device
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its arrays, without those of the transpose."""
-        return sum(part.nbytes for part in (self.offsets, self.columns, self.values))
-
     def rows(self) -> Tensor:
         """Gives the row of each entry, [entries]; made once."""
         if self._rows is None:
