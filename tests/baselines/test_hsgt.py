@@ -81,7 +81,7 @@ def test_a_heavy_edge_is_merged_before_light_ones():
     targets = np.array([1, 0, 2, 1, 3, 2])
     weights = np.array([1.0, 1.0, 4.0, 4.0, 1.0, 1.0])
     graph = coarsening._Weighted(sources, targets, weights, np.ones(4))
-    assert coarsening._handshakes(sources, targets, weights, graph.sizes, 9.0)[1:3].tolist() == [
+    assert coarsening._mutual_pairs(sources, targets, weights, graph.sizes, 9.0)[1:3].tolist() == [
         2,
         1,
     ]

@@ -1,4 +1,4 @@
-"""The graph for message passing: both directions, self-loops or none, dense features."""
+"""The graph as message passing uses it: edges in both directions, and dense features."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CleanGraph:
 
     @classmethod
     def of(cls, graph: Graph, *, self_loops: bool = True) -> CleanGraph:
-        """Gives a graph made symmetric, with exactly one loop per node, or without any."""
+        """Return the edges of a graph in both directions, with one loop per node or none."""
         n = graph.num_nodes
         offsets, targets = np.asarray(graph.offsets), np.asarray(graph.targets, np.int64)
         if graph.directed:
@@ -62,32 +62,32 @@ class CleanGraph:
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """Entries per row, a loop counted once."""
+        """Number of entries of each row; a loop counts once."""
         return np.diff(self.offsets)
 
     def sources(self) -> NDArray[np.int64]:
-        """Gives the row of each entry of `targets`."""
+        """Return the row of each entry of `targets`."""
         return np.repeat(np.arange(self.num_nodes), self.degrees)
 
     def induced(self, nodes: NDArray[np.int64]) -> CleanGraph:
-        """Gives the edges among some nodes, renumbered by their place in `nodes`.
+        """Return the edges among some nodes, which are renumbered by their place in `nodes`.
 
-        Rows stay ascending if `nodes` is.
+        Rows are ascending if `nodes` is.
         """
         place = np.full(self.num_nodes, -1, np.int64)
         place[nodes] = np.arange(len(nodes))
-        starts, found = rows_of(self.offsets, self.targets, nodes)
-        targets = place[found]
+        starts, neighbours = rows_of(self.offsets, self.targets, nodes)
+        targets = place[neighbours]
         kept = targets >= 0
         rows = np.repeat(np.arange(len(nodes)), np.diff(starts))[kept]
         return CleanGraph(row_offsets(rows, len(nodes)), targets[kept])
 
     def adjacency(self, kind: str = "symmetric") -> SparseMatrix:
-        """Gives the adjacency matrix.
+        """Return the adjacency matrix.
 
         Args:
-            kind: "symmetric" (D^-1/2 A D^-1/2), "row" (D^-1 A) or "ones" (A). D counts what is in
-                the rows, loops included; a row without entries stays empty.
+            kind: "symmetric" (D^-1/2 A D^-1/2), "row" (D^-1 A) or "ones" (A). D counts the
+                entries of rows, loops included; a row without entries stays empty.
         """
         if kind not in KINDS:
             raise ValueError(f"kind = {kind!r}; choose {', '.join(map(repr, KINDS))}")
@@ -115,7 +115,7 @@ def row_offsets(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 def rows_of(
     offsets: NDArray[np.int64], targets: NDArray[Any], nodes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Gives some of the rows, as offsets and targets of their own.
+    """Return some rows of a compressed matrix, as offsets and targets.
 
     Example:
         >>> rows_of(np.array([0, 2, 3]), np.array([5, 6, 7]), np.array([1, 0]))
@@ -128,7 +128,7 @@ def rows_of(
 
 
 def dense_features(graph: Graph) -> Tensor:
-    """Gives the features of a graph as float32, [n, F0], sparse ones filled up with zeros.
+    """Return the features of a graph as a dense float32 tensor, [n, F0].
 
     Raises:
         MemoryLimitError: If the dense form of sparse features does not fit.
