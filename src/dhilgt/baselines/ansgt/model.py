@@ -320,7 +320,7 @@ class ANSGT(Baseline):
 
 
 class _SequenceLoader(NodeLoader):
-    """Repeats a node once per sequence, so that the loss is the mean over sequences."""
+    """A loader that repeats a node once per sequence: the loss is the mean over sequences."""
 
     def __init__(self, *args: Any, copies: int, **options: Any) -> None:
         super().__init__(*args, **options)
