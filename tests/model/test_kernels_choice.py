@@ -95,7 +95,7 @@ def test_every_kernel_compiles_for_a_gpu():
     # some bytes.
     assert len(spilled) == done.stdout.count("\n") > 0, done.stdout
     assert max(spilled) <= 1024
-    assert sorted(spilled)[-4] == 0  # the way back through attention, packed or not, spills a few
+    assert sorted(spilled)[-4] == 0  # the backward pass of attention, packed or not, spills a few
 
 
 def test_seeds_follow_the_generator():

@@ -62,7 +62,7 @@ def test_repeats_bit_for_bit():
     found = []
     for _ in range(2):
         torch.manual_seed(3)
-        found.append({name: slope.cpu() for name, slope in gradients(model, batch).items()})
+        found.append({name: grad.cpu() for name, grad in gradients(model, batch).items()})
     assert model.attention_used == "fused"
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
@@ -91,7 +91,7 @@ def test_a_recorded_step_is_the_step_itself(clip_norm):
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     # A larger table of features changes the order of some sums, and Adam makes steps of full size
-    # out of slopes that are noise: those of the keys' biases.
+    # out of gradients that are noise: those of the keys' biases.
     assert off(weights[1], weights[0].double()) < 2e-3
 
 

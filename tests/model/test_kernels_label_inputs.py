@@ -48,9 +48,9 @@ def test_logits_and_readout_weights_are_those_of_the_reference(pair):
 
 def test_gradients_are_those_of_the_reference(pair):
     exact, wide, ours, short = pair
-    slopes, found = gradients(exact, wide), gradients(ours, short)
+    grads, found = gradients(exact, wide), gradients(ours, short)
     for name in ("label_input.weight", "input.layers.0.weight", "virtual"):
-        assert off(found[name], slopes[name]) < 10 * TOLERANCE, name
+        assert off(found[name], grads[name]) < 10 * TOLERANCE, name
 
 
 def test_training_repeats_and_draws_anew(pair):
@@ -105,5 +105,5 @@ def test_a_recorded_step_that_sees_classes_is_the_step_itself():
             torch.nn.functional.cross_entropy(model(x, index, spd, known), labels).backward()
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    # Adam makes steps of full size out of slopes that are noise.
+    # Adam makes steps of full size out of gradients that are noise.
     assert off(weights[1], weights[0].double().cpu()) < 2e-3

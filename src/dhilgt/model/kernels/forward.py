@@ -11,7 +11,7 @@ from torch import Tensor
 from dhilgt.model.attention import compute_dtype
 from dhilgt.model.kernels import attention, encoder
 from dhilgt.model.kernels.attention import Draw, draw_seed
-from dhilgt.model.kernels.encoder import Plan
+from dhilgt.model.kernels.encoder import EncoderArgs
 from dhilgt.model.kernels.gather import gather
 from dhilgt.model.kernels.gradients import Weights
 from dhilgt.model.kernels.packing import Packing, pack
@@ -91,7 +91,7 @@ def _encode(
     dropped = config.bias_dropout if training else 0.0
     offsets = None if packing is None else packing.offsets
     codes = attention.make_codes(spd, real, config.num_virtual, Draw(seed, 0, dropped), offsets)
-    plan = Plan(
+    args = EncoderArgs(
         heads=config.heads,
         eps=model.norm.eps,
         dropout=config.dropout if training else 0.0,
@@ -102,7 +102,7 @@ def _encode(
         keep=torch.is_grad_enabled(),
     )
     layers = [layer_weights(layer) for layer in model.layers]  # type: ignore[arg-type]
-    return encoder.encode(h, codes, seed, plan, layers, model.norm.weight, model.norm.bias)
+    return encoder.encode(h, codes, seed, args, layers, model.norm.weight, model.norm.bias)
 
 
 def launching_on(device: torch.device) -> AbstractContextManager[Any]:
