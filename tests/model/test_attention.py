@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from dhilgt.model import attention
-from dhilgt.model.attention import MASKED, NO_BIAS, NUM_DISTANCES, attend, bias_table, pair_codes
+from dhilgt.model.attention import attend, bias_table, pair_codes
+from dhilgt.model.codes import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES
 from dhilgt.model.config import ATTENTIONS
 from dhilgt.model.dropout import dropout
 from tests.model.cases import batch_of
@@ -96,7 +97,7 @@ def test_by_hand(path):
 def test_codes():
     spd = torch.tensor([[[0, 254, 9], [254, 0, 9], [9, 9, 0]]], dtype=torch.uint8)
     codes, real = pair_codes(spd, torch.tensor([[True, True, False]]), 2)
-    first, none, mask = attention.FIRST_VIRTUAL, NO_BIAS, MASKED
+    first, none, mask = FIRST_VIRTUAL, NO_BIAS, MASKED
     assert codes.tolist() == [
         [
             [0, 254, mask, first, first + 1],
@@ -133,9 +134,9 @@ def test_dropout_on_weights_keeps_the_mean(path):
 
 
 def test_names_of_paths_are_the_settings():
-    assert set(ATTENTIONS) == {"auto", *attention.PATHS}
-    assert attention.default_path(torch.device("cpu")) in attention.PATHS
-    assert attention.default_path(torch.device("cuda")) == "sdpa"
+    assert set(ATTENTIONS) == {"auto", "fused", *attention.PATHS}
+    assert attention.plain_path(torch.device("cpu")) in attention.PATHS
+    assert attention.plain_path(torch.device("cuda")) == "sdpa"
 
 
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9])

@@ -351,7 +351,7 @@ def test_without_spd_bias_distances_do_not_matter():
 
 def test_ego_readout_is_the_ego():
     model, batch = model_of(readout="ego"), batch_of()
-    normed = model.norm(model._encode(*batch))
+    normed = model.norm(model._encode(*batch, None, "reference"))
     torch.testing.assert_close(model.embed(*batch), normed[:, 0])
     with pytest.raises(ValueError, match="readout"):
         model.readout_weights(*batch)
@@ -362,7 +362,7 @@ def test_readout_weights():
     alpha = model.readout_weights(*batch)
     torch.testing.assert_close(alpha.sum(1), torch.ones(5, dtype=torch.float64))
     assert ((alpha == 0) == (batch[1] == -1)).all()
-    normed = model.norm(model._encode(*batch))
+    normed = model.norm(model._encode(*batch, None, "reference"))
     torch.testing.assert_close(
         model.embed(*batch), normed[:, 0] + torch.einsum("bs,bsf->bf", alpha, normed)
     )

@@ -8,7 +8,8 @@ import torch
 
 pytest.importorskip("triton", reason="the fused kernels need the package triton")
 
-from dhilgt.model.attention import MASKED, NO_BIAS, attend, bias_table, pair_codes
+from dhilgt.model.attention import attend, bias_table, pair_codes
+from dhilgt.model.codes import MASKED, NO_BIAS
 from dhilgt.model.kernels import attention, row_ops
 from dhilgt.model.kernels.attention import Draw, fused_attention
 from dhilgt.model.kernels.cuda_graphs import HeldInputs

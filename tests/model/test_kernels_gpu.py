@@ -288,7 +288,7 @@ def test_a_run_that_was_cut_off_ends_with_the_same_bits(tmp_path):
 
 
 def test_a_row_that_does_not_fit_takes_sdpa():
-    attention._tell.cache_clear()
+    attention._warn_once.cache_clear()
     model = model_of(num_virtual=2).to(CUDA)
     with pytest.warns(attention.TrainingWarning, match="more than the 128"):
         model(*on_gpu(batch_of(2, 130, 20)))

@@ -139,7 +139,7 @@ def test_exports_with_batches_of_any_size():
         ({"input_dropout": "0.1"}, "input_dropout = '0.1'"),
         ({"attention_dropout": float("nan")}, "attention_dropout = nan"),
         ({"output_dropout": 1}, "output_dropout = 1"),
-        ({"bias_slope": -1}, "bias_slope = -1; pass a number from 0 to 100"),
+        ({"bias_slope": -1}, "bias_slope = -1; pass a number from 0 up to 100"),
         ({"bias_slope": "steep"}, "bias_slope = 'steep'"),
         ({"bias_slope": 2, "spd_bias": False}, "there is none with spd_bias = False"),
         ({"ffn_channels": 0}, "ffn_channels = 0"),

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.model.attention import choose_path, default_path, pair_codes
+from dhilgt.model.attention import choose_path, pair_codes, plain_path
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import dropout
 from dhilgt.model.layers import (
@@ -201,11 +201,12 @@ class DHILGT(nn.Module):
             spd: As for `forward`.
             known: As for `forward`.
         """
-        if self._take_path(x, index, spd, known) == "fused":
+        path = self._take_path(x, index, spd, known)
+        if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
             return fused.embed(self, x, index, spd, known)
-        h = self._encode(x, index, spd, known)  # [B, s, F]
+        h = self._encode(x, index, spd, known, path)  # [B, s, F]
         if self.readout is None:
             z: Tensor = self.norm(h[:, 0])  # [B, F]
         else:
@@ -228,13 +229,14 @@ class DHILGT(nn.Module):
         """
         if self.readout is None:
             raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
-        if self._take_path(x, index, spd, known) == "fused":
+        path = self._take_path(x, index, spd, known)
+        if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
             with fused.launching_on(index.device):
                 normed = fused.encode(self, x, index, spd, known)[:, : index.shape[1]]
         else:
-            normed = self.norm(self._encode(x, index, spd, known))
+            normed = self.norm(self._encode(x, index, spd, known, path))
         return self.readout.weights(normed, index != PADDING)
 
     def attention_path(self, slots: int) -> str:
@@ -252,7 +254,7 @@ class DHILGT(nn.Module):
         self._check_known(x, known)
         path = self.attention_path(index.shape[1])
         if path == "fused" and len(index) == 0:  # there is nothing to launch
-            path = default_path(index.device)
+            path = plain_path(index.device)
         if not torch.compiler.is_compiling():
             self.attention_used = path
         return path
@@ -304,7 +306,9 @@ class DHILGT(nn.Module):
         rows, at = self.label_input(h, index, known)
         return rows, at
 
-    def _encode(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
+    def _encode(
+        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None, path: str
+    ) -> Tensor:
         config = self._config
         dtype = self.norm.weight.dtype
         # Projected once per distinct node, then gathered. A row of zeros in front stands for -1,
@@ -319,7 +323,7 @@ class DHILGT(nn.Module):
         dropped = config.bias_dropout if self.training else 0.0
         pairs = pair_codes(spd, index != PADDING, config.num_virtual, dropped)  # codes [B, t, t]
         for layer in self.layers:
-            h = layer(h, pairs)
+            h = layer(h, pairs, path)
         return h[:, : index.shape[1]]
 
     def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.model.attention import NUM_DISTANCES, Pairs, attend, bias_table
+from dhilgt.model.attention import attend, bias_table
+from dhilgt.model.codes import NUM_DISTANCES, Pairs
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import drop_mask, dropout
 
@@ -138,10 +139,16 @@ class EncoderLayer(nn.Module):
                 distances = torch.arange(NUM_DISTANCES, dtype=self.spd_bias.dtype)
                 self.spd_bias.copy_((-slope * distances)[:, None])
 
-    def forward(self, h: Tensor, pairs: Pairs) -> Tensor:
-        """Gives the next representation, [B, t, F] to [B, t, F]."""
+    def forward(self, h: Tensor, pairs: Pairs, path: str) -> Tensor:
+        """Return the next representation, [B, t, F].
+
+        Args:
+            h: [B, t, F].
+            pairs: See `pair_codes`.
+            path: Of attention, as the model chose it: a key of `attention.PATHS`.
+        """
         p = self.config.dropout
-        h = h + dropout(self._attention(self.attention_norm(h), pairs), p, self.training)
+        h = h + dropout(self._attention(self.attention_norm(h), pairs, path), p, self.training)
         inner = F.gelu(self.ffn_in(self.ffn_norm(h)))  # [B, t, ffn]
         return h + dropout(self.ffn_out(inner), p, self.training)
 
@@ -157,7 +164,7 @@ class EncoderLayer(nn.Module):
         scale = 1.0 / (1.0 - self.config.bias_dropout) if self.training else 1.0
         return bias_table(self.config.heads, self.qkv.weight, self.spd_bias, virtual, scale)
 
-    def _attention(self, h: Tensor, pairs: Pairs) -> Tensor:
+    def _attention(self, h: Tensor, pairs: Pairs, path: str) -> Tensor:
         batch, slots, width = h.shape
         heads = self.config.heads
         qkv = self.qkv(h).view(batch, slots, 3, heads, width // heads)
@@ -169,7 +176,7 @@ class EncoderLayer(nn.Module):
             pairs,
             self.bias_table(),
             dropout_p=self.config.attention_dropout if self.training else 0.0,
-            path=self.config.attention,
+            path=path,
         )
         mixed: Tensor = self.projection(out.transpose(1, 2).reshape(batch, slots, width))
         return mixed  # [B, t, F]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dhilgt.model.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES, Pairs
+from dhilgt.model.codes import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES
 from dhilgt.model.kernels import attention_backward_kernels, attention_kernels, pair_kernels
 
 LOG2_E = math.log2(math.e)
@@ -414,39 +414,13 @@ def fused_attention(
 
     Args:
         qkv: Queries, keys and values as the projection gives them, [B, t, 3 F].
-        codes: See `launch.make_codes`.
-        table: Bias of each code and head, [codes, H]; see `dhilgt.attention.bias_table`.
+        codes: See `make_codes`.
+        table: Bias of each code and head, [codes, H]; see `dhilgt.model.attention.bias_table`.
         dropout: Attention weights to drop.
         distances: Whether the bias of distances is learned.
     """
     out: Tensor = _Attend.apply(qkv, table, codes, dropout, distances)  # type: ignore[no-untyped-call]
     return out
-
-
-def attend_by_codes(
-    query: Tensor, key: Tensor, value: Tensor, pairs: Pairs, table: Tensor, dropout_p: float
-) -> Tensor:
-    """Gives what `dhilgt.attention.attend` asks a path for, [B, H, t, d].
-
-    Args:
-        query: [B, H, t, d].
-        key: [B, H, t, d].
-        value: [B, H, t, d].
-        pairs: Codes as int64; the model's own way makes short ones in the kernels.
-        table: Bias of each code and head, [codes, H].
-        dropout_p: Share of attention weights to drop.
-    """
-    batch, heads, t, width = query.shape
-    virtual = math.isqrt(1 + table.shape[0] - FIRST_VIRTUAL) - 1  # 2 m + m * m of them
-    seen = (pairs.codes != MASKED) & pairs.real[:, :, None]
-    order = code_order(virtual, query.device)
-    values = order.argsort()[pairs.codes.masked_fill(~seen, MASKED)]
-    last = values.masked_fill(values >= len(order) - 2, 0).amax((1, 2))
-    codes = Codes(values.short().contiguous(), last.int(), t - virtual, virtual)
-    qkv = torch.stack([query, key, value]).permute(1, 3, 0, 2, 4).reshape(batch, t, -1)
-    draw = Draw(draw_seed(query.device), 1, dropout_p)
-    out = fused_attention(qkv, codes, table, draw)
-    return out.view(batch, t, heads, width).transpose(1, 2)
 
 
 class _Attend(torch.autograd.Function):
@@ -475,7 +449,7 @@ def _whole_table(parts: Tensor, codes: Codes, size: int, distances: bool) -> Ten
     """Gives the slopes of a table in the reference's order, [size, H].
 
     Args:
-        parts: See `launch.AttendSlopes`.
+        parts: See `AttendSlopes`.
         codes: Of the pairs.
         size: Places of the table.
         distances: Whether distances have a bias that is learned.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dhilgt.model.attention import compute_dtype
-from dhilgt.model.kernels import attention, encoder
+from dhilgt.model.kernels import attention, compute_dtype, encoder
 from dhilgt.model.kernels.attention import Draw, draw_seed
 from dhilgt.model.kernels.encoder import Plan
 from dhilgt.model.kernels.gather import gather
