@@ -12,10 +12,10 @@ import torch
 import dhilgt
 from dhilgt import TokenBatch, TokenLoader, Tokens, TokenSampler, averaged_logits
 from dhilgt.errors import GraphError, MemoryLimitError
-from dhilgt.loader.checks import resolve_device
 from dhilgt.loader.collate import Distinct, distinct_on_device, unpack_triangles
 from dhilgt.loader.feature_rows import is_mapped
 from dhilgt.tokens.sampler import unpack_distances
+from dhilgt.utils.devices import choose_device
 from tests.loader.cases import plain
 from tests.tokens.cases import generated_labels
 
@@ -526,7 +526,7 @@ def with_value(features, value):
         (lambda f, y: {"copies": 4}, "copies = 4, but 3 are stored"),
         (lambda f, y: {"fresh": True}, "pass a TokenSampler, or store several copies"),
         (lambda f, y: {"resident": "yes"}, "resident = 'yes'"),
-        (lambda f, y: {"device": "cuda:99"}, "is not there; use cpu"),
+        (lambda f, y: {"device": "cuda:99"}, "is not available; use cpu"),
         (lambda f, y: {"device": "quantum"}, "device = 'quantum'"),
         (lambda f, y: {"rank": 2, "world_size": 2}, "rank = 2"),
     ],
@@ -547,7 +547,7 @@ def test_other_refusals(tokens, features, monkeypatch):
         loader.with_copy(3)
     with pytest.raises(ValueError, match="batch_size = 0"):
         loader.with_batch_size(0)
-    monkeypatch.setattr("dhilgt.loader.checks.available_bytes", lambda: 1000)
+    monkeypatch.setattr("dhilgt.utils.devices.available_bytes", lambda: 1000)
     with pytest.raises(MemoryLimitError, match="pass resident=False"):
         TokenLoader(tokens, features, resident=True)
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
@@ -577,8 +577,8 @@ def test_masks_and_tensors_choose_nodes(tokens, features):
 
 
 def test_devices():
-    assert resolve_device("cpu") == torch.device("cpu")
-    assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def test_it_says_what_it_is(tokens, sampler, features):

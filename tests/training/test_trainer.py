@@ -291,7 +291,7 @@ def test_config_may_be_a_mapping():
     assert dhilgt.Trainer(toy_model(), {"epochs": 2}, device="cpu").config.epochs == 2
     with pytest.raises(ConfigError, match="did you mean 'lr'"):
         dhilgt.Trainer(toy_model(), {"lrr": 2}, device="cpu")
-    with pytest.raises(ConfigError, match="here: cpu"):
+    with pytest.raises(ConfigError, match="is not available; use cpu"):
         dhilgt.Trainer(toy_model(), device="cuda:77")
 
 

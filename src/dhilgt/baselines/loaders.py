@@ -20,9 +20,10 @@ from torch import Tensor
 from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.errors import ConfigError, GraphError
 from dhilgt.graph.checks import as_array, node_mask
-from dhilgt.loader.checks import free_bytes, refuse_unlabelled, this_process
+from dhilgt.loader.checks import refuse_unlabelled
 from dhilgt.loader.prefetch import Prefetcher
 from dhilgt.utils.checks import whole_number
+from dhilgt.utils.devices import free_bytes, this_process
 
 Key = tuple[int, int, int]
 """Seed, epoch and number of a batch: what random draws for it depend on, and nothing else."""
@@ -159,7 +160,7 @@ def chosen_nodes(nodes: Any, count: int) -> NDArray[np.int64]:
 
 def alone() -> None:
     """Refuses to go on as one of several processes."""
-    _, size = this_process(None, None)
+    size = this_process().world_size
     if size > 1:
         raise ConfigError(
             f"baselines train in one process, not in {size}; start without torchrun, one per GPU"

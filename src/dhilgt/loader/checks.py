@@ -1,6 +1,5 @@
 """What a loader checks before it works, and what it asks its surroundings."""
 
-import os
 from typing import Any, Literal
 
 import numpy as np
@@ -13,31 +12,8 @@ from dhilgt.graph.checks import as_array
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.checks import whole_number
-from dhilgt.utils.memory import available_bytes, format_bytes
-
-
-def resolve_device(device: "str | torch.device") -> torch.device:
-    """Gives a device that is there.
-
-    Args:
-        device: As torch names it, or "auto": a GPU if there is one.
-
-    Raises:
-        ValueError: If it is not there, with those that are.
-    """
-    there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-    if device == "auto":
-        device = "cuda" if len(there) > 1 else "cpu"
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device = {device!r} ({error}); there are {', '.join(there)}") from None
-    if found.type == "cuda" and (found.index or 0) >= len(there) - 1:
-        raise ValueError(f'device = {str(found)!r} is not there; use {", ".join(there)} or "auto"')
-    if found.type == "cuda" and found.index is None:
-        # "The current one" would be another one in another thread.
-        return torch.device("cuda", torch.cuda.current_device())
-    return found
+from dhilgt.utils.devices import checked_process, free_bytes, this_process
+from dhilgt.utils.memory import format_bytes
 
 
 def checked_resident(
@@ -138,26 +114,10 @@ def refuse_unlabelled(nodes: NDArray[np.int64], labels: NDArray[np.int64]) -> No
         )
 
 
-def this_process(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Gives rank and world size: as given, of torch.distributed, or of the environment."""
+def checked_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Return rank and world size: the two arguments, or those of this process if both are None."""
     if (rank is None) != (world_size is None):
         raise ValueError(f"rank = {rank}, world_size = {world_size}; pass both or neither")
     if rank is None or world_size is None:
-        distributed = torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            rank, world_size = distributed.get_rank(), distributed.get_world_size()
-        else:
-            try:
-                rank = int(os.environ.get("RANK", "0"))
-                world_size = int(os.environ.get("WORLD_SIZE", "1"))
-            except ValueError as error:
-                raise ValueError(f"RANK and WORLD_SIZE must be whole numbers ({error})") from None
-    world_size = whole_number("world_size", world_size, 1, 2**31)
-    return whole_number("rank", rank, 0, world_size - 1), world_size
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Gives the free memory of a device; None where it does not tell."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return available_bytes() if device.type == "cpu" else None
+        return this_process()[:2]
+    return checked_process(rank, world_size)[:2]

@@ -16,16 +16,16 @@ from dhilgt.loader.checks import (
     checked_copies,
     checked_egos,
     checked_known,
+    checked_rank,
     checked_resident,
     refuse_unlabelled,
-    resolve_device,
-    this_process,
 )
 from dhilgt.loader.feature_rows import DeviceFeatures, open_features
 from dhilgt.loader.prefetch import Prefetcher
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.checks import whole_number
+from dhilgt.utils.devices import choose_device
 
 _LARGEST_BATCH = 1 << 24
 _MOST_AHEAD = 64
@@ -106,12 +106,12 @@ class TokenLoader:
         self.batch_size = whole_number("batch_size", batch_size, 1, _LARGEST_BATCH)
         self.shuffle = bool(shuffle)
         self.seed = whole_number("seed", seed, 0, 2**63 - 1)
-        self.device = resolve_device(device)
+        self.device = choose_device(device)
         self.fresh = bool(fresh)
         self.copies = checked_copies(tokens, copies, self.fresh)
         self.drop_last = bool(drop_last)
         self.prefetch = whole_number("prefetch", prefetch, 0, _MOST_AHEAD)
-        self.rank, self.world_size = this_process(rank, world_size)
+        self.rank, self.world_size = checked_rank(rank, world_size)
         self.epoch = 0
         self._fixed_copy: int | None = None
         self._nodes = checked_egos(tokens, nodes)

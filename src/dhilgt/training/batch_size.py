@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 
 import torch
@@ -14,6 +13,7 @@ from dhilgt.loader.loader import TokenLoader
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.distributed import Group
 from dhilgt.training.scoring import autocast
+from dhilgt.utils.devices import free_gpu
 
 CPU_BATCH = 1024
 """What "auto" is on the CPU."""
@@ -125,7 +125,5 @@ def _fits(step: Callable[[int], object], size: int) -> bool:
     else:
         return True
     # Outside of the handler: its traceback would keep the tensors of the failed step alive.
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    free_gpu()
     return False

@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from dhilgt.errors import ConfigError, GraphWarning, ProcessError
+from dhilgt.utils.devices import choose_device, this_process
 
 TIMEOUT = timedelta(minutes=30)
 """How long a process waits for the others before it gives up."""
@@ -35,12 +36,9 @@ class Group:
     """
 
     def __init__(self) -> None:
-        if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if not dist.is_initialized() and not this_process().is_alone:
             _start()
-        running = dist.is_available() and dist.is_initialized()
-        self.rank: int = dist.get_rank() if running else 0
-        self.size: int = dist.get_world_size() if running else 1
-        self.local_rank = int(os.environ.get("LOCAL_RANK", "0")) if running else 0
+        self.rank, self.size, _ = this_process()
 
     @property
     def is_main(self) -> bool:
@@ -134,7 +132,7 @@ def _start() -> None:
     # Both: gradients go over the GPUs' network, counts and scores over the hosts'.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        torch.cuda.set_device(choose_device("cuda"))
     dist.init_process_group(backend, timeout=TIMEOUT)
     atexit.register(_end)
 
@@ -162,28 +160,3 @@ def warnings_of_main(group: Group) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphWarning)
         yield
-
-
-def choose_device(device: str | torch.device, local_rank: int = 0) -> torch.device:
-    """Gives the device meant; "auto" is this process's GPU where there is one, else the CPU.
-
-    Raises:
-        ConfigError: If it is not there; the message lists those that are.
-    """
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "auto":
-        return torch.device("cuda", local_rank % count) if count else torch.device("cpu")
-    there = ["cpu", *(f"cuda:{at}" for at in range(count))]
-    if torch.backends.mps.is_available():
-        there.append("mps")
-    try:
-        wanted = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise ConfigError(
-            f"device = {device!r} is not a device; here: {', '.join(there)}, or 'auto'"
-        ) from None
-    if wanted.type == "cuda" and wanted.index is None and count:
-        wanted = torch.device("cuda", local_rank % count)
-    if str(wanted).removesuffix(":0") not in [name.removesuffix(":0") for name in there]:
-        raise ConfigError(f"device = {str(device)!r} is not here; here: {', '.join(there)}")
-    return wanted

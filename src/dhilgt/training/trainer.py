@@ -22,7 +22,7 @@ from dhilgt.training.checkpoint import Checkpoint, write_tensors
 from dhilgt.training.clock import StageClock
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.display import TrainDisplay
-from dhilgt.training.distributed import Group, choose_device
+from dhilgt.training.distributed import Group
 from dhilgt.training.epoch import EpochLoop
 from dhilgt.training.optimizer import build_optimizer
 from dhilgt.training.protocols import Loader, Metric
@@ -38,6 +38,7 @@ from dhilgt.training.state import (
     load_weights,
     number,
 )
+from dhilgt.utils.devices import choose_device
 
 
 class Trainer:
@@ -101,7 +102,7 @@ class Trainer:
             config = TrainConfig.from_dict(config or {})
         self.config = config if metric is None else replace(config, metric=metric.name)
         self.group = Group()
-        self.device = choose_device(device, self.group.local_rank)
+        self.device = choose_device(device)
         self.model = model.to(self.device)
         self.stages = StageClock()
         self._scorer = Scorer(model, self.config, self.group, self.device, metric)
