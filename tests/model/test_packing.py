@@ -1,7 +1,5 @@
 """Packed rows: what a model gives and learns without its padding is what it gives with it."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ pytest.importorskip("triton", reason="the fused kernels need the package triton"
 
 from dhilgt import TokenLoader, TokenSampler, generate
 from dhilgt.labels.hub_labels import HubLabels
-from dhilgt.model.kernels.packing import Room, choose_room, pack, packed_rows, room_for
+from dhilgt.model.kernels.packing import Room, choose_room, pack, packed_rows
 from tests.model.cases import batch_of, gradients, model_of
 
 torch.set_num_threads(1)
@@ -32,10 +30,9 @@ def off(found, wanted):
 
 def answers(model, batch, how, room=None):
     model.packing = how
-    with room_for(room) if room else contextlib.nullcontext():
-        slopes = gradients(model, batch)
-        with torch.no_grad():
-            return model(*batch), slopes
+    slopes = gradients(model, batch, room=room)
+    with torch.no_grad():
+        return model(*batch, room=room), slopes
 
 
 def assert_same(model, batch, room=None):
@@ -89,8 +86,7 @@ def test_offsets_count_nodes_egos_and_virtual_nodes():
     index = torch.tensor([[0, 1, -1, 2], [-1, -1, -1, -1], [3, 4, 5, 6]], device=DEVICE)
     assert packed_rows(model, index) == 5 + 3 + 6
     assert pack(model, index, index >= 0).offsets.tolist() == [0, 5, 8, 14]
-    with room_for(Room(23, fillers=3)):
-        found = pack(model, index, index >= 0)
+    found = pack(model, index, index >= 0, Room(23, fillers=3))
     assert found.offsets.tolist() == [0, 5, 8, 14, 20, 23, 23]
     assert found.rows == 23
 
@@ -104,8 +100,7 @@ def test_a_recorded_step_learns_what_the_step_itself_learns():
     found = []
     for room, features in ((None, x), (None, x), (Room(rows + 4, 2), larger)):
         torch.manual_seed(3)
-        with room_for(room) if room else contextlib.nullcontext():
-            found.append(gradients(model, (features, index, spd)))
+        found.append(gradients(model, (features, index, spd), room=room))
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
     # Other programs sum other rows: the same numbers, in another order.
     assert all(

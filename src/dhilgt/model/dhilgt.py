@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from os import PathLike
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -11,6 +14,7 @@ from torch import Tensor, nn
 from dhilgt.model.attention import choose_path, pair_codes, plain_path
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import dropout
+from dhilgt.model.kernels.packing import Room, packed_rows
 from dhilgt.model.layers import (
     MLP,
     AttentionReadout,
@@ -20,6 +24,7 @@ from dhilgt.model.layers import (
     draw_virtual,
     reset_linear,
 )
+from dhilgt.model.steps import TokenStepRunner
 from dhilgt.model.store import load_model, save_model
 from dhilgt.tokens.spec import PADDING
 
@@ -172,8 +177,16 @@ class DHILGT(nn.Module):
         names = {name for name, _ in self.named_parameters()}
         return {name for name in names if name in looked_up or name.endswith("_bias")}
 
-    def forward(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
-        """Gives the logits of the egos, [B, out_channels].
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None = None,
+        *,
+        room: Room | None = None,
+    ) -> Tensor:
+        """Return the logits of the egos, [B, out_channels].
 
         Args:
             x: Features of the distinct nodes of the batch, [n, in_channels]: dense, or sparse CSR,
@@ -184,28 +197,39 @@ class DHILGT(nn.Module):
                 path. Pairs with padding may hold anything.
             known: With `label_inputs`, class + 1 of the distinct nodes, 0 = not known, [n] int32 or
                 int64; None without.
+            room: The rows that the fused kernels compute on, as `batch_room` returns them; None to
+                count those of the batch, which waits for the device. It does not change the result.
 
         Raises:
             ValueError: If a shape or a type is wrong.
         """
-        z = dropout(self.embed(x, index, spd, known), self._config.output_dropout, self.training)
-        logits: Tensor = self.output(z)
+        z = self.embed(x, index, spd, known, room=room)
+        logits: Tensor = self.output(dropout(z, self._config.output_dropout, self.training))
         return logits
 
-    def embed(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
-        """Gives the representations of the egos that the output MLP sees, [B, hidden_channels].
+    def embed(
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None = None,
+        *,
+        room: Room | None = None,
+    ) -> Tensor:
+        """Return the representations of the egos that the output MLP sees, [B, hidden_channels].
 
         Args:
             x: As for `forward`.
             index: As for `forward`.
             spd: As for `forward`.
             known: As for `forward`.
+            room: As for `forward`.
         """
         path = self._take_path(x, index, spd, known)
         if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
-            return fused.embed(self, x, index, spd, known)
+            return fused.embed(self, x, index, spd, known, room)
         h = self._encode(x, index, spd, known, path)  # [B, s, F]
         if self.readout is None:
             z: Tensor = self.norm(h[:, 0])  # [B, F]
@@ -248,6 +272,27 @@ class DHILGT(nn.Module):
             slots: Slots of a row, virtual nodes not counted.
         """
         return choose_path(self._config, slots, self.norm.weight.device, self.norm.weight.dtype)
+
+    def batch_room(self, index: Tensor, filled: int) -> Room:
+        """Return the rows that the fused kernels compute on for a batch, without looking at it.
+
+        Args:
+            index: As for `forward`.
+            filled: Number of slots that hold a node, all egos counted.
+        """
+        return Room(packed_rows(self, index, filled))
+
+    def step_runner(
+        self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
+    ) -> TokenStepRunner:
+        """Return how a trainer runs this model on batches.
+
+        Args:
+            call: What to call: the model, or a wrapper of it that exchanges gradients.
+            context: Makes the context of each forward pass: autocast, or one that does nothing.
+            record: Whether steps may be recorded as CUDA graphs and replayed.
+        """
+        return TokenStepRunner(self, call, context, record)
 
     def _take_path(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> str:
         self._check(x, index, spd)

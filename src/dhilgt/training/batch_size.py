@@ -12,7 +12,7 @@ from dhilgt.errors import ConfigError, MemoryLimitError
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.distributed import Group
-from dhilgt.training.scoring import autocast
+from dhilgt.training.steps import choose_steps
 from dhilgt.utils.devices import free_gpu
 
 CPU_BATCH = 1024
@@ -97,13 +97,13 @@ def auto_batch_size(
         return min(CPU_BATCH, share)
     training = model.training
     model.train()
+    runner = choose_steps(model, device, config.precision)
 
     def step(size: int) -> None:
         batches = loader.with_batch_size(size).iterate()
         try:
             batch = next(batches).to(device)
-            with autocast(device, config.precision):
-                logits = model(*batch.inputs)
+            logits = runner.logits(batch)
             assert batch.labels is not None, "a loader to train with"
             functional.cross_entropy(logits.float(), batch.labels).backward()  # type: ignore[no-untyped-call]
         finally:

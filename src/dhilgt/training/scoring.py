@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dhilgt import metrics
 from dhilgt.errors import TrainingError
-from dhilgt.loader.batch import knowing_fill
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.distributed import Group
 from dhilgt.training.protocols import Loader, Metric
+from dhilgt.training.steps import StepRunner, choose_steps
 
 
 class Stopped(Exception):  # noqa: N818  not an error: the caller asked for it
@@ -31,13 +31,6 @@ class Outputs(NamedTuple):
     nodes: npt.NDArray[np.int64]
     logits: npt.NDArray[np.float32]
     labels: npt.NDArray[np.int64] | None
-
-
-def autocast(device: torch.device, precision: str) -> Any:
-    """Gives the context in which a model runs in ``precision``."""
-    if precision == "fp32":
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 @contextlib.contextmanager
@@ -60,31 +53,25 @@ def run_model(
     precision: str = "fp32",
     max_batches: int | None = None,
     stop: Callable[[], bool] = lambda: False,
-    forward: Callable[..., Tensor] | None = None,
+    runner: StepRunner | None = None,
 ) -> Outputs:
     """Gives this process's share of a loader's nodes with their logits.
 
     Where the loader has several copies of tokens per node, the probabilities of the copies are
-    averaged, and their logarithms stand for the logits. ``forward`` may stand in for calling the
-    model in ``precision``.
+    averaged, and their logarithms stand for the logits. ``runner`` runs the model in place of the
+    one that the model offers.
 
     Raises:
         Stopped: If ``stop()`` said so between two batches.
     """
-
-    def plain(*inputs: Tensor) -> Tensor:
-        with autocast(device, precision):
-            logits: Tensor = model(*inputs)
-        return logits
-
-    run = plain if forward is None else forward
+    runner = choose_steps(model, device, precision) if runner is None else runner
     copies = int(getattr(loader, "copies", 1))
     if copies == 1:
-        return _one_pass(model, run, loader, device, max_batches, stop)
+        return _one_pass(model, runner, loader, device, max_batches, stop)
     total: npt.NDArray[np.float64] | None = None
     for copy in range(copies):
         part: Loader = loader.with_copy(copy)  # type: ignore[attr-defined]
-        found = _one_pass(model, run, part, device, max_batches, stop)
+        found = _one_pass(model, runner, part, device, max_batches, stop)
         share = probabilities(found.logits) / copies
         total = share if total is None else total + share
     assert total is not None, f"a loader with {copies} copies"
@@ -95,7 +82,7 @@ def run_model(
 
 def _one_pass(
     model: nn.Module,
-    run: Callable[..., Tensor],
+    runner: StepRunner,
     loader: Loader,
     device: torch.device,
     max_batches: int | None,
@@ -111,9 +98,7 @@ def _one_pass(
             if stop():
                 raise Stopped
             moved = batch.to(device, non_blocking=True)
-            with knowing_fill(moved):
-                found = run(*moved.inputs)
-            logits.append(found.float().cpu().numpy())
+            logits.append(runner.logits(moved).float().cpu().numpy())
             nodes.append(moved.nodes.cpu().numpy())
             if moved.labels is not None:
                 labels.append(moved.labels.cpu().numpy())
@@ -190,7 +175,9 @@ class Scorer:
         self._group = group
         self._device = device
         self._metric = metric
-        self._forward: Callable[..., Tensor] | None = None
+        self._runner = choose_steps(
+            model, device, config.precision, record=config.cuda_graph == "auto"
+        )
 
     @property
     def metric(self) -> Metric:
@@ -232,20 +219,5 @@ class Scorer:
             precision=self._config.precision,
             max_batches=self._config.max_eval_batches,
             stop=stop,
-            forward=self._recorded(),
+            runner=self._runner,
         )
-
-    def _recorded(self) -> Callable[..., Tensor] | None:
-        """Gives the model as CUDA graphs, where it has run the fused kernels."""
-        if (
-            self._forward is None
-            and self._device.type == "cuda"
-            and self._config.cuda_graph == "auto"
-            and getattr(self._model, "attention_used", None) == "fused"
-        ):
-            from dhilgt.model.kernels.cuda_graphs import ForwardGraphs
-
-            self._forward = ForwardGraphs(
-                self._model, lambda: autocast(self._device, self._config.precision)
-            )
-        return self._forward

@@ -113,7 +113,8 @@ def _own_gpu(gpus: int) -> int:
     if not process.is_alone:
         return process.local_rank % gpus
     # By number: "the current one" can be another one in another thread.
-    return torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+    initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.cuda.current_device() if initialized else 0
 
 
 def _unavailable(device: object, available: list[str]) -> ConfigError:
