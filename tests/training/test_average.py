@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from dhilgt.errors import ConfigError
+from dhilgt.training.average import WeightAverage
 from dhilgt.training.checkpoint import CheckpointFolder
 from dhilgt.training.config import TrainConfig
-from dhilgt.training.state import WeightAverage
 from tests.training.cases import Scripted, loaders, same, trainer, weights
 
 

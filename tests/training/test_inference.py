@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dhilgt.training.scoring import Outputs, join, probabilities
+from dhilgt.loader.copies import probabilities
+from dhilgt.training.scoring import Outputs, join
 
 
 def share(nodes, labelled=True):

@@ -121,9 +121,9 @@ def test_stops_early_and_gives_the_best_back():
     worker = trainer(metric=metric, patience=3, epochs=50)
     original = worker._end_epoch
 
-    def spy(state, *rest):
-        done = original(state, *rest)
-        kept[state.epoch] = weights(worker.model)
+    def spy(run, *rest):
+        done = original(run, *rest)
+        kept[run.state.epoch] = weights(worker.model)
         return done
 
     worker._end_epoch = spy

@@ -405,41 +405,6 @@ def _stream_beside(device: torch.device) -> torch.cuda.Stream:
     return stream
 
 
-def averaged_logits(
-    model: Callable[..., torch.Tensor], loader: TokenLoader, start_batch: int = 0
-) -> Iterator[tuple[TokenBatch, torch.Tensor]]:
-    """Gives batches with logits whose softmax is the mean of the probabilities over the copies.
-
-    With one copy these are the model's own logits. No gradients are kept; put the model into
-    evaluation mode first.
-
-    Args:
-        model: Called with a batch's inputs.
-        loader: Whose `copies` are averaged.
-        start_batch: Number of the first batch.
-
-    Example:
-        >>> import dhilgt
-        >>> graph = dhilgt.generate(50, 4, seed=1, num_features=8)
-        >>> labels = dhilgt.HubLabels.build(graph, progress=False)
-        >>> sampler = dhilgt.TokenSampler(labels, size=4, progress=False)
-        >>> loader = TokenLoader(sampler, graph.features, batch_size=50, copies=3)
-        >>> def model(x, index, spd):
-        ...     return x[index[:, 0]]
-        >>> [logits.shape for _, logits in averaged_logits(model, loader)]
-        [torch.Size([50, 8])]
-    """
-    for batches in loader.iterate_copies(start_batch):
-        with torch.no_grad():
-            each = [model(*batch.inputs) for batch in batches]
-            if len(each) == 1:
-                logits = each[0]
-            else:
-                logs = torch.stack([torch.log_softmax(one.float(), -1) for one in each])
-                logits = torch.logsumexp(logs, 0) - float(np.log(len(each)))
-        yield batches[0], logits
-
-
 def _grouped(batches: Iterator[TokenBatch], count: int) -> Iterator[list[TokenBatch]]:
     group = []
     for batch in batches:
