@@ -14,7 +14,7 @@ from dhilgt import TokenLoader, TokenSampler, generate
 from dhilgt.errors import TrainingWarning
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.batch import TokenBatch
-from dhilgt.loader.loader import _stream_beside
+from dhilgt.loader.loader import _batch_stream
 from dhilgt.model import attention
 from dhilgt.model.kernels.cuda_graphs import ForwardGraphs, StepGraphs, recording_stream
 from dhilgt.training.config import TrainConfig
@@ -173,7 +173,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_kernel_by_kernel():
 
 
 def test_batches_are_never_made_on_the_stream_of_a_recording():
-    others = {_stream_beside(CUDA).cuda_stream}
+    others = {_batch_stream(CUDA).cuda_stream}
     others |= {torch.cuda.Stream(CUDA).cuda_stream for _ in range(70)}  # more than PyTorch has
     assert recording_stream(CUDA).cuda_stream not in others
 

@@ -104,7 +104,7 @@ def edited(folder, **changes):
         (lambda f: (f / "config.json").write_text("[]"), "not settings"),
         (lambda f: (f / "config.json").write_text("{"), "not JSON"),
         (lambda f: (f / "config.json").write_text(" " * (2 << 20)), "too long"),
-        (lambda f: edited(f, layers=3), "did you mean num_layers"),
+        (lambda f: edited(f, layers=3), "did you mean 'num_layers'"),
         (lambda f: edited(f, format_version=2), "format_version is 2, not 1"),
         (lambda f: edited(f, architecture="GCN"), "architecture is 'GCN'"),
         (lambda f: edited(f, num_layers=3), "layers.2.* is missing"),

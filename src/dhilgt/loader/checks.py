@@ -1,4 +1,4 @@
-"""What a loader checks before it works, and what it asks its surroundings."""
+"""Checks of a loader's arguments."""
 
 from typing import Any, Literal
 
@@ -22,10 +22,10 @@ def checked_resident(
     all_bytes: int,
     feature_bytes: int,
 ) -> bool | Literal["features"]:
-    """Gives what stays on the device: True for all of it, "features", or False.
+    """Return what stays on the device: True for features and rows, "features", or False.
 
     Args:
-        resident: What was asked for.
+        resident: The setting.
         device: Where it would stay.
         all_bytes: Bytes of features and rows.
         feature_bytes: Bytes of features alone.
@@ -52,7 +52,7 @@ def checked_resident(
 
 
 def checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> int:
-    """Gives the number of copies, if the tokens have as many."""
+    """Return the number of copies, if the tokens have that many."""
     copies = whole_number("copies", copies, 1, 2**31)
     if isinstance(tokens, TokenSampler):
         return copies
@@ -70,29 +70,33 @@ def checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> i
 
 
 def checked_egos(tokens: Tokens | TokenSampler, nodes: Any) -> NDArray[np.int64]:
-    """Gives the indices of the egos, from a mask, from indices, or all that have rows."""
+    """Return the indices of the egos, from a mask or indices; from None, of all with rows."""
     count = tokens.num_nodes
     stored = tokens.nodes if isinstance(tokens, Tokens) else None
     if nodes is None:
         chosen = np.arange(count) if stored is None else stored
     else:
-        given = as_array(nodes)
-        mask = checks.node_mask(given, count, "nodes")
-        chosen = np.flatnonzero(mask) if given.dtype == np.bool_ else given.astype(np.int64)
+        array = as_array(nodes)
+        mask = checks.node_mask(array, count, "nodes")
+        chosen = np.flatnonzero(mask) if array.dtype == np.bool_ else array.astype(np.int64)
     if chosen.size == 0:
         raise GraphError("nodes selects no node; check the mask, or pass None for all")
     if stored is not None and stored.size < count:
-        bare = np.flatnonzero(~np.isin(chosen, stored))
-        if bare.size:
+        missing = np.flatnonzero(~np.isin(chosen, stored))
+        if missing.size:
             raise GraphError(
-                f"node {chosen[bare[0]]} has no row: these tokens cover {stored.size} of {count} "
-                "nodes; build them for this node too, or use a TokenSampler"
+                f"node {chosen[missing[0]]} has no row: these tokens cover {stored.size} of "
+                f"{count} nodes; build them for this node too, or use a TokenSampler"
             )
     return chosen
 
 
 def checked_known(known: Any, count: int) -> NDArray[np.int32]:
-    """Gives class + 1 of each node, 0 where the class is not to be seen, from classes and -1.
+    """Return class + 1 of each node, 0 for those whose class the model may not see.
+
+    Args:
+        known: Class of each node, -1 for those whose class the model may not see.
+        count: Number of nodes.
 
     Example:
         >>> checked_known([2, -1, 0], 3)
@@ -105,12 +109,12 @@ def checked_known(known: Any, count: int) -> NDArray[np.int32]:
 
 
 def refuse_unlabelled(nodes: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
-    """Refuses egos without a label."""
-    bare = np.flatnonzero(labels[nodes] < 0)
-    if bare.size:
+    """Refuse egos without a label."""
+    missing = np.flatnonzero(labels[nodes] < 0)
+    if missing.size:
         raise GraphError(
-            f"nodes selects node {nodes[bare[0]]}, which has no label ({bare.size} such nodes); "
-            "use mask & (labels >= 0), or labels=None to predict"
+            f"nodes selects node {nodes[missing[0]]}, which has no label ({missing.size} such "
+            "nodes); use mask & (labels >= 0), or labels=None to predict"
         )
 
 

@@ -27,7 +27,7 @@ _RATES = (
     "output_dropout",
     "label_dropout",
 )
-# Not in files where they are as here: models without them are written as they always were.
+# Left out of files where they have these values: older versions of the package read those files.
 _UNUSED: tuple[dict[str, Any], ...] = (
     {"label_inputs": False, "label_dropout": 0.5},
     {"bias_slope": 0.0},
@@ -37,7 +37,7 @@ _UNUSED: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class DHILGTConfig:
-    """The settings of a `DHILGT`, checked; see there for what each one does.
+    """The checked settings of a `DHILGT`, which describes them.
 
     Example:
         >>> config = DHILGTConfig(in_channels=16, hidden_channels=32, out_channels=3)
@@ -82,12 +82,12 @@ class DHILGTConfig:
         for name in ("spd_bias", "label_inputs"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} = {getattr(self, name)!r}; pass True or False")
-        object.__setattr__(self, "bias_slope", _slope(self.bias_slope, self.spd_bias))
+        object.__setattr__(self, "bias_slope", _checked_bias_slope(self.bias_slope, self.spd_bias))
         choice("readout", self.readout, READOUTS)
         choice("attention", self.attention, ATTENTIONS)
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for a file."""
+        """Return plain values, for a file."""
         values = asdict(self)
         for unused in _UNUSED:
             if all(values[name] == value for name, value in unused.items()):
@@ -96,7 +96,7 @@ class DHILGTConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "DHILGTConfig":
-        """Gives the settings in `values`; those left out have their defaults.
+        """Return the settings in `values`; those left out have their defaults.
 
         Raises:
             ValueError: If a key is unknown, a value is wrong, or the channels are missing.
@@ -112,9 +112,9 @@ class DHILGTConfig:
         return cls(**values)
 
 
-def _slope(value: Any, learned: bool) -> float:
+def _checked_bias_slope(value: Any, has_bias: bool) -> float:
     slope = number("bias_slope", value, 0, 100)
-    if slope and not learned:
+    if slope and not has_bias:
         raise ValueError(
             f"bias_slope = {slope:g} says where the bias per distance begins, and there is none "
             "with spd_bias = False; change one of them"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dhilgt.model.kernels.cuda_graphs import ForwardGraphs, StepGraphs
 
 
-class Batch(Protocol):
+class ModelBatch(Protocol):
     """The part of a batch that running a model on it needs."""
 
     @property
@@ -50,7 +50,7 @@ class TokenStepRunner:
         self._step_graphs: StepGraphs | None = None
         self._forward_graphs: ForwardGraphs | None = None
 
-    def logits(self, batch: Batch) -> Tensor:
+    def logits(self, batch: ModelBatch) -> Tensor:
         """Return the logits of a batch on the model's device, [B, C].
 
         In evaluation mode the next call may overwrite them.
@@ -68,7 +68,7 @@ class TokenStepRunner:
         return logits
 
     def whole_step(
-        self, batch: Batch, optimizer: torch.optim.Optimizer, clip_norm: float | None
+        self, batch: ModelBatch, optimizer: torch.optim.Optimizer, clip_norm: float | None
     ) -> Tensor | None:
         """Take a training step by replaying it, and return its mean loss.
 
@@ -90,6 +90,6 @@ class TokenStepRunner:
         filled = getattr(batch, "filled", None)
         return self._step_graphs.step(batch.inputs, batch.labels, filled)
 
-    def _recordable(self, batch: Batch) -> bool:
+    def _recordable(self, batch: ModelBatch) -> bool:
         on_gpu = batch.inputs[1].device.type == "cuda"
         return self._record and on_gpu and self._model.attention_used == "fused"

@@ -42,36 +42,36 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How a model is trained. The defaults are the paper's recipe.
+    """The settings of training. The defaults are the paper's recipe.
 
     Attributes:
-        epochs: The most passes over the training nodes.
+        epochs: Most passes over the training nodes.
         lr: The highest learning rate, reached when the warm-up ends.
-        weight_decay: How hard AdamW pulls weights to zero. Biases, norms and embeddings are exempt.
-        warmup_epochs: Epochs (fractions allowed) over which the rate climbs from 0 to ``lr``.
+        weight_decay: Weight decay of AdamW. Biases, norms and embeddings are exempt.
+        warmup_epochs: Epochs (fractions allowed) over which the rate rises from 0 to ``lr``.
         decay: "linear" lets the rate fall to ``end_lr`` at the last epoch, "none" keeps it.
-        clip_norm: Longest gradient let through; longer ones are shortened. None: any.
+        clip_norm: Largest norm of the gradient; larger ones are scaled down. None: no limit.
         patience: Epochs without a better validation score before training stops. None: never.
         metric: Name of the validation score.
         eval_every: Epochs between validations.
         precision: "fp32", or "bf16" for mixed precision.
-        seed: Start of all random numbers drawn while training.
+        seed: Seed of all random numbers drawn while training.
         deterministic: Refuse operations whose result varies between runs.
         checkpoint_every: Epochs between saves.
-        checkpoint_batches: Save also inside an epoch, every so many batches. None: do not.
-        max_batches: Train on the first so many batches of an epoch only. None: on all.
+        checkpoint_batches: Batches between saves inside an epoch. None: save at the ends of epochs.
+        max_batches: Number of batches of an epoch to train on, from the first. None: all.
         max_eval_batches: The same for evaluation and prediction.
         optimizer: "adamw", or "adam": with weight decay as a term of the loss, on all weights.
         end_lr: The rate that "linear" falls to, and stays at where ``decay_steps`` end early.
-        warmup_steps: Optimizer steps of the warm-up, in place of ``warmup_epochs``. None: these.
+        warmup_steps: Optimizer steps of the warm-up. None: those of ``warmup_epochs``.
         decay_steps: Optimizer steps, warm-up included, after which the rate is ``end_lr``.
             None: all steps of the run.
         max_seconds: Seconds of training and validation after which no other epoch begins; those
-            before a resume count too. None: any time.
+            before a resume count too. None: no limit.
         cuda_graph: "auto" records steps and evaluations as CUDA graphs where the fused kernels
             run on one GPU, after the first epoch; "off" never does.
-        weight_average: Score and keep a running mean of the weights at the ends of epochs, not
-            those of one epoch: the share of it that an epoch leaves as it was, below 1. 0: do not.
+        weight_average: Score and keep a running mean of the weights at the ends of epochs: the
+            fraction of the mean that an epoch leaves as it was, below 1. 0: no mean.
 
     Example:
         >>> config = TrainConfig(epochs=20, lr=1e-3)
@@ -120,12 +120,12 @@ class TrainConfig:
             raise ConfigError(f"deterministic = {self.deterministic!r}; pass True or False")
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        """Gives the config that ``values`` describe; what they leave out has its default.
+        """Return the config of ``values``; settings that they lack have their defaults.
 
         Raises:
             ConfigError: If a key is not a setting; the message names the nearest one.

@@ -1,6 +1,6 @@
-"""How a model is run on batches: the protocol that the trainer uses, and the plain way to do it.
+"""How a model is run on batches: the protocol of step runners, and the eager one.
 
-The trainer knows no model's kernels. A model with a faster way to run offers it by a method
+The trainer knows no model's kernels. A model with a step runner of its own offers it by a method
 `step_runner`; every other model is called batch by batch.
 """
 

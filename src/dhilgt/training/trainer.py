@@ -47,7 +47,7 @@ class Trainer:
 
     Args:
         model: Called as ``model(*batch.inputs)``, returns logits ``[B, C]``. Moved to the device. A
-            model may offer another way to run it (`dhilgt.training.steps.OffersStepRunner`).
+            model may offer its own step runner (`dhilgt.training.steps.OffersStepRunner`).
         config: The settings, as a `TrainConfig` or a mapping of them.
         run_dir: Folder for config, scores, checkpoints and result. None: nothing is written.
         device: "auto", "cpu", "cuda", "cuda:1", ...
@@ -197,7 +197,7 @@ class Trainer:
     def _run_epochs(
         self, run: TrainingRun, loader: Loader, val_loader: Loader | None, stop: StopSignals
     ) -> None:
-        """Train epoch by epoch until the run is over; save on the way."""
+        """Train epoch by epoch until the run is over, and save it."""
         state = run.state
         display = TrainDisplay(
             f"training on {self.device}",

@@ -29,7 +29,7 @@ from dhilgt.model.kernels.gradients import (
 
 
 @dataclass(frozen=True)
-class Plan:
+class EncoderArgs:
     """What stays the same over a forward pass and its backward pass.
 
     Attributes:
@@ -66,7 +66,7 @@ def encode(
     h: Tensor,
     codes: Codes,
     seed: Tensor,
-    plan: Plan,
+    plan: EncoderArgs,
     layers: Sequence[Weights],
     norm: Tensor,
     shift: Tensor,
@@ -94,7 +94,7 @@ class _Encode(torch.autograd.Function):
         h: Tensor,
         codes: Codes,
         seed: Tensor,
-        plan: Plan,
+        plan: EncoderArgs,
         norm: Tensor,
         shift: Tensor,
         *flat: Tensor,
@@ -205,7 +205,7 @@ def _layers(flat: Sequence[Tensor]) -> list[Weights]:
 
 
 def _prepared(
-    layers: Sequence[Weights], dtype: torch.dtype, plan: Plan
+    layers: Sequence[Weights], dtype: torch.dtype, plan: EncoderArgs
 ) -> tuple[list[Weights], Tensor]:
     """Gives the parameters as the products and kernels take them, and the tables of all layers."""
     names = [name for name in Weights._fields if name.removesuffix("_bias") in PRODUCTS]
@@ -225,7 +225,7 @@ def _prepared(
     )
 
 
-def _branch(seed: Tensor, plan: Plan, layer: int, block: int) -> Draw:
+def _branch(seed: Tensor, plan: EncoderArgs, layer: int, block: int) -> Draw:
     """Gives what is dropped of what attention (0) or the feed-forward block (1) adds."""
     return Draw(seed, 2 + 3 * layer + block, plan.dropout)
 
@@ -238,7 +238,7 @@ def _layer_forward(
     end: tuple[Tensor, Tensor],
     codes: Codes,
     seed: Tensor,
-    plan: Plan,
+    plan: EncoderArgs,
     at: int,
 ) -> tuple[_Kept, Tensor, Tensor]:
     """Gives what a layer keeps, the sum behind it and its norm.
@@ -293,7 +293,7 @@ def _ffn_backward(
     branches: list[Tensor],
     layer: Weights,
     seed: Tensor,
-    plan: Plan,
+    plan: EncoderArgs,
     at: int,
     own: dict[str, Tensor],
     sums: Sums,
@@ -342,7 +342,7 @@ def _attention_backward(
     table: Tensor,
     codes: Codes,
     seed: Tensor,
-    plan: Plan,
+    plan: EncoderArgs,
     at: int,
     own: dict[str, Tensor],
     sums: Sums,

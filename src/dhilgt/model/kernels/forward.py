@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dhilgt.model.kernels import attention, compute_dtype, encoder
 from dhilgt.model.kernels.attention import Draw, draw_seed
-from dhilgt.model.kernels.encoder import Plan
+from dhilgt.model.kernels.encoder import EncoderArgs
 from dhilgt.model.kernels.gather import gather
 from dhilgt.model.kernels.gradients import Weights
 from dhilgt.model.kernels.packing import Packing, Room, pack
@@ -103,12 +103,12 @@ def _encode(
     dropped = config.bias_dropout if training else 0.0
     offsets = None if packing is None else packing.offsets
     codes = attention.make_codes(spd, real, config.num_virtual, Draw(seed, 0, dropped), offsets)
-    plan = Plan(
+    plan = EncoderArgs(
         heads=config.heads,
         eps=model.norm.eps,
         dropout=config.dropout if training else 0.0,
         attention_dropout=config.attention_dropout if training else 0.0,
-        # Dropped pairs lose their bias in the codes; the others make up for them.
+        # Dropped pairs lose their bias in the codes; the others are scaled up to keep the mean.
         bias_scale=1.0 / (1.0 - dropped),
         recompute=model.recompute,
         keep=torch.is_grad_enabled(),
