@@ -1,4 +1,4 @@
-"""Compiles the kernels for a Hopper GPU, which needs none, and tells registers and spills.
+"""Compiles the kernels for a Hopper GPU, which needs no GPU, and prints registers and spills.
 
 `python -m tests.compile_kernels` compiles what a default model uses in bfloat16, `... --all` also
 float32 and other sizes.
@@ -47,7 +47,7 @@ TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
 
 
 def compiled(kernel, kind, blocks, fixed, others=()):
-    """Compiles a kernel for tensors of a kind and gives its line of the report."""
+    """Compile a kernel for tensors of a kind and return its line of the report."""
     known = POINTERS | NUMBERS | dict(others)
     names = kernel.arg_names
     types = {name: "constexpr" if name in fixed else known.get(name, f"*{kind}") for name in names}
@@ -61,13 +61,13 @@ def compiled(kernel, kind, blocks, fixed, others=()):
     made = triton.compile(source, GPUTarget("cuda", 90, 32), options)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         Path(file.name).write_bytes(made.asm["cubin"])
-        told = subprocess.run(
+        output = subprocess.run(
             [TOOLS / "cuobjdump", "-res-usage", file.name],
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-    registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", told).groups()
+    registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", output).groups()
     return f"{kernel.__name__} {kind} {blocks.warps} warps: {registers} registers, spilled {stack}"
 
 

@@ -47,11 +47,11 @@ def run(path, qkv, pairs, table, own):
 @pytest.mark.parametrize("all_padding", [False, True])
 def test_paths_agree_in_values_and_gradients(dtype, tolerance, virtual, all_padding):
     case = problem(dtype, virtual, all_padding=all_padding)
-    out, slopes = run("reference", *case)
+    out, grads = run("reference", *case)
     other, other_slopes = run("sdpa", *case)
     torch.testing.assert_close(other, out, rtol=tolerance, atol=tolerance)
-    assert len(slopes) == len(other_slopes)
-    for one, two in zip(slopes, other_slopes, strict=True):
+    assert len(grads) == len(other_slopes)
+    for one, two in zip(grads, other_slopes, strict=True):
         assert one.isfinite().all()
         torch.testing.assert_close(two, one, rtol=tolerance, atol=tolerance)
 
@@ -59,10 +59,10 @@ def test_paths_agree_in_values_and_gradients(dtype, tolerance, virtual, all_padd
 def test_both_ways_to_gather_the_bias_agree(monkeypatch):
     _, pairs, table, own = problem(torch.float64)
     whole = bias_table(HEADS, table, table, own)
-    found = attention.gathered_bias(pairs, whole, torch.float64)
-    assert torch.equal(found, whole[pairs.codes].permute(0, 3, 1, 2))
+    actual = attention.gathered_bias(pairs, whole, torch.float64)
+    assert torch.equal(actual, whole[pairs.codes].permute(0, 3, 1, 2))
     embedded = torch.nn.functional.embedding(pairs.codes, whole).permute(0, 3, 1, 2)
-    assert torch.equal(found, embedded)
+    assert torch.equal(actual, embedded)
 
 
 @pytest.mark.parametrize("path", ["reference", "sdpa"])

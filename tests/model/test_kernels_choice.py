@@ -61,10 +61,10 @@ def test_cuda_takes_the_kernels_by_default_and_the_cpu_does_not():
 )
 def test_what_does_not_fit_takes_another_path_and_says_so_once(settings, reason):
     attention._warn_once.cache_clear()
-    with pytest.warns(TrainingWarning, match=reason) as told:
+    with pytest.warns(TrainingWarning, match=reason) as caught:
         paths = {chosen(**settings) for _ in range(2)}
     assert paths == {"sdpa"}
-    assert len(told) == 1
+    assert len(caught) == 1
 
 
 def test_a_model_made_for_the_kernels_runs_where_they_do_not(monkeypatch):
@@ -112,12 +112,12 @@ def answers(path):
     model = model_of(attention=path)
     logits = model(*inputs).detach()
     weights = model.readout_weights(*inputs).detach()
-    slopes = gradients(model, inputs)
+    grads = gradients(model, inputs)
     trainer = Trainer(model, TrainConfig(epochs=2, warmup_epochs=0), device="cpu", progress=False)
     result = trainer.fit(Loader(), Loader())
     assert result.attention == "reference", result.attention
     probabilities = torch.from_numpy(trainer.predict(Loader())[1])
-    return [logits, weights, *slopes.values(), *model.state_dict().values(), probabilities]
+    return [logits, weights, *grads.values(), *model.state_dict().values(), probabilities]
 
 
 expected = answers("reference")
@@ -161,11 +161,11 @@ def test_rows_too_long_for_the_kernels_reach_none_of_them(monkeypatch, setting):
         contextlib.nullcontext() if silent else pytest.warns(TrainingWarning, match="129 slots")
     )
     with warned:
-        slopes = gradients(model, batch)
+        grads = gradients(model, batch)
     assert model.attention_used == attention.plain_path(DEVICE)
     plain = model_of(attention=model.attention_used, num_virtual=2).to(DEVICE)
     for name, expected in gradients(plain, batch).items():
-        torch.testing.assert_close(slopes[name], expected)
+        torch.testing.assert_close(grads[name], expected)
 
 
 def test_without_triton_there_is_a_reason(monkeypatch):
@@ -186,7 +186,7 @@ def test_every_kernel_compiles_for_a_gpu():
     # some bytes.
     assert len(spilled) == done.stdout.count("\n") > 0, done.stdout
     assert max(spilled) <= 1024
-    assert sorted(spilled)[-4] == 0  # the way back through attention, packed or not, spills a few
+    assert sorted(spilled)[-4] == 0  # the backward pass of attention, packed or not, spills a few
 
 
 def test_seeds_follow_the_generator():

@@ -116,9 +116,9 @@ def test_batch_size_fits_with_a_margin(room, error):
         if size > room:
             raise error("no room")
 
-    found = find_batch_size(step, start=64, limit=100_000)
-    assert found <= max(1, room * 0.9) or room == 1
-    assert found >= room * 0.75 - 2
+    actual = find_batch_size(step, start=64, limit=100_000)
+    assert actual <= max(1, room * 0.9) or room == 1
+    assert actual >= room * 0.75 - 2
     assert len(tried) < 25
 
 
