@@ -8,7 +8,8 @@ import torch
 
 pytest.importorskip("triton", reason="the fused kernels need the package triton")
 
-from dhilgt.model.attention import MASKED, NO_BIAS, attend, bias_table, pair_codes
+from dhilgt.model.attention import attend, bias_table, pair_codes
+from dhilgt.model.codes import MASKED, NO_BIAS
 from dhilgt.model.kernels import attention, row_ops
 from dhilgt.model.kernels.attention import Draw, fused_attention
 from dhilgt.model.kernels.cuda_graphs import HeldInputs
@@ -26,9 +27,9 @@ def draw(seed=0, stream=1, rate=0.0):
     return Draw(torch.tensor([seed], dtype=torch.int64, device=DEVICE), stream, rate)
 
 
-def off(found, exact):
+def off(actual, exact):
     """The distance of two tensors in units of the size of the exact one."""
-    return float((found.double().cpu() - exact.cpu()).norm() / exact.norm().clamp_min(1e-30))
+    return float((actual.double().cpu() - exact.cpu()).norm() / exact.norm().clamp_min(1e-30))
 
 
 def problem(rows, slots, virtual, heads, width, high, seed=0, all_padding=False):
@@ -107,24 +108,24 @@ def test_attention_and_its_gradients_are_those_of_the_reference(shape, all_paddi
     leaves, spd, real, mix = problem(*shape, all_padding=all_padding)
     virtual, heads = shape[2:4]
     exact, grads = exact_attention(leaves, spd, real, virtual, heads, mix)
-    found, ours = our_attention(leaves, spd, real, virtual, heads, mix)
-    assert off(found, exact) < TOLERANCE
+    actual, ours = our_attention(leaves, spd, real, virtual, heads, mix)
+    assert off(actual, exact) < TOLERANCE
     for one, two in zip(ours, grads, strict=True):
         assert one.isfinite().all()
         if two.norm() > 1e-9:  # a single key has the same weight whatever its bias
             assert off(one, two) < TOLERANCE
         else:
             assert one.norm() < 1e-5
-    assert (found[:, : shape[1]][~real] == 0).all()
+    assert (actual[:, : shape[1]][~real] == 0).all()
 
 
 def test_attention_in_bfloat16_is_off_by_its_rounding():
     shape = (3, 12, 2, 2, 16, 9)
     leaves, spd, real, mix = problem(*shape)
     exact, grads = exact_attention(leaves, spd, real, 2, 2, mix)
-    found, ours = our_attention(leaves, spd, real, 2, 2, mix, torch.bfloat16)
-    assert found.dtype == torch.bfloat16
-    assert 1e-4 < off(found, exact) < 1e-2
+    actual, ours = our_attention(leaves, spd, real, 2, 2, mix, torch.bfloat16)
+    assert actual.dtype == torch.bfloat16
+    assert 1e-4 < off(actual, exact) < 1e-2
     assert all(off(one, two) < 2e-2 for one, two in zip(ours, grads, strict=True))
 
 
@@ -132,14 +133,14 @@ def test_attention_in_bfloat16_is_off_by_its_rounding():
 def test_codes_are_those_of_the_reference(virtual):
     _, index, spd = batch_of(4, 7, high=250)
     pairs = pair_codes(spd, index != -1, virtual)
-    wanted = pairs.codes.masked_fill(~pairs.real[:, :, None], MASKED)
-    found = attention.make_codes(spd.to(DEVICE), (index != -1).to(DEVICE), virtual, draw())
+    expected = pairs.codes.masked_fill(~pairs.real[:, :, None], MASKED)
+    actual = attention.make_codes(spd.to(DEVICE), (index != -1).to(DEVICE), virtual, draw())
     order = attention.code_order(virtual, torch.device("cpu"))
-    ours = found.values.cpu().long()
-    assert torch.equal(order[ours], wanted)
+    ours = actual.values.cpu().long()
+    assert torch.equal(order[ours], expected)
     assert torch.equal(order.sort().values, torch.arange(258 + 2 * virtual + virtual**2))
-    biased = ours.masked_fill((wanted == MASKED) | (wanted == NO_BIAS), 0)
-    assert torch.equal(found.farthest.cpu().long(), biased.amax((1, 2)))
+    biased = ours.masked_fill((expected == MASKED) | (expected == NO_BIAS), 0)
+    assert torch.equal(actual.farthest.cpu().long(), biased.amax((1, 2)))
 
 
 # ---- dropout -----------------------------------------------------------------------------------
@@ -189,12 +190,12 @@ def test_a_dropped_pair_has_no_bias_and_gives_no_gradient_to_it():
         leaves,
         mix,
     )
-    found, ours = solve(
+    actual, ours = solve(
         lambda leaves: fused_attention(leaves[0], codes, table_of(leaves, 3), draw()),
         [leaf.float() for leaf in leaves],
         mix,
     )
-    assert off(found, exact) < TOLERANCE
+    assert off(actual, exact) < TOLERANCE
     assert all(off(one, two) < TOLERANCE for one, two in zip(ours, grads, strict=True))
 
 
@@ -223,13 +224,13 @@ def test_attention_weights_are_dropped_at_the_wanted_rate_in_both_directions():
         weights = torch.softmax(query @ key.transpose(1, 2) * slots**-0.5 + bias, -1)
         return (weights * kept / (1 - rate)) @ value
 
-    wanted, grads = solve(exact, leaves, mix)
-    found, ours = solve(
+    expected, grads = solve(exact, leaves, mix)
+    actual, ours = solve(
         lambda leaves: fused_attention(leaves[0], codes, table_of(leaves, 1), some),
         [leaf.float() for leaf in leaves],
         mix,
     )
-    assert off(found, wanted) < TOLERANCE
+    assert off(actual, expected) < TOLERANCE
     assert all(off(one, two) < TOLERANCE for one, two in zip(ours, grads, strict=True))
 
 
@@ -306,16 +307,16 @@ def test_residual_norm_and_its_gradients():
     normed = torch.nn.functional.layer_norm(total, (24,), weight, bias)
     grads = torch.autograd.grad((normed * mix + total * through).sum(), leaves)
     short = [leaf.detach().float() for leaf in leaves]
-    out, found = row_ops.add_norm(*short, 1e-5, draw())
+    out, actual = row_ops.add_norm(*short, 1e-5, draw())
     assert off(out, total.detach()) < TOLERANCE
-    assert off(found, normed.detach()) < TOLERANCE
+    assert off(actual, normed.detach()) < TOLERANCE
     back = row_ops.add_norm_backward(
         out, mix.float(), through.float(), *short[2:], 1e-5, draw(), recompute=True
     )
     weight_grad, bias_grad, branch_sum = back.sums.sum(0)
     ours = (back.stream, back.branch, weight_grad, bias_grad)
     assert all(off(one, two) < TOLERANCE for one, two in zip(ours, grads, strict=True))
-    assert torch.equal(back.normed, found)
+    assert torch.equal(back.normed, actual)
     assert off(branch_sum, grads[1].sum(0)) < TOLERANCE
 
 
@@ -345,7 +346,7 @@ def test_a_layer_behind_its_attention_is_one_kernel(width, inner):
     weights.append((normal(width, inner) * inner**-0.5, normal(width)))
     norms = [(normal(width), normal(width)) for _ in range(2)]
     draws = (draw(3, 5, rate), draw(3, 6, rate))
-    found = row_ops.run_block(
+    actual = row_ops.run_block(
         mixed, h, weights[0], norms[0], weights[1], weights[2], norms[1], 1e-5, draws, keep=True
     )
     # The same, kernel by kernel.
@@ -354,13 +355,13 @@ def test_a_layer_behind_its_attention_is_one_kernel(width, inner):
     u = torch.addmm(weights[1][1], normed, weights[1][0].t())
     added = torch.addmm(weights[2][1], row_ops.gelu(u), weights[2][0].t())
     out, normed = row_ops.add_norm(middle, added, *norms[1], 1e-5, draws[1])
-    for one, two in zip(found, (middle, u, out, normed), strict=True):
+    for one, two in zip(actual, (middle, u, out, normed), strict=True):
         assert off(one, two.double()) < TOLERANCE
     again = row_ops.run_block(
         mixed, h, weights[0], norms[0], weights[1], weights[2], norms[1], 1e-5, draws, keep=False
     )
-    assert torch.equal(again.h, found.h)
-    assert torch.equal(again.normed, found.normed)
+    assert torch.equal(again.h, actual.h)
+    assert torch.equal(again.normed, actual.normed)
 
 
 @pytest.mark.parametrize("slots", [1, 7, 40])
@@ -371,12 +372,12 @@ def test_gradients_of_a_node_are_summed_over_all_its_slots(slots, nodes):
     index = torch.randint(-1, nodes, (30, slots), generator=generator)
     index[:, 0] = 0  # a hub
     grad = torch.randn(30, slots + 2, 12, generator=generator, dtype=torch.float64)
-    wanted = torch.zeros(nodes + 1, 12, dtype=torch.float64)
-    wanted.index_add_(0, (index + 1).reshape(-1), grad[:, :slots].reshape(-1, 12))
-    found = sum_by_node(grad.float().to(DEVICE), index.to(DEVICE), nodes)
-    assert off(found, wanted[1:]) < TOLERANCE
+    expected = torch.zeros(nodes + 1, 12, dtype=torch.float64)
+    expected.index_add_(0, (index + 1).reshape(-1), grad[:, :slots].reshape(-1, 12))
+    actual = sum_by_node(grad.float().to(DEVICE), index.to(DEVICE), nodes)
+    assert off(actual, expected[1:]) < TOLERANCE
     again = sum_by_node(grad.float().to(DEVICE), index.to(DEVICE), nodes)
-    assert torch.equal(found, again)
+    assert torch.equal(actual, again)
 
 
 # ---- the model ---------------------------------------------------------------------------------
@@ -408,41 +409,41 @@ def batches(**settings):
 def test_a_model_and_all_its_gradients(settings):
     exact, ours = twins(**settings)
     wide, short = batches(rows=3, slots=5)
-    grads, found = gradients(exact, wide), gradients(ours, short)
+    grads, actual = gradients(exact, wide), gradients(ours, short)
     assert ours.attention_used == "fused"
     assert off(ours(*short).detach(), exact(*wide).detach()) < TOLERANCE
-    assert found.keys() == grads.keys()
+    assert actual.keys() == grads.keys()
     for name, grad in grads.items():
         # A constant on all scores of a query changes nothing: the keys' bias has only noise.
         where = slice(None)
         if name.endswith("qkv.bias"):
             third = len(grad) // 3
             where = torch.cat([torch.arange(third), torch.arange(2 * third, 3 * third)])
-        assert off(found[name].cpu()[where], grad[where]) < 10 * TOLERANCE, name
+        assert off(actual[name].cpu()[where], grad[where]) < 10 * TOLERANCE, name
 
 
 def test_autocast_computes_in_bfloat16():
     exact, ours = twins()
     wide, short = batches(rows=3, slots=5)
     with torch.autocast(DEVICE.type, dtype=torch.bfloat16):
-        found = ours(*short)
+        actual = ours(*short)
     assert ours.attention_used == "fused"
-    assert 1e-4 < off(found.detach().float(), exact(*wide).detach()) < 3e-2
+    assert 1e-4 < off(actual.detach().float(), exact(*wide).detach()) < 3e-2
 
 
 def test_runs_repeat_bit_for_bit_and_recomputing_changes_nothing():
     _, ours = twins(train=True, attention_dropout=0.2, heads=2)
     _, short = batches(rows=2, slots=4)
-    found = []
+    actual = []
     for recompute in (False, False, True):
         ours.recompute = recompute
         torch.manual_seed(3)
-        found.append(gradients(ours, short))
-    for name, grad in found[0].items():
-        assert torch.equal(grad, found[1][name]), name
-        assert torch.equal(grad, found[2][name]), name
+        actual.append(gradients(ours, short))
+    for name, grad in actual[0].items():
+        assert torch.equal(grad, actual[1][name]), name
+        assert torch.equal(grad, actual[2][name]), name
     other = gradients(ours, short)
-    assert any(not torch.equal(found[0][name], other[name]) for name in other)
+    assert any(not torch.equal(actual[0][name], other[name]) for name in other)
 
 
 def test_a_second_backward_pass_is_refused():
@@ -466,8 +467,8 @@ def test_held_sparse_features_are_those_of_the_last_batch():
         x = dense.to_sparse_csr()
         assert held.holds(x)
         held.put((x, index + 1, spd + 7))
-        found = sparse_linear(held.x, held.x.values(), weight, bias)[: len(x)]
-        torch.testing.assert_close(found, dense @ weight.t() + bias)
+        actual = sparse_linear(held.x, held.x.values(), weight, bias)[: len(x)]
+        torch.testing.assert_close(actual, dense @ weight.t() + bias)
         assert torch.equal(held()[1], index + 1)
         assert torch.equal(held()[2], spd + 7)
         assert held.x.values().data_ptr() == address

@@ -87,9 +87,9 @@ def test_interrupted_save_leaves_one_whole_model(tmp_path, monkeypatch, call, wh
     with contextlib.suppress(KeyboardInterrupt):
         new.save_pretrained(tmp_path)
     monkeypatch.undo()
-    found = DHILGT.from_pretrained(tmp_path)
-    one = old if found.config == old.config else new
-    assert torch.equal(found(*batch), one(*batch))
+    actual = DHILGT.from_pretrained(tmp_path)
+    one = old if actual.config == old.config else new
+    assert torch.equal(actual(*batch), one(*batch))
 
 
 def edited(folder, **changes):

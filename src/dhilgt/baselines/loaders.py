@@ -19,9 +19,10 @@ from torch import Tensor
 from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.errors import ConfigError, GraphError
 from dhilgt.graph.checks import node_mask
-from dhilgt.loader.checks import free_bytes, refuse_unlabelled, this_process
+from dhilgt.loader.checks import refuse_unlabelled
 from dhilgt.loader.prefetch import Prefetcher
 from dhilgt.utils.checks import as_array, whole_number
+from dhilgt.utils.devices import free_bytes, this_process
 
 Key = tuple[int, int, int]
 """Seed, epoch and index of a batch: all that the random draws for it depend on."""
@@ -166,7 +167,7 @@ class _EpochLoader:
         seed: int,
         on_epoch: Callable[[int], None] | None,
     ) -> None:
-        _, processes = this_process(None, None)
+        processes = this_process().world_size
         if processes > 1:
             raise ConfigError(
                 f"baselines train in one process, not in {processes}; start without torchrun, "

@@ -12,7 +12,7 @@ import torch
 from dhilgt.baselines.base import PRECOMPUTE, Baseline
 from dhilgt.training.clock import StageClock
 from dhilgt.training.config import TrainConfig
-from dhilgt.training.protocols import Metric
+from dhilgt.training.protocols import MetricLike
 from dhilgt.training.state import TrainResult, host_copy, load_weights
 from dhilgt.training.trainer import Trainer
 
@@ -47,7 +47,7 @@ def fit(
     run_dir: str | os.PathLike[str] | None = None,
     device: str | torch.device = "auto",
     resume: bool = False,
-    metric: Metric | None = None,
+    metric: MetricLike | None = None,
     progress: bool | Literal["auto"] = "auto",
     stages: StageClock | None = None,
 ) -> FitResult:

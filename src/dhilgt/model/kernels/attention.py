@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dhilgt.model.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES, Pairs
+from dhilgt.model.codes import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES
 from dhilgt.model.kernels import attention_backward_kernels, attention_kernels, pair_kernels
 
 LOG2_E = math.log2(math.e)
@@ -420,32 +420,6 @@ def fused_attention(
     """
     out: Tensor = _Attend.apply(qkv, table, codes, dropout, distances)  # type: ignore[no-untyped-call]
     return out
-
-
-def attend_by_codes(
-    query: Tensor, key: Tensor, value: Tensor, pairs: Pairs, table: Tensor, dropout_p: float
-) -> Tensor:
-    """Return attention as `dhilgt.model.attention.attend` expects it of a path, [B, H, t, d].
-
-    Args:
-        query: [B, H, t, d].
-        key: [B, H, t, d].
-        value: [B, H, t, d].
-        pairs: Codes as int64; the fused model computes shorter ones in a kernel instead.
-        table: Bias of each code and head, [codes, H].
-        dropout_p: Dropout probability of attention weights.
-    """
-    batch, heads, t, width = query.shape
-    virtual = math.isqrt(1 + table.shape[0] - FIRST_VIRTUAL) - 1  # 2 m + m * m pairs
-    visible = (pairs.codes != MASKED) & pairs.real[:, :, None]
-    order = code_order(virtual, query.device)
-    values = order.argsort()[pairs.codes.masked_fill(~visible, MASKED)]
-    last = values.masked_fill(values >= len(order) - 2, 0).amax((1, 2))
-    codes = Codes(values.short().contiguous(), last.int(), t - virtual, virtual)
-    qkv = torch.stack([query, key, value]).permute(1, 3, 0, 2, 4).reshape(batch, t, -1)
-    draw = Draw(draw_seed(query.device), 1, dropout_p)
-    out = fused_attention(qkv, codes, table, draw)
-    return out.view(batch, t, heads, width).transpose(1, 2)
 
 
 class _Attend(torch.autograd.Function):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dhilgt.model.attention import NUM_DISTANCES
+from dhilgt.model.codes import NUM_DISTANCES
 from dhilgt.model.kernels import attention, row_ops
 from dhilgt.model.kernels.attention import LOG2_E, LOWEST, NEAR, Codes, num_pairs
 
