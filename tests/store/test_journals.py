@@ -5,10 +5,20 @@ import pytest
 
 from dhilgt.errors import ArtifactError
 from dhilgt.store import files
-from dhilgt.store.artifact import Artifact, inspect_kind
+from dhilgt.store.artifact import Artifact
 from dhilgt.store.files import FileOps
 from dhilgt.store.shards import ShardWriter
-from tests.store.cases import PLAN, SHARDS, build, contents, names, shard, whole_build, write
+from tests.store.cases import (
+    PLAN,
+    SHARDS,
+    build,
+    contents,
+    kind_of,
+    names,
+    shard,
+    whole_build,
+    write,
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +43,7 @@ def resume(partial, **changes):
 
 def test_an_unfinished_build_is_not_taken_for_an_artifact(partial):
     for path in (partial, partial.with_name("tokens")):
-        for look in (Artifact.open, inspect_kind):
+        for look in (Artifact.open, kind_of):
             with pytest.raises(ArtifactError, match="resume"):
                 look(path)
 
@@ -177,7 +187,7 @@ def test_a_finished_artifact_is_not_replaced_by_resuming(partial):
         resume(partial)
     assert contents(path) == before
     build(path, resume=True, overwrite=True)
-    assert inspect_kind(path) == "tokens"
+    assert kind_of(path) == "tokens"
 
 
 def test_what_is_written_counts_for_the_space_needed(partial, monkeypatch):

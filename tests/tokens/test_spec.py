@@ -71,7 +71,7 @@ def test_numpy_numbers_are_numbers():
         ({"seed": 0.5}, r"seed = 0\.5"),
         ({"spill": "no"}, "spill = 'no'; pass True or False"),
         ({"spill": 1}, "spill = 1"),
-        ({"fill": "neighbours"}, "fill = 'neighbours'; pass None or \"neighbors\""),
+        ({"fill": "neighbours"}, "fill = 'neighbours'; pass one of \"neighbors\", or None"),
         ({"fill": True}, "fill = True"),
         ({"fill": []}, r"fill = \[\]"),
     ],

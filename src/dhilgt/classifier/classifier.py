@@ -25,7 +25,6 @@ from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError
 from dhilgt.features.known_classes import carried_over
-from dhilgt.graph.checks import as_array
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.loader import TokenLoader
@@ -35,10 +34,12 @@ from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
 from dhilgt.training.clock import StageClock
-from dhilgt.training.distributed import Group, choose_device, warnings_of_main
+from dhilgt.training.distributed import Group, warnings_of_main
 from dhilgt.training.run_folder import RunFolder
 from dhilgt.training.state import TrainResult
 from dhilgt.training.trainer import Trainer
+from dhilgt.utils.checks import as_array
+from dhilgt.utils.devices import choose_device
 from dhilgt.utils.progress import progress_note
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class NodeClassifier(Parameters):
         settings = self._settings()
         metrics.metric(settings.metric)  # a name that is none is refused before any work
         group = Group()
-        device = choose_device(settings.device, group.local_rank)
+        device = choose_device(settings.device)
         progress = self.progress if group.is_main else False
         with group.agreed(), warnings_of_main(group):
             if run_dir is not None and group.is_main:
@@ -284,7 +285,7 @@ class NodeClassifier(Parameters):
         if not len(wanted):
             return np.zeros((0, len(self.classes_)), np.float32)
         distinct, places = np.unique(wanted, return_inverse=True)
-        device = choose_device(self.settings_.device, Group().local_rank)
+        device = choose_device(self.settings_.device)
         model = self.model_.to(device)
         shares = pipeline.probabilities(model, distinct, device, self.batch_size_)
         found: NDArray[np.float32] = shares[places]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.graph import checks, node_ids
-from dhilgt.graph.checks import as_array
 from dhilgt.graph.graph import Graph
+from dhilgt.utils.checks import as_array
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from dhilgt import _native, errors
 from dhilgt.errors import GraphError
-from dhilgt.graph.checks import num_threads
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import find, plain_value
 from dhilgt.labels.hub_labels import IN, OUT, HubLabels
 from dhilgt.labels.orders import order_by_degree
 from dhilgt.labels.packed import PackedLabelRows, empty_rows, joined, only_rows, pack_rows
+from dhilgt.utils.checks import num_threads
 from dhilgt.utils.memory import UNLIMITED
 
 _BATCH_ENTRIES = 4_000_000  # candidates checked at a time: bounds the memory beyond the labels
@@ -103,7 +103,7 @@ def _old_indices(labels: HubLabels, graph: Graph, grown: Graph) -> NDArray[np.in
             f"ids of the old graph are {kinds[graph.ids.are_text]}, those of the grown one "
             f"{kinds[grown.ids.are_text]}; nodes are matched by id, so make both alike"
         )
-    indices = find(grown.ids.names, grown.num_nodes, graph.nodes)
+    indices = find(grown.node_ids, grown.num_nodes, graph.nodes)
     missing = np.flatnonzero(indices < 0)
     if missing.size:
         raise GraphError(

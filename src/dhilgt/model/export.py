@@ -1,7 +1,7 @@
-"""The model for others to run: as a PyTorch program (.pt2) or for ONNX Runtime (.onnx).
+"""Export of the model: as a PyTorch program (.pt2) or for ONNX Runtime (.onnx).
 
-What leaves here is the plain arithmetic of the model in evaluation mode, on the CPU and in float32,
-for any number of rows, slots and distinct nodes. Tokens and features are made outside of it.
+An export is the plain arithmetic of the model in evaluation mode, on the CPU and in float32, for
+any number of rows, slots and distinct nodes. Tokens and features are made outside of it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _SCALE_ENDING = ".scale.npz"
 
 
 def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
-    """Writes a program that `torch.export.load` reads without this package.
+    """Write a program that `torch.export.load` reads without this package.
 
-    It takes what `DHILGT.forward` takes, with dense `x` in float32 and `index` in int64, and gives
-    the same logits.
+    Its inputs and logits are those of `DHILGT.forward`, with dense `x` in float32 and `index` in
+    int64.
 
     Args:
         model: Any model; it is not changed.
-        path: File to write, by custom with the ending .pt2; put in place whole.
+        path: File to write, by custom with the ending .pt2; written atomically.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -72,7 +72,7 @@ def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
 
 
 def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
-    """Writes a file that ONNX Runtime runs without PyTorch.
+    """Write a file that ONNX Runtime runs without PyTorch.
 
     Inputs: x [nodes, in_channels] float32, index [batch, slots] int64 (-1 = padding) and
     spd [batch, slots, slots] uint8; of models with `label_inputs` also known [nodes] int64 (class
@@ -80,7 +80,7 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
 
     Args:
         model: Any model; it is not changed.
-        path: File to write, by custom with the ending .onnx; put in place whole.
+        path: File to write, by custom with the ending .onnx; written atomically.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -94,23 +94,23 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
                 program,
                 (),
                 dynamo=True,
-                dynamic_shapes=_shapes(model),  # here only for the names of the axes
+                dynamic_shapes=_shapes(model),  # only for the names of the axes
                 input_names=input_names(model),
                 output_names=[OUTPUT],
                 verbose=False,
             )
         if exported is None:
-            raise ArtifactError(f"cannot write {file}: the exporter gave nothing")
+            raise ArtifactError(f"cannot write {file}: the exporter returned nothing")
         _write(file, exported.model_proto.SerializeToString())
 
 
 def _program(model: DHILGT) -> torch.export.ExportedProgram:
-    """Traces the model; no axis keeps the length that the example has."""
+    """Trace the model; no axis is fixed to its length in the example."""
     return torch.export.export(plain(model), _example(model), dynamic_shapes=_shapes(model))
 
 
 def input_names(model: DHILGT) -> tuple[str, ...]:
-    """Gives the names of the inputs of a model's ONNX file.
+    """Return the names of the inputs of a model's ONNX file.
 
     Args:
         model: Any model.
@@ -125,7 +125,7 @@ def _shapes(model: DHILGT) -> tuple[dict[int, Any], ...]:
 
 
 def plain(model: DHILGT) -> DHILGT:
-    """Gives the model on the CPU, in float32 and evaluation mode, with plain attention.
+    """Return the model on the CPU, in float32 and evaluation mode, with plain attention.
 
     Args:
         model: Any model; it is not changed.
@@ -136,7 +136,7 @@ def plain(model: DHILGT) -> DHILGT:
 
 
 def _example(model: DHILGT) -> tuple[Tensor, ...]:
-    # Three different lengths, none of them 0 or 1, which the tracer would take for constants.
+    # Three different lengths, none of them 0 or 1, which the tracer treats as constants.
     index = torch.tensor([[0, 1, 2], [3, 1, -1]])
     x, spd = torch.zeros(5, model.config.in_channels), torch.zeros(2, 3, 3, dtype=torch.uint8)
     known = (torch.zeros(5, dtype=torch.int64),) if model.config.label_inputs else ()
@@ -148,7 +148,7 @@ def _example(model: DHILGT) -> tuple[Tensor, ...]:
 
 @contextlib.contextmanager
 def _target(path: str | PathLike[str]) -> Iterator[Path]:
-    """Refuses a place that cannot be written before the work."""
+    """Refuse a path that cannot be written before the work."""
     file = Path(path)
     if file.is_dir():
         raise ArtifactError(f"{file} is a folder; name a file in it")
@@ -175,7 +175,7 @@ def _need_onnx() -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Holds back what PyTorch says about itself and about packages not used here."""
+    """Silence PyTorch's messages about its exporter and about packages that are not used."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
