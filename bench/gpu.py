@@ -19,7 +19,7 @@ CUDA = torch.device("cuda")
 
 
 def profile(rows: int, nodes: int, fill: float, name: str, shown: int = 40) -> None:
-    """Prints the kernels of a recorded step: how many, and which take the most time."""
+    """Print the kernels of a recorded step: how many, and which take the most time."""
     step = Step("fused", "bf16", draw_batch(CUDA, rows, SLOTS, fill, nodes), WIDTH)
     work = getattr(step, name)
     for _ in range(4):
@@ -39,7 +39,7 @@ def profile(rows: int, nodes: int, fill: float, name: str, shown: int = 40) -> N
 
 
 def tune() -> None:
-    """Prints the time of attention at the main size for several block sizes, packed and not."""
+    """Print the time of attention at the main size for several block sizes, packed and not."""
     from dhilgt.model.kernels import attention
     from dhilgt.model.kernels.attention import Blocks
     from dhilgt.model.kernels.packing import pack
@@ -73,7 +73,7 @@ def tune() -> None:
 
 
 def programs(rows: int = 534, nodes: int = 890, rounds: int = 3) -> None:
-    """Prints the time of a small step by the number of programs with sums, measured in turns."""
+    """Print the time of a small step by the number of programs with sums, measured in turns."""
     from dhilgt.model.kernels import attention, row_ops
 
     usual, fewest = attention._chunks, row_ops._FEWEST
@@ -102,7 +102,7 @@ def programs(rows: int = 534, nodes: int = 890, rounds: int = 3) -> None:
 
 
 def main() -> None:
-    """Does what is asked for."""
+    """Do what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("profile", "tune", "programs"))
     options = parser.parse_args()

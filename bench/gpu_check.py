@@ -1,4 +1,4 @@
-"""Checks the fused path on a GPU against the reference in float64: `python -m bench.gpu_check`.
+"""Check of the fused path on a GPU against the reference in float64: `python -m bench.gpu_check`.
 
 The test suite does the same and more where pytest is; this needs PyTorch and Triton alone.
 """
@@ -17,19 +17,19 @@ SIZES = [(1, 128, 8), (12, 128, 90), (31, 64, 250), (32, 128, 8), (60, 128, 8), 
 
 
 def off(found: torch.Tensor, exact: torch.Tensor) -> float:
-    """Gives the distance of two tensors in units of the size of the exact one."""
+    """Return the distance of two tensors in units of the size of the exact one."""
     return float((found.double() - exact).norm() / exact.norm())
 
 
 def gradient(model: DHILGT) -> torch.Tensor:
-    """Gives all gradients in one row."""
+    """Return all gradients in one row."""
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
 def agreement(
     precision: str, packing: str, slots: int, width: int, high: int
 ) -> tuple[float, float]:
-    """Gives how far logits and gradients are off, dropout off and biases drawn."""
+    """Return how far logits and gradients are off, dropout off and biases drawn."""
     x, index, spd, classes = draw_batch(CUDA, 96, slots, 0.7, 500)
     far = torch.randint(1, high, spd.shape, device=CUDA, dtype=torch.uint8)
     far[torch.rand(far.shape, device=CUDA) < 0.1] = 255
@@ -52,7 +52,7 @@ def agreement(
 
 
 def repeats(precision: str, batch: Batch) -> bool:
-    """Says whether two training passes with one seed give the same bits, recomputing or not."""
+    """Return whether two training passes with one seed give the same bits, recomputing or not."""
     found = []
     for recompute in (False, False, True):
         step = Step("fused", precision, batch, 128, recompute=recompute)
@@ -65,7 +65,7 @@ def repeats(precision: str, batch: Batch) -> bool:
 
 
 def recorded(precision: str, batch: Batch) -> float:
-    """Gives how far the weights after recorded steps are from those after plain ones."""
+    """Return how far the weights after recorded steps are from those after plain ones."""
     weights = []
     for record in (False, True):
         step = Step("fused", precision, batch, 128)
@@ -81,7 +81,7 @@ def recorded(precision: str, batch: Batch) -> float:
 
 
 def main() -> None:
-    """Checks everything; the status says whether all is well."""
+    """Check everything; the status says whether all is well."""
     well = True
     for precision, most in TOLERANCE.items():
         for packing in ("off", "on"):

@@ -100,7 +100,7 @@ _WITH_CLASSES = {"cora": (256, 7), "pubmed": (256, 3)}  # features and classes o
 
 
 def load(name: str) -> tuple[str, Graph]:
-    """Gives a graph and the name to print: `<name>-like` for a generated stand-in."""
+    """Return a graph and the name to print: `<name>-like` for a generated stand-in."""
     folder = data_folder()
     if folder is not None:
         try:

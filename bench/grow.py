@@ -22,7 +22,7 @@ ROWS_TO_COMPARE = 500
 
 
 def hidden(graph: Graph, per_mille: int) -> tuple[Graph, NDArray[np.int64]]:
-    """Gives the graph without some random nodes, and the indices of these."""
+    """Return the graph without some random nodes, and the indices of these."""
     rng = np.random.default_rng(0)
     count = max(1, graph.num_nodes * per_mille // 1000)
     new = np.sort(rng.choice(graph.num_nodes, count, replace=False))
@@ -40,7 +40,7 @@ def hidden(graph: Graph, per_mille: int) -> tuple[Graph, NDArray[np.int64]]:
 
 
 def labels(name: str, per_mille: int, threads: int) -> dict[str, Any]:
-    """Times both ways, and compares hubs, token members and token distances of new nodes."""
+    """Time both ways, and compare hubs, token members and token distances of new nodes."""
     shown, grown = graphs.load(name)
     graph, new = hidden(grown, per_mille)
     before = build(graph, threads)
@@ -69,7 +69,7 @@ def labels(name: str, per_mille: int, threads: int) -> dict[str, Any]:
 
 
 def _hubs_shared(quick: HubLabels, exact: HubLabels, nodes: NDArray[np.int64]) -> float:
-    """Gives the share of exact hubs, with their distance, that quick labels have as well."""
+    """Return the share of exact hubs, with their distance, that quick labels have as well."""
     shared = total = 0
     for node in nodes.tolist():
         ours, true = (
@@ -91,7 +91,7 @@ def _members_shared(ours: NDArray[np.int32], true: NDArray[np.int32]) -> float:
 def _distances(
     ids: NDArray[np.int32], spd: NDArray[np.uint8], exact: HubLabels
 ) -> dict[str, float]:
-    """Compares the distances in tokens with the true ones of the same pairs."""
+    """Compare the distances in tokens with the true ones of the same pairs."""
     left, right = np.triu_indices(ids.shape[1], 1)
     real = (ids[:, left] >= 0) & (ids[:, right] >= 0)
     true = exact.distances(ids[:, left][real], ids[:, right][real]).astype(np.int64)
@@ -107,7 +107,7 @@ def _distances(
 
 
 def predictions(name: str, per_mille: int, threads: int) -> dict[str, Any]:
-    """Trains on the old graph, and classifies the new nodes in both modes."""
+    """Train on the old graph, and classify the new nodes in both modes."""
     import torch
 
     from dhilgt import NodeClassifier
@@ -141,7 +141,7 @@ def predictions(name: str, per_mille: int, threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures everything and prints the table."""
+    """Measure everything and print the table."""
     bench = Bench("grow", PARTS, __doc__ or "")
     rows: list[Row] = []
     for name, shares in PER_MILLE.items():

@@ -19,14 +19,14 @@ GROWTH_DEGREE = 10
 
 
 def build(graph: Graph, threads: int, algorithm: str = "auto") -> HubLabels:
-    """Builds without the extras: what is timed is the labeling."""
+    """Build without the extras: what is timed is the labeling."""
     return HubLabels.build(
         graph, threads=threads, algorithm=algorithm, progress=False, preflight=False
     )
 
 
 def against_pll(name: str, threads: int) -> dict[str, Any]:
-    """Times the fast path and Algorithm 1 in one process, one after the other."""
+    """Time the fast path and Algorithm 1 in one process, one after the other."""
     shown, graph = graphs.load(name)
     fast = seconds(lambda: build(graph, threads), 3)
     one = seconds(lambda: build(graph, 1), 2)
@@ -49,7 +49,7 @@ def against_pll(name: str, threads: int) -> dict[str, Any]:
 
 
 def against_networkit(name: str) -> dict[str, Any]:
-    """Times NetworKit's pruned landmark labeling and ours, one thread each."""
+    """Time NetworKit's pruned landmark labeling and ours, one thread each."""
     import networkit
 
     shown, graph = graphs.load(name)
@@ -79,7 +79,7 @@ def against_networkit(name: str) -> dict[str, Any]:
 
 
 def memory(name: str, threads: int) -> dict[str, Any]:
-    """Gives the rise of resident memory while labels are built, beyond the loaded graph."""
+    """Return the rise of resident memory while labels are built, beyond the loaded graph."""
     shown, graph = graphs.load(name)
     with peak_memory() as risen:
         labels = build(graph, threads)
@@ -93,7 +93,7 @@ def memory(name: str, threads: int) -> dict[str, Any]:
 
 
 def disk_and_queries(name: str, threads: int) -> dict[str, Any]:
-    """Gives bytes an entry on disk, and the time of a million random distances."""
+    """Return bytes an entry on disk, and the time of a million random distances."""
     shown, graph = graphs.load(name)
     labels = build(graph, threads)
     with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +121,7 @@ def disk_and_queries(name: str, threads: int) -> dict[str, Any]:
 
 
 def growth_point(edges: int, threads: int) -> dict[str, Any]:
-    """Builds the labels of a generated graph with so many edges (both directions counted)."""
+    """Build the labels of a generated graph with so many edges (both directions counted)."""
     graph = generate(edges // GROWTH_DEGREE, GROWTH_DEGREE, num_features=1)
     taken = float("inf")
     for _ in range(3 if edges <= 1_000_000 else 1):
@@ -141,7 +141,7 @@ def growth_point(edges: int, threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures everything and prints the table."""
+    """Measure everything and print the table."""
     bench = Bench("labels", PARTS, __doc__ or "")
     threads = bench.threads
     rows: list[Row] = []

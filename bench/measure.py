@@ -21,7 +21,7 @@ from dhilgt import _native
 
 
 def seconds(work: Callable[[], Any], repeats: int = 1) -> float:
-    """Gives the best of some runs: what the machine can do, not what else it did meanwhile."""
+    """Return the best of some runs: what the machine can do, not what else it did meanwhile."""
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()
@@ -31,7 +31,7 @@ def seconds(work: Callable[[], Any], repeats: int = 1) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Gives what a figure depends on besides the code."""
+    """Return what a figure depends on besides the code."""
     model = ""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -80,7 +80,7 @@ class Bench:
         self._lines: list[str] = []
 
     def measured(self, part: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-        """Gives the figures of a part, and keeps them."""
+        """Return the figures of a part, and keeps them."""
         print(f"{part.__name__} {' '.join(map(str, arguments))} ...", file=sys.stderr, flush=True)
         command = [sys.executable, "-m", f"bench.{self._name}", "--part", part.__name__]
         done = subprocess.run(
@@ -91,7 +91,7 @@ class Bench:
         return figures
 
     def finish(self, rows: list[Row]) -> None:
-        """Writes the figures and the table of what was measured beside what was aimed at."""
+        """Write the figures and the table of what was measured beside what was aimed at."""
         text = "\n".join(self._lines) + "\n"
         (self.folder / f"{self._name}.jsonl").write_text(text, encoding="utf-8")
         lines = ["| what | aim | measured |", "|---|---|---|"]
@@ -106,7 +106,7 @@ class Bench:
 
 @contextmanager
 def peak_memory() -> Iterator[list[int]]:
-    """Gives a list that holds, afterwards, the bytes by which resident memory rose at the most."""
+    """Return a list that holds, afterwards, the bytes by which resident memory rose at the most."""
     Path("/proc/self/clear_refs").write_text("5")  # start the high-water mark anew
     before = _status_bytes("VmRSS")
     risen: list[int] = []
@@ -122,14 +122,14 @@ def _status_bytes(field: str) -> int:
 
 
 def exponent(xs: list[float], ys: list[float]) -> float:
-    """Gives b of the least-squares fit y = a x^b."""
+    """Return b of the least-squares fit y = a x^b."""
     return float(np.polyfit(np.log(xs), np.log(ys), 1)[0])
 
 
 def draw_growth(
     points: list[dict[str, Any]], x: str, curves: list[tuple[str, str, float]], path: Path
 ) -> None:
-    """Plots figures against a size on logarithmic axes, with the exponent of each curve.
+    """Plot figures against a size on logarithmic axes, with the exponent of each curve.
 
     Args:
         points: Measurements.

@@ -12,7 +12,7 @@ from dhilgt.labels.orders import ORDERS, node_order
 
 
 def main(names: list[str]) -> None:
-    """Prints the table of some datasets."""
+    """Print the table of some datasets."""
     rows = [["order"], *([order] for order in ORDERS)]
     for name in names:
         graph = datasets.load(name)

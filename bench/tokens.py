@@ -20,7 +20,7 @@ PEER_BLOCK, PEER_STEP = 20_000, 8  # the peer answers every 8th row of a block o
 
 
 def rows(name: str, threads: int) -> dict[str, Any]:
-    """Times sampling, sampling with all distances, and the same distances pair by pair."""
+    """Time sampling, sampling with all distances, and the same distances pair by pair."""
     shown, graph = graphs.load(name)
     labels = build(graph, threads)
     sampler = TokenSampler(labels, threads=threads, progress=False)
@@ -57,7 +57,7 @@ def rows(name: str, threads: int) -> dict[str, Any]:
 
 
 def whole_way(name: str, threads: int) -> dict[str, Any]:
-    """Times edges on disk -> labels -> tokens with distances on disk."""
+    """Time edges on disk -> labels -> tokens with distances on disk."""
     import time
 
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def whole_way(name: str, threads: int) -> dict[str, Any]:
 
 
 def growth_point(nodes: int, threads: int) -> dict[str, Any]:
-    """Makes the tokens of a generated graph, on disk."""
+    """Make the tokens of a generated graph, on disk."""
     graph = generate(nodes, GROWTH_DEGREE, num_features=1)
     labels = build(graph, threads)
     with tempfile.TemporaryDirectory() as folder, peak_memory() as risen:
@@ -117,7 +117,7 @@ def growth_point(nodes: int, threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures everything and prints the table."""
+    """Measure everything and print the table."""
     bench = Bench("tokens", PARTS, __doc__ or "")
     threads = bench.threads
     made = bench.measured(rows, "ogbn-arxiv", threads)

@@ -47,7 +47,7 @@ def _step(model: torch.nn.Module, inputs: tuple[Any, ...], classes: torch.Tensor
 
 
 def loader_rate(nodes: int, threads: int) -> dict[str, Any]:
-    """Gives rows per second of the loader alone and of training steps of the model alone."""
+    """Return rows per second of the loader alone and of training steps of the model alone."""
     torch.set_num_threads(threads)
     labels = _labels(nodes, threads)
     rng = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def loader_rate(nodes: int, threads: int) -> dict[str, Any]:
 
 
 def memory(nodes: int, threads: int) -> dict[str, Any]:
-    """Gives the rise of memory while training from stored tokens, and the time to a first batch."""
+    """Return the rise of memory while training from stored tokens, and the time to a first batch."""
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokens"
@@ -106,7 +106,7 @@ def memory(nodes: int, threads: int) -> dict[str, Any]:
 
 
 def projection(threads: int) -> dict[str, Any]:
-    """Times a step with features projected once per distinct node, and once per slot."""
+    """Time a step with features projected once per distinct node, and once per slot."""
     torch.set_num_threads(threads)
     folder = graphs.data_folder()
     shown, features, graph = "generated", None, None
@@ -151,7 +151,7 @@ def projection(threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures everything and prints the table."""
+    """Measure everything and print the table."""
     bench = Bench("train", PARTS, __doc__ or "")
     rate = bench.measured(loader_rate, RATE_NODES, bench.threads)
     held = bench.measured(memory, MEMORY_NODES, bench.threads)

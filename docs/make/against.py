@@ -31,7 +31,7 @@ FILES = ("main.jsonl", "homophilous.jsonl", "best.jsonl")
 
 
 def rows_of(lines: Iterable[Line]) -> dict[RowKey, dict[str, BySeed]]:
-    """Gives the lines of graphs that are here by row, dataset and seed."""
+    """Return the lines of graphs that are here by row, dataset and seed."""
     found: dict[RowKey, dict[str, BySeed]] = {}
     for line in lines:
         if line["trial"] is None and line["standin_for"] is None:
@@ -41,7 +41,7 @@ def rows_of(lines: Iterable[Line]) -> dict[RowKey, dict[str, BySeed]]:
 
 
 def entry(gap: Difference | None) -> str:
-    """Gives mean and interval in points, bold where the interval leaves 0 out."""
+    """Return mean and interval in points, bold where the interval leaves 0 out."""
     mean, interval, verdict = difference_texts(gap)
     if gap is None or gap.low is None:
         return mean
@@ -50,7 +50,7 @@ def entry(gap: Difference | None) -> str:
 
 
 def table(lines: Iterable[Line]) -> str:
-    """Gives the differences as Markdown, and under them what they come to."""
+    """Return the differences as Markdown, and under them what they come to."""
     rows = rows_of(lines)
     (ours,) = (by_data for key, by_data in rows.items() if key[2] == BEST)
     others = [key for key in sorted_keys(rows) if key[2] != BEST]
@@ -74,7 +74,7 @@ def table(lines: Iterable[Line]) -> str:
 
 
 def main() -> None:
-    """Writes the table."""
+    """Write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
     folder = parser.parse_args().results
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def read(folder: Path) -> list[Line]:
-    """Gives the lines of the tables in a folder."""
+    """Return the lines of the tables in a folder."""
     return [line for name in FILES for line in lines_of(folder / name)]
 
 

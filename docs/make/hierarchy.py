@@ -21,17 +21,17 @@ HEAD = (
 
 
 def measured(name: str) -> dict[str, Any]:
-    """Gives the line of a dataset."""
+    """Return the line of a dataset."""
     return hierarchy_numbers(datasets.load(name, split=None), name=name).to_dict()
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:
-    """Gives the lines of a file."""
+    """Return the lines of a file."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Gives both tables as Markdown: the graphs, and the label edges by distance."""
+    """Return both tables as Markdown: the graphs, and the label edges by distance."""
     rows = [HEAD, ("---", *("---:" for _ in HEAD[1:]))]
     for line in lines:
         for kind in ("raw", "label"):
@@ -57,7 +57,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def _cell(distances: list[dict[str, Any]], wanted: int) -> str:
-    """Gives the share of label edges at a distance, and their homophily."""
+    """Return the share of label edges at a distance, and their homophily."""
     found = [one for one in distances if min(one["distance"], _FAR) == wanted]
     count = sum(one["edges"] for one in found)
     share = sum(one["share"] for one in found)
@@ -71,7 +71,7 @@ def _markdown(rows: list[tuple[str, ...]]) -> str:
 
 
 def main() -> None:
-    """Writes the table, and before it the lines and pictures if they are wanted."""
+    """Write the table, and before it the lines and pictures if they are wanted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
     parser.add_argument("--measure", action="store_true", help="make lines and pictures anew")

@@ -65,7 +65,7 @@ CHECKS = (
 
 
 def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict[str, Any]:
-    """Trains once and gives its line; runs in a process of its own."""
+    """Train once and return its line; runs in a process of its own."""
     import numpy as np
     import torch
 
@@ -102,7 +102,7 @@ def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Gives the table as Markdown."""
+    """Return the table as Markdown."""
     head = ("system", "graph", "split", "known", "measured", "seeds", "epochs", "reading")
     rows = [head, tuple("---" for _ in head)]
     for check in CHECKS:
@@ -127,7 +127,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Runs what has no line, then writes the table."""
+    """Run what has no line, then write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
     parser.add_argument("--seconds", type=float, default=600, help="of training, per run")

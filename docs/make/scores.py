@@ -26,19 +26,19 @@ HEAD = ("dataset", "metric", "published", "paper's recipe", "best recipe", "sear
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:
-    """Gives the runs in a file, none where there is no file."""
+    """Return the runs in a file, none where there is no file."""
     if not file.exists():
         return []
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def score(runs: list[dict[str, Any]], part: str) -> str:
-    """Gives mean and standard deviation over the runs, per cent."""
+    """Return mean and standard deviation over the runs, per cent."""
     return mean_sd([100 * run["scores"][part][run["metric"]] for run in runs])
 
 
 def cell(runs: list[dict[str, Any]], published: str) -> str:
-    """Gives the test score, bold where it is at or above the published one, and the seeds."""
+    """Return the test score, bold where it is at or above the published one, and the seeds."""
     if not runs:
         return "not run"
     mean, _, spread = score(runs, "test").partition(" ± ")
@@ -49,7 +49,7 @@ def cell(runs: list[dict[str, Any]], published: str) -> str:
 
 
 def table(folder: Path) -> str:
-    """Gives the table as Markdown."""
+    """Return the table as Markdown."""
     names = [
         name for name in PAPER if any((folder / r / f"{name}.jsonl").exists() for r in RECIPES)
     ]
@@ -66,7 +66,7 @@ def table(folder: Path) -> str:
 
 
 def as_cell(run: dict[str, Any]) -> dict[str, Any]:
-    """Gives a run of a best recipe as the line of a cell; its times, taken among others, go."""
+    """Return a run of a best recipe as the line of a cell; its times, taken among others, go."""
     name = run["data"]["dataset"]
     (cell,) = cells([(OURS, PAPER_RECIPE)], [name], [run["seed"]], Recipe(BEST))
     metric = run["metric"]
@@ -86,7 +86,7 @@ def as_cell(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def seeds_beside(file: Path) -> dict[str, set[int]]:
-    """Gives the seeds that each dataset has in the other files of results of a folder."""
+    """Return the seeds that each dataset has in the other files of results of a folder."""
     found: dict[str, set[int]] = {}
     for other in sorted(set(file.parent.glob("*.jsonl")) - {file}):
         for line in lines_of(other):
@@ -95,7 +95,7 @@ def seeds_beside(file: Path) -> dict[str, set[int]]:
 
 
 def main() -> None:
-    """Writes the table beside the lines, or the lines as cells."""
+    """Write the table beside the lines, or the lines as cells."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
     parser.add_argument("--cells", type=Path, help="write lines of the best recipes as cells")

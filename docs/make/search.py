@@ -44,7 +44,7 @@ _START_SECONDS = 20.0  # of a process with torch and a GPU
 
 
 def main() -> None:
-    """Searches and trains on each dataset, then prints the table."""
+    """Search and train on each dataset, then print the table."""
     options = _options()
     end = time.time() + options.budget
     for name in options.data:
@@ -135,7 +135,7 @@ def _one(name: str, options: argparse.Namespace, end: float) -> None:
 
 
 def _reserve(search: Search, count: int, options: argparse.Namespace) -> float:
-    """Gives the seconds that the runs after the search should take, from the trials so far."""
+    """Return the seconds that the runs after the search should take, from the trials so far."""
     if not (search.folder / "search.journal").exists():
         return _START_SECONDS
     found = look(search)
@@ -159,7 +159,7 @@ def _progress(found: Found) -> None:
 def _seeds(
     source: InputSource, settings: Settings, folder: Path, seeds: list[int], jobs: int, end: float
 ) -> list[dict[str, Any]]:
-    """Gives a line per seed; what was measured with the same settings is not measured again."""
+    """Return a line per seed; what was measured with the same settings is not measured again."""
     path = folder / RUNS
     folder.mkdir(parents=True, exist_ok=True)
     known = {}
@@ -192,7 +192,7 @@ def _same(config: Mapping[str, Any], settings: Settings) -> bool:
 
 
 def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, Any]:
-    """Trains with one seed and gives its line; runs in a process of its own."""
+    """Train with one seed and return its line; runs in a process of its own."""
 
     import dhilgt
     from dhilgt.benchmark.running.results import environment

@@ -36,7 +36,7 @@ class Source(Protocol):
     """Where the graph of a search comes from. It travels to the worker processes."""
 
     def __call__(self, seed: int) -> Graph:
-        """Gives the graph with the split of a seed; the graph itself is always the same."""
+        """Return the graph with the split of a seed; the graph itself is always the same."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class GraphSource:
     graph: Graph
 
     def __call__(self, seed: int) -> Graph:
-        """Gives the graph."""
+        """Return the graph."""
         return self.graph
 
 
@@ -79,12 +79,12 @@ class Outcome:
     device_peak_bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values."""
+        """Return plain values."""
         return asdict(self)
 
 
 def without_test(graph: Graph) -> Graph:
-    """Gives the graph without the labels of its test nodes, and without saying which they are.
+    """Return the graph without the labels of its test nodes, and without saying which they are.
 
     Labels of nodes that are in no part go too, where the graph says who trains.
 
@@ -107,7 +107,7 @@ def without_test(graph: Graph) -> Graph:
 
 
 class Objective:
-    """Trains on each of some seeds and gives the mean of the best validation scores.
+    """Trains on each of some seeds and returns the mean of the best validation scores.
 
     Labels are made or found once; tokens and features are kept while their settings stay.
 
@@ -140,7 +140,7 @@ class Objective:
         report: Callable[[int, float], None] | None = None,
         alive: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Gives the outcome of some settings; their own seed does not count.
+        """Return the outcome of some settings; their own seed does not count.
 
         Args:
             settings: To try.

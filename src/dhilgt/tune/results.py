@@ -39,7 +39,7 @@ class Found:
     seconds: float
 
     def count(self, state: str) -> int:
-        """Gives how many trials ended so: "complete", "pruned", "failed"."""
+        """Return how many trials ended so: "complete", "pruned", "failed"."""
         return sum(one["state"] == state for one in self.trials)
 
 
@@ -47,7 +47,7 @@ _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 
 
 def look(search: Search, storage: Any = None) -> Found:
-    """Gives where a search stands, from its storage.
+    """Return where a search stands, from its storage.
 
     Args:
         search: The search.
@@ -91,7 +91,7 @@ def _plain(trial: Any, stage: str) -> dict[str, Any]:
 
 
 def write_found(search: Search, found: Found, command: str) -> Path:
-    """Writes the best settings and all trials into the folder of a search.
+    """Write the best settings and all trials into the folder of a search.
 
     Args:
         search: The search.
@@ -115,7 +115,7 @@ def write_found(search: Search, found: Found, command: str) -> Path:
 
 
 def best_header(search: Search, found: Found, command: str) -> str:
-    """Gives the comment at the top of the best settings."""
+    """Return the comment at the top of the best settings."""
     from dhilgt.training.distributed import choose_device
     from dhilgt.training.run_folder import environment
 
@@ -147,7 +147,7 @@ def best_header(search: Search, found: Found, command: str) -> str:
 
 
 def is_search(folder: Path) -> bool:
-    """Says whether a folder holds a search, or nothing."""
+    """Return whether a folder holds a search, or nothing."""
     ours = (BEST, TRIALS, JOURNAL, ".search.lock")
     return folder.is_dir() and all(
         path.name.removesuffix(".tmp") in ours or path.name.startswith(f"{JOURNAL}.")

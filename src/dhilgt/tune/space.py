@@ -47,7 +47,7 @@ class Parameter:
     step: float | None = None
 
     def top(self, values: Mapping[str, Any]) -> float:
-        """Gives the largest value, where the settings are these."""
+        """Return the largest value, where the settings are these."""
         if isinstance(self.high, str):
             found = _BOUND.fullmatch(self.high)
             assert found is not None, "checked when it was read"
@@ -56,7 +56,7 @@ class Parameter:
         return self.high
 
     def suggest(self, trial: Any, values: Mapping[str, Any]) -> Any:
-        """Asks an Optuna trial for a value.
+        """Ask an Optuna trial for a value.
 
         Args:
             trial: The trial.
@@ -72,7 +72,7 @@ class Parameter:
         return float(f"{found:.6g}")  # no 0.30000000000000004 in files of settings
 
     def holds(self, value: Any, values: Mapping[str, Any]) -> bool:
-        """Says whether a value is one of those a search could choose."""
+        """Return whether a value is one of those a search could choose."""
         if self.kind == "categorical":
             return any(value == one and type(value) is type(one) for one in self.choices)
         if value is None or isinstance(value, (bool, str)) or self.low is None:
@@ -86,7 +86,7 @@ class Parameter:
         return bool(self.low <= value <= self.top(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives what a file says of it."""
+        """Return what a file says of it."""
         found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "name"}
         found["choices"] = list(self.choices) or None
         return {name: value for name, value in found.items() if value is not None}
@@ -107,7 +107,7 @@ class Stage:
     share: float = 1.0
 
     def choose(self, trial: Any, base: Mapping[str, Any]) -> dict[str, Any]:
-        """Gives all settings of a trial.
+        """Return all settings of a trial.
 
         Args:
             trial: Asked for the parameters.
@@ -120,7 +120,7 @@ class Stage:
         return followed(values, chosen)
 
     def first(self, base: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Gives ``base``'s own values of the parameters; None if one is not to be chosen."""
+        """Return ``base``'s own values of the parameters; None if one is not to be chosen."""
         values = dict(base)
         values["num_out"] = TokenSpec(**Settings.from_dict(values).token_options()).num_out
         found = {one.name: values[one.name] for one in self.parameters}
@@ -147,7 +147,7 @@ class Space:
     stages: tuple[Stage, ...] = field(default=())
 
     def without(self, names: Collection[str]) -> Space:
-        """Gives the space without some parameters, and without stages that this leaves empty."""
+        """Return the space without some parameters, and without stages that this leaves empty."""
         stages = [
             replace(one, parameters=tuple(p for p in one.parameters if p.name not in names))
             for one in self.stages
@@ -158,7 +158,7 @@ class Space:
         return Space(self.name, kept)
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives what a file says of it."""
+        """Return what a file says of it."""
         return {
             "stages": [
                 {
@@ -172,7 +172,7 @@ class Space:
 
 
 def followed(values: dict[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
-    """Gives settings in which those that follow from a chosen one do: num_in takes what is left."""
+    """Return settings in which those that follow from a chosen one do: num_in takes what is left."""
     names = set(chosen)
     if "num_out" in names and "num_in" not in names:
         values["num_in"] = None
@@ -183,7 +183,7 @@ def followed(values: dict[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
 
 
 def read_space(text: str) -> Space:
-    """Gives a built-in space by name, or the one a file describes.
+    """Return a built-in space by name, or the one a file describes.
 
     Args:
         text: "paper", "extended", "large", or a YAML file.
@@ -201,7 +201,7 @@ def read_space(text: str) -> Space:
 
 
 def space_of(values: Mapping[str, Any], name: str, place: str) -> Space:
-    """Gives the space that plain values describe.
+    """Return the space that plain values describe.
 
     Args:
         values: As a file has them.

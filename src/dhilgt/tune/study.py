@@ -85,17 +85,17 @@ class Search:
         return metrics.metric(self.base.metric).higher_is_better
 
     def as_good(self, new: float, old: float | None) -> bool:
-        """Says whether a score is at least as good as another, or there is no other."""
+        """Return whether a score is at least as good as another, or there is no other."""
         return old is None or (new >= old if self.higher_is_better else new <= old)
 
     def limit(self, number: int) -> int | None:
-        """Gives the trials of all stages up to number ``number`` (from 0)."""
+        """Return the trials of all stages up to number ``number`` (from 0)."""
         return (
             None if self.trials is None else max(number + 1, round(self.trials * self._up(number)))
         )
 
     def time_limit(self, number: int) -> float:
-        """Gives the seconds of all stages up to number ``number`` (from 0)."""
+        """Return the seconds of all stages up to number ``number`` (from 0)."""
         return float("inf") if self.budget is None else self.budget * self._up(number)
 
     def _up(self, number: int) -> float:
@@ -103,7 +103,7 @@ class Search:
         return sum(shares[: number + 1]) / sum(shares)
 
     def study(self, number: int, storage: Any = None) -> Any:
-        """Gives the Optuna study of a stage, made now or found."""
+        """Return the Optuna study of a stage, made now or found."""
         package = optuna()
         storage = open_storage(self.address) if storage is None else storage
         name = self.study_name(number)
@@ -119,7 +119,7 @@ class Search:
         return package.load_study(storage=storage, study_name=name, pruner=self._pruner(package))
 
     def study_name(self, number: int) -> str:
-        """Gives the name of a stage's study in the storage."""
+        """Return the name of a stage's study in the storage."""
         stage = self.space.stages[number]
         return f"{self.name or self.folder.resolve().name}: {number + 1} {stage.name}"
 
@@ -136,7 +136,7 @@ class Search:
         return package.pruners.NopPruner()
 
     def facts(self) -> dict[str, Any]:
-        """Gives what must be the same for trials to be compared."""
+        """Return what must be the same for trials to be compared."""
         return {
             "data": dict(self.about),
             "base": self.base.to_dict(),
@@ -157,7 +157,7 @@ def run_search(
     watch: Callable[[], None] | None = None,
     until: float = float("inf"),
 ) -> bool:
-    """Runs a search to its end, or goes on with one; its trials are in the storage afterwards.
+    """Run a search to its end, or go on with one; its trials are in the storage afterwards.
 
     Args:
         search: What to do.
@@ -197,7 +197,7 @@ def run_search(
 
 @contextlib.contextmanager
 def _alone(search: Search) -> Iterator[None]:
-    """Keeps a second search out of the folder's file."""
+    """Keep a second search out of the folder's file."""
     if not is_journal(search.address):
         yield
         return
@@ -228,7 +228,7 @@ class _Clock:
         return self._before + time.time() - self._start
 
     def wall(self, seconds: float) -> float:
-        """Gives the time of day at which so many seconds are spent."""
+        """Return the time of day at which so many seconds are spent."""
         return self._start + seconds - self._before
 
     def note(self, at_once: bool = False) -> None:
@@ -240,7 +240,7 @@ class _Clock:
 
 
 def stages_begun(search: Search, storage: Any) -> int:
-    """Gives how many stages have begun."""
+    """Return how many stages have begun."""
     known = {one.study_name for one in optuna().get_all_study_summaries(storage)}
     numbers = range(len(search.space.stages))
     return max((at + 1 for at in numbers if search.study_name(at) in known), default=0)
@@ -265,7 +265,7 @@ def _check_same(search: Search, study: Any) -> None:
 
 
 def fixed_before(search: Search, number: int, storage: Any) -> dict[str, Any]:
-    """Gives all settings a stage begins with: the base, and the best of each stage before it.
+    """Return all settings a stage begins with: the base, and the best of each stage before it.
 
     Raises:
         DhilgtError: If no trial of the stages before it has ended.
@@ -304,7 +304,7 @@ class _Stages:
         self.task: Task | None = None
 
     def open(self, number: int) -> Task:
-        """Opens a stage: from here on its trials may be tried."""
+        """Open a stage: from here on its trials may be tried."""
         search = self._search
         study = search.study(number, self._storage)
         base = fixed_before(search, number, self._storage)
@@ -324,7 +324,7 @@ class _Stages:
         return self.task
 
     def done(self) -> bool:
-        """Says whether the stage that is open has had its trials or its time."""
+        """Return whether the stage that is open has had its trials or its time."""
         assert self.task is not None, "asked once one is open"
         if time.time() >= self.task.soft:
             return True
@@ -332,7 +332,7 @@ class _Stages:
         return self.task.limit is not None and counted(study) >= self.task.limit
 
     def finished(self) -> bool:
-        """Says whether the search has come to its end."""
+        """Return whether the search has come to its end."""
         last = self.now == len(self._search.space.stages) - 1
         paused = time.time() >= self._until < self._clock.wall(self._search.time_limit(self.now))
         if not (last and self.done()):
@@ -342,7 +342,7 @@ class _Stages:
         return not paused or (self.task.limit is not None and counted(study) >= self.task.limit)
 
     def advance(self) -> None:
-        """Opens the next stage if this one is done and nobody is at work in it any more."""
+        """Open the next stage if this one is done and nobody is at work in it any more."""
         if self._clock.stop.requested:
             raise KeyboardInterrupt("stopped")
         self._clock.note()

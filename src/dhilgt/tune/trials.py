@@ -46,14 +46,14 @@ class Task:
     hard: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values; what has no end is None."""
+        """Return plain values; what has no end is None."""
         return {
             name: None if value == float("inf") else value for name, value in asdict(self).items()
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Task:
-        """Gives what `to_dict` wrote."""
+        """Return what `to_dict` wrote."""
         ends = {name: values[name] for name in ("soft", "hard")}
         endless = {name: float("inf") if at is None else at for name, at in ends.items()}
         return cls(values["run"], dict(values["base"]), values["limit"], **endless)
@@ -72,7 +72,7 @@ def work(
     parent: int,
     tick: Callable[..., None] | None = None,
 ) -> bool:
-    """Runs trials of some stages, each once it is open.
+    """Run trials of some stages, each once it is open.
 
     Args:
         search: The search.
@@ -111,7 +111,7 @@ def work(
 
 
 def _next_trial(study: Any, task: Task) -> Any:
-    """Gives a trial to try, None if there are enough."""
+    """Return a trial to try, None if there are enough."""
     if task.limit is not None and counted(study) >= task.limit:
         return None
     trial = study.ask()
@@ -123,7 +123,7 @@ def _next_trial(study: Any, task: Task) -> Any:
 
 
 def counted(study: Any) -> int:
-    """Gives the trials that count: all that have begun, but those that were cut off."""
+    """Return the trials that count: all that have begun, but those that were cut off."""
     waiting = optuna().trial.TrialState.WAITING
     return sum(
         one.state != waiting and not one.user_attrs.get(LATE)
@@ -155,7 +155,7 @@ class _Attempt:
         self._study, self._parent, self._tick = study, parent, tick
 
     def run(self, trial: Any, objective: Objective) -> None:
-        """Tries the settings and tells the study how it went."""
+        """Try the settings and tell the study how it went."""
         package, study = optuna(), self._study
         states = package.trial.TrialState
         # By place, so that a search that goes on chooses as one that was never stopped.
@@ -198,7 +198,7 @@ class _Attempt:
 
 
 def take_back(study: Any) -> None:
-    """Has trials that a killed process left behind tried again."""
+    """Have trials that a killed process left behind tried again."""
     package = optuna()
     running = (package.trial.TrialState.RUNNING,)
     for trial in study.get_trials(deepcopy=False, states=running):
@@ -206,7 +206,7 @@ def take_back(study: Any) -> None:
 
 
 def _cut(study: Any, number: int, trial_id: int, params: Mapping[str, Any]) -> None:
-    """Marks a trial as cut off and puts its choices back in the queue."""
+    """Mark a trial as cut off and put its choices back in the queue."""
     package = optuna()
     study._storage.set_trial_user_attr(trial_id, LATE, True)
     study.tell(number, state=package.trial.TrialState.FAIL)
@@ -215,13 +215,13 @@ def _cut(study: Any, number: int, trial_id: int, params: Mapping[str, Any]) -> N
 
 
 def failures(study: Any) -> list[str]:
-    """Gives why trials failed."""
+    """Return why trials failed."""
     trials = study.get_trials(deepcopy=False)
     return [one.user_attrs["error"] for one in trials if "error" in one.user_attrs]
 
 
 def _refuse_hopeless(study: Any) -> None:
-    """Ends a search whose trials all fail, with the reason of the last."""
+    """End a search whose trials all fail, with the reason of the last."""
     errors = failures(study)
     trials = study.get_trials(deepcopy=False)
     ended = [one for one in trials if one.state.name in ("COMPLETE", "PRUNED")]

@@ -61,7 +61,7 @@ class Workers:
         return len(self._running)
 
     def start(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
-        """Starts a function; it and its arguments travel by pickle.
+        """Start a function; it and its arguments travel by pickle.
 
         Args:
             name: What `results` calls it.
@@ -78,7 +78,7 @@ class Workers:
         self._running[name] = (process, ours)
 
     def results(self, idle: Callable[[], None] | None = None) -> Iterator[tuple[str, Any]]:
-        """Gives name and result of each process as it ends, until none is left.
+        """Return name and result of each process as it ends, until none is left.
 
         Args:
             idle: Called now and then while waiting.
@@ -113,7 +113,7 @@ class Workers:
 
 
 def orphaned(parent: int) -> bool:
-    """Says whether the process that started this one is gone.
+    """Return whether the process that started this one is gone.
 
     Args:
         parent: Its number, asked for at the start.

@@ -57,7 +57,7 @@ _PANEL_HEIGHT, _ROW_HEIGHT = 0.9, 0.3  # inches, of a panel without rows and of 
 def ablation_cells(
     whole: Iterable[Cell], variants: Mapping[str, dict[str, Any]] = WITHOUT
 ) -> list[Cell]:
-    """Gives each cell of the whole model, followed by those without some of its parts.
+    """Return each cell of the whole model, followed by those without some of its parts.
 
     What the recipe of a dataset is without already is not removed once more, and of two variants
     that come to the same the first is taken.
@@ -125,7 +125,7 @@ class Effect:
 
 
 def effects(lines: Iterable[Line]) -> list[Effect]:
-    """Gives the effects that lines show, by dataset and recipe; cells of other kinds are left out.
+    """Return the effects that lines show, by dataset and recipe; cells of other kinds are left out.
 
     Args:
         lines: Of results files.
@@ -159,14 +159,14 @@ def effects(lines: Iterable[Line]) -> list[Effect]:
 
 
 def _shown(ran: Iterable[str]) -> list[str]:
-    """Gives the rows of a table: all parts of the model if any was removed, options as removed."""
+    """Return the rows of a table: all parts of the model if any was removed, options as removed."""
     there = set(ran)
     parts = list(WITHOUT) if there & set(WITHOUT) else []
     return [FULL, *parts, *(name for name in BEYOND if name in there)]
 
 
 def _groups(lines: Iterable[Line]) -> dict[tuple[str, str], dict[str, BySeed]]:
-    """Gives lines by dataset and recipe, then by variant, where any part is removed."""
+    """Return lines by dataset and recipe, then by variant, where any part is removed."""
     named = [(*_variant(line["recipe"]), line) for line in lines if paired.is_ours(line)]
     wanted = {(line["data"], recipe) for recipe, variant, line in named if variant != FULL}
     found: dict[tuple[str, str], dict[str, BySeed]] = {}
@@ -197,7 +197,7 @@ def _published(data: str, variant: str) -> float | None:
 
 
 def ablation_tables(lines: Iterable[Line]) -> list[Table]:
-    """Gives a table per dataset and recipe; the notes stand under the last one.
+    """Return a table per dataset and recipe; the notes stand under the last one.
 
     Args:
         lines: Of results files.
@@ -253,7 +253,7 @@ def _notes(found: Sequence[Effect], lines: Sequence[Line]) -> list[str]:
 
 
 def draw_ablation(lines: Iterable[Line], stem: Path) -> list[Path]:
-    """Draws the differences to the whole model with their intervals; gives the files.
+    """Draw the differences to the whole model with their intervals; return the files.
 
     Args:
         lines: Of results files.

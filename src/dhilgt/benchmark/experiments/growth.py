@@ -50,7 +50,7 @@ class Power:
 
 
 def fit(sizes: Sequence[float], values: Sequence[float]) -> Power | None:
-    """Fits a power by least squares on logarithms, over the larger half of the sizes.
+    """Fit a power by least squares on logarithms, over the larger half of the sizes.
 
     Small sizes hide behind what any size costs. Three points are taken at least, if there are.
 
@@ -96,7 +96,7 @@ RowKey = tuple[str, str, str, int]
 
 
 def figure(line: Line, quantity: str) -> float | None:
-    """Gives a figure of a line that ended well: seconds, or bytes; None if it has none.
+    """Return a figure of a line that ended well: seconds, or bytes; None if it has none.
 
     An epoch is the mean of all but the first. Host memory is what the process took beyond what it
     held before it loaded the graph, GPU memory what an epoch of training took.
@@ -146,13 +146,13 @@ class Series:
     lines: dict[RowKey, dict[int, Line]]
 
     def points(self, key: RowKey, quantity: str) -> list[tuple[int, float]]:
-        """Gives size and figure wherever a system has one."""
+        """Return size and figure wherever a system has one."""
         found = self.lines.get(key, {})
         pairs = ((size, figure(found[size], quantity)) for size in sorted(found))
         return [(size, value) for size, value in pairs if value is not None]
 
     def power(self, key: RowKey, quantity: str, less: float = 0.0) -> Power | None:
-        """Gives the power that a figure grows with.
+        """Return the power that a figure grows with.
 
         Args:
             key: The system.
@@ -165,7 +165,7 @@ class Series:
 
 
 def series_of(lines: Iterable[Line]) -> tuple[Series, Series]:
-    """Gives the series over nodes and that over edges.
+    """Return the series over nodes and that over edges.
 
     The degree of the first is the one with the most different numbers of nodes, the nodes of the
     second those with the most different degrees.
@@ -206,7 +206,7 @@ def _series(over: str, fixed: int, found: Sequence[tuple[Generated, Line]]) -> S
 
 
 def tables(lines: Sequence[Line]) -> list[Table]:
-    """Gives a table per quantity: figures by number of nodes, and powers beside what is claimed.
+    """Return a table per quantity: figures by number of nodes, and powers beside what is claimed.
 
     Args:
         lines: Of a results file.
@@ -253,7 +253,7 @@ def _table(quantity: str, keys: Sequence[RowKey], by_nodes: Series, by_edges: Se
 
 
 def _fixed_cost(by_nodes: Series, key: RowKey, quantity: str) -> float:
-    """Gives the host memory that the smallest graph takes: nearly all of it is any graph's."""
+    """Return the host memory that the smallest graph takes: nearly all of it is any graph's."""
     if quantity != "host":
         return 0.0
     points = by_nodes.points(key, quantity)
@@ -275,7 +275,7 @@ def _text(series: Series, key: RowKey, size: int, quantity: str) -> str:
 
 
 def verdict(claimed: Claim | None, of_nodes: Power | None, of_edges: Power | None) -> str:
-    """Says what measured powers make of a claim.
+    """Return what measured powers make of a claim.
 
     A power counts as equal within 0.15 and two standard errors. A claim is a bound: growing more
     slowly does not contradict it.

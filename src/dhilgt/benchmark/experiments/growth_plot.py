@@ -25,7 +25,7 @@ _APART = 0.055  # of a panel's height: lines of text closer than this lie on eac
 
 
 def draw_growth(lines: Sequence[Line], stem: Path) -> None:
-    """Draws the curves of results of `dhilgt bench scaling`, as PNG and as SVG.
+    """Draw the curves of results of `dhilgt bench scaling`, as PNG and as SVG.
 
     Args:
         lines: Of a results file.
@@ -89,7 +89,7 @@ def _panel(axes: Axes, series: Series, keys: Sequence[RowKey], quantity: str) ->
 
 
 def short(size: int) -> str:
-    """Gives a size in few letters.
+    """Return a size in few letters.
 
     Example:
         >>> [short(size) for size in (200, 2_000, 1_500_000, 40_000_000)]
@@ -113,7 +113,7 @@ def _style(at: int, key: RowKey) -> dict[str, Any]:
 
 
 def _label_ends(axes: Axes, ends: Sequence[_End]) -> None:
-    """Names each curve where it ends; at the right, as near to that as the others let it."""
+    """Name each curve where it ends; at the right, as near to that as the others let it."""
     for end in ends:
         if end.early:
             axes.annotate(
@@ -145,7 +145,7 @@ def _label_ends(axes: Axes, ends: Sequence[_End]) -> None:
 
 
 def spread(heights: Sequence[float], apart: float) -> list[float]:
-    """Moves heights as little as needed for any two to be apart, and into 0 to 1 if they fit.
+    """Move heights as little as needed for any two to be apart, and into 0 to 1 if they fit.
 
     Args:
         heights: Where things want to be.

@@ -47,7 +47,7 @@ class Round:
 
 
 def standin_of(name: str) -> str | None:
-    """Gives the generated graph that stands in for a dataset, None where there is none.
+    """Return the generated graph that stands in for a dataset, None where there is none.
 
     Example:
         >>> standin_of("ogbn-arxiv"), standin_of("cora")
@@ -68,7 +68,7 @@ def rounds(
     systems: Sequence[str] = (OURS, *SYSTEMS),
     root: str | PathLike[str] | None = None,
 ) -> list[Round]:
-    """Gives the work for a table, such that a run that is cut short is of use.
+    """Return the work for a table, such that a run that is cut short is of use.
 
     Small graphs come before large ones and few seeds of everything before more of anything. Times
     are taken after the few seeds, in rounds of their own.
@@ -131,7 +131,7 @@ def _scored(
     *,
     apart: bool,
 ) -> list[Round]:
-    """Gives the cells of scores; with a search a dataset at a time, while searches are to be done.
+    """Return the cells of scores; with a search a dataset at a time, while searches are to be done.
 
     Cells with and without a search are in rounds of their own: a search is for all of its round.
     """
@@ -161,7 +161,7 @@ def _by_size(data: Sequence[str]) -> list[str]:
 
 @cache
 def published_figures() -> dict[str, Any]:
-    """Gives the figures of the paper, by dataset and system.
+    """Return the figures of the paper, by dataset and system.
 
     Example:
         >>> published_figures()["figures"]["cora"]["dhilgt"]["score"]

@@ -45,7 +45,7 @@ _ABOUT_TIMES = ("Seconds for", SHARED, HOST, OWN)
 
 
 def joined(files: Iterable[Iterable[Line]]) -> list[Line]:
-    """Gives the lines of several files, one per cell, without the trials of searches.
+    """Return the lines of several files, one per cell, without the trials of searches.
 
     Of two lines of a cell the later counts, but a result counts more than a failure, and the times
     of a cell that ran alone more than those of one that did not.
@@ -72,7 +72,7 @@ def _together(old: Line | None, new: Line) -> Line:
 
 
 def slim(line: Line) -> Line:
-    """Gives a line without what no table needs, to be kept for good.
+    """Return a line without what no table needs, to be kept for good.
 
     All settings are left out: they follow from the version, the variant and `changes`. So are
     scores that mean nothing: of stand-ins, and of trainings that were run for their times.
@@ -98,7 +98,7 @@ def paper_tables(
     across: int = 3,
     published: bool = True,
 ) -> list[Table]:
-    """Gives a table of the paper, three datasets side by side.
+    """Return a table of the paper, three datasets side by side.
 
     A dataset without lines has its stand-in in its place where that has some. Lines of the recipe
     "times" and of stand-ins count as times and memory only.
@@ -145,7 +145,7 @@ def paper_tables(
 def score_table(
     lines: Iterable[Line], data: Sequence[str] | None = None, *, published: bool = True
 ) -> Table:
-    """Gives the scores alone, all graphs that have some side by side.
+    """Return the scores alone, all graphs that have some side by side.
 
     Args:
         lines: From `joined`.
@@ -183,7 +183,7 @@ def score_table(
 
 
 def _scores_of(columns: Sequence[str]) -> list[int]:
-    """Gives the place of the first score; what stands before are times and memory."""
+    """Return the place of the first score; what stands before are times and memory."""
     return [columns.index("Mem.") + 1]
 
 
@@ -197,7 +197,7 @@ def _for_time(line: Line) -> bool:
 
 
 def _keys(scored: Sequence[Line]) -> list[RowKey]:
-    """Gives the rows: those that there are lines of, and one of every system that has none."""
+    """Return the rows: those that there are lines of, and one of every system that has none."""
     keys = list(dict.fromkeys(map(row_key, scored)))
     present = {key[0] for key in keys}
     keys += [(name, PAPER, PAPER, 0) for name in (*SYSTEMS, OURS) if name not in present]
@@ -205,7 +205,7 @@ def _keys(scored: Sequence[Line]) -> list[RowKey]:
 
 
 def _rank(key: RowKey) -> tuple[bool, bool, bool, int]:
-    """Gives what the rows of one system are sorted by: the paper's search, best, not searched."""
+    """Return what the rows of one system are sorted by: the paper's search, best, not searched."""
     _, _, recipe, trials = key
     return (
         recipe != PAPER and recipe != BEST,
@@ -216,7 +216,7 @@ def _rank(key: RowKey) -> tuple[bool, bool, bool, int]:
 
 
 def label(key: RowKey, *, searched: bool) -> str:
-    """Gives the name of a row, such that rows of DHIL-GT are never taken for each other.
+    """Return the name of a row, such that rows of DHIL-GT are never taken for each other.
 
     Args:
         key: The row.
@@ -254,7 +254,7 @@ _COLUMNS = ("ours, s", "published, s", "ratio")
 
 
 def speed_table(lines: Iterable[Line]) -> Table:
-    """Gives seconds of DHIL-GT with the paper's settings on every dataset beside the published.
+    """Return seconds of DHIL-GT with the paper's settings on every dataset beside the published.
 
     The precomputation is everything from files to tokens: reading and cleaning the graph, labels,
     tokens. The ratio is published by ours: above 1 where ours is faster. A stand-in is in the place
@@ -281,7 +281,7 @@ def speed_table(lines: Iterable[Line]) -> Table:
 
 
 def _chosen(lines: Sequence[Line]) -> list[Line]:
-    """Gives the lines with the paper's settings: best those timed alone, never a best recipe."""
+    """Return the lines with the paper's settings: best those timed alone, never a best recipe."""
     kinds = (
         [line for line in lines if line["recipe"] == PAPER and not line["trials"]],
         [line for line in lines if line["recipe"] == TIMES],
@@ -314,7 +314,7 @@ def _seconds(line: Line, figure: str) -> float | None:
 
 
 def _read_seconds(line: Line) -> float | None:
-    """Gives the seconds of reading and cleaning; None where nothing was read, or not timed."""
+    """Return the seconds of reading and cleaning; None where nothing was read, or not timed."""
     return None if line["standin_for"] is not None else line.get("load_seconds")
 
 

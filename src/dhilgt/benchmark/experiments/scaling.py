@@ -55,7 +55,7 @@ class Sizes:
     classes: int = 10
 
     def graphs(self) -> list[Generated]:
-        """Gives all graphs, the ones with fewer edges first, each once.
+        """Return all graphs, the ones with fewer edges first, each once.
 
         Raises:
             ConfigError: If a number is not above 0, or there is no graph.
@@ -82,7 +82,7 @@ def run_scaling(
     tell: Tell = lambda cell, line, done, of: None,
     beyond: Beyond = lambda cell, line: None,
 ) -> Summary:
-    """Runs all systems on one graph after the other, the smaller ones first.
+    """Run all systems on one graph after the other, the smaller ones first.
 
     A graph is made only when a system is left to be run on it.
 
@@ -124,7 +124,7 @@ def run_scaling(
 
 
 def stopped_before(cell: Cell, lines: Iterable[Line], budget: float | None) -> Line | None:
-    """Gives the line of a smaller graph on which the system of a cell did not fit, if there is one.
+    """Return the line of a smaller graph on which the system of a cell did not fit, if there is one.
 
     Smaller means: no more nodes and no higher degree, and not the same graph. A failure that more
     time may mend does not count if there is more now.
@@ -211,7 +211,7 @@ _OWN: dict[str, tuple[Claim, Claim]] = {
 
 
 def claim(system: str, quantity: str) -> Claim | None:
-    """Gives what is claimed of a system, None where nothing is.
+    """Return what is claimed of a system, None where nothing is.
 
     Args:
         system: Its name.
@@ -223,5 +223,5 @@ def claim(system: str, quantity: str) -> Claim | None:
 
 
 def in_paper(system: str) -> bool:
-    """Says whether the claims of a system are the paper's."""
+    """Return whether the claims of a system are the paper's."""
     return system in _PAPER

@@ -93,7 +93,7 @@ SQUARE = {
 
 
 def study_cells(base: Iterable[Cell], *, grid: bool = False) -> list[Cell]:
-    """Gives a cell for each point in place of each cell; a point of two parameters is one cell.
+    """Return a cell for each point in place of each cell; a point of two parameters is one cell.
 
     Args:
         base: Cells of DHIL-GT, from `grid.cells`.
@@ -176,7 +176,7 @@ class Square:
 
 
 def curves(lines: Iterable[Line]) -> list[Curve]:
-    """Gives the curves that lines show, by parameter, dataset and recipe.
+    """Return the curves that lines show, by parameter, dataset and recipe.
 
     Args:
         lines: Of results files; cells of other kinds are left out.
@@ -199,7 +199,7 @@ def curves(lines: Iterable[Line]) -> list[Curve]:
 
 
 def squares(lines: Iterable[Line]) -> list[Square]:
-    """Gives means over both exponents where more was run than one exponent at a time.
+    """Return means over both exponents where more was run than one exponent at a time.
 
     Args:
         lines: Of results files; cells of other kinds are left out.
@@ -220,7 +220,7 @@ _Groups = dict[tuple[str, str], dict[Point, BySeed]]
 
 
 def _groups(lines: Iterable[Line]) -> _Groups:
-    """Gives lines by dataset and recipe, then by point."""
+    """Return lines by dataset and recipe, then by point."""
     known = {point.name: point for values in PARAMETERS.values() for point in values.values()}
     known |= {point.name: point for point in SQUARE.values()}
     found: _Groups = {}
@@ -251,7 +251,7 @@ def _metric(by_point: dict[Point, BySeed]) -> str:
 
 
 def study_tables(lines: Iterable[Line]) -> list[Table]:
-    """Gives a table per parameter, and one of both exponents per dataset where these were run.
+    """Return a table per parameter, and one of both exponents per dataset where these were run.
 
     Args:
         lines: Of results files; the notes stand under the last table.

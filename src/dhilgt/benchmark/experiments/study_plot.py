@@ -38,7 +38,7 @@ _TICKS = {
 
 
 def draw_curves(lines: Iterable[Line], stem: Path) -> list[Path]:
-    """Draws scores against each parameter, mean and standard deviation over seeds.
+    """Draw scores against each parameter, mean and standard deviation over seeds.
 
     A column of panels per parameter, a row per dataset: their scores lie far apart, and on a common
     axis no effect would be seen. Recipes are lines of one panel.
@@ -111,7 +111,7 @@ def _panel(
 
 
 def draw_squares(lines: Iterable[Line], stem: Path) -> list[Path]:
-    """Draws a heat map of mean scores over both exponents per dataset and recipe.
+    """Draw a heat map of mean scores over both exponents per dataset and recipe.
 
     Args:
         lines: Of results files.

@@ -39,7 +39,7 @@ def run_cell(
     threads: int | None = None,
     begun: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Gives the line of a cell. Whatever goes wrong in it is a line too.
+    """Return the line of a cell. Whatever goes wrong in it is a line too.
 
     Args:
         cell: What to do.
@@ -94,7 +94,7 @@ def run_cell(
 
 
 def _scored(runner: Contender, graph: Graph, names: tuple[str, ...]) -> dict[str, Any]:
-    """Gives scores of validation and test nodes, and how long the test nodes take."""
+    """Return scores of validation and test nodes, and how long the test nodes take."""
     assert graph.labels is not None, "checked by every system"
     scores: dict[str, dict[str, float | None]] = {}
     notes: dict[str, str] = {}
@@ -120,7 +120,7 @@ def _scored(runner: Contender, graph: Graph, names: tuple[str, ...]) -> dict[str
 
 
 def _measured(runner: Contender) -> dict[str, Any]:
-    """Gives times and memory, as far as the cell came: of stages that came to their end."""
+    """Return times and memory, as far as the cell came: of stages that came to their end."""
     stages = runner.clock.to_dict()
     laps = runner.clock.laps("epoch")
     prepared = [stages[name] for name in PREPARING if name in stages]
@@ -148,7 +148,7 @@ def _use_threads(threads: int | None) -> None:
 
 @contextlib.contextmanager
 def _alarm(seconds: float | None) -> Iterator[None]:
-    """Raises `OverBudget` in the block when the time is over, where the system can tell."""
+    """Raise `OverBudget` in the block when the time is over, where the system can tell."""
     able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if seconds is None or not able:
         yield

@@ -65,7 +65,7 @@ class Child:
     def run(
         self, cell: Cell, *, budget: float | None = None, stop: Callable[[], bool] = lambda: False
     ) -> dict[str, Any]:
-        """Gives the line of a cell, as `run_cell` does.
+        """Return the line of a cell, as `run_cell` does.
 
         Args:
             cell: What to do.
@@ -96,7 +96,7 @@ class Child:
         return {**line, **_death(process.child, found, budget, tail), **own}
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         if self._process is not None:
             self._process.end()
             self._process = None
@@ -113,7 +113,7 @@ def run_apart(
     command: Sequence[str] = COMMAND,
     grace: float = _GRACE_SECONDS,
 ) -> dict[str, Any]:
-    """Gives the line of a cell, as `run_cell` does, from a process of its own.
+    """Return the line of a cell, as `run_cell` does, from a process of its own.
 
     Args:
         cell: What to do.
@@ -155,7 +155,7 @@ class _Process:
     def talk(
         self, work: dict[str, Any], budget: float | None, stop: Callable[[], bool], grace: float
     ) -> dict[str, Any] | str:
-        """Gives the line of the work, or why there is none: "ended" or "over"."""
+        """Return the line of the work, or why there is none: "ended" or "over"."""
         assert self.child.stdin is not None
         with contextlib.suppress(OSError):  # a child that is dead already
             self.child.stdin.write(json.dumps(work).encode() + b"\n")
@@ -182,7 +182,7 @@ class _Process:
                 deadline = time.monotonic() + budget + grace
 
     def end(self) -> str:
-        """Ends the process; gives the end of what it complained of."""
+        """End the process; return the end of what it complained of."""
         _end(self.child)
         with self._errors as errors:
             return _tail(errors)
@@ -212,7 +212,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _death(
     child: subprocess.Popen[bytes], why: str, budget: float | None, tail: str
 ) -> dict[str, Any]:
-    """Gives status and message of a child that left no line."""
+    """Return status and message of a child that left no line."""
     if why == "over":
         return {
             "status": results.OVER,
@@ -237,7 +237,7 @@ def _tail(errors: IO[bytes]) -> str:
 
 
 def main() -> None:
-    """Does the work that lines of standard input name and answers on standard output."""
+    """Do the work that lines of standard input name and answer on standard output."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints is no answer
     waiting: queue.Queue[bytes] = queue.Queue()

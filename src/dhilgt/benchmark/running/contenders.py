@@ -43,7 +43,7 @@ class Resolved:
 
 
 def resolved(cell: Cell, metric: str) -> Resolved:
-    """Gives all settings of a cell.
+    """Return all settings of a cell.
 
     Args:
         cell: The cell.
@@ -93,15 +93,15 @@ class Contender(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Does all that is done once, before training; timed under the names of `PREPARING`."""
+        """Do all that is done once, before training; timed under the names of `PREPARING`."""
 
     @abstractmethod
     def train(self) -> Training:
-        """Trains, choosing the epoch by the validation nodes; timed as "epoch"."""
+        """Train, choosing the epoch by the validation nodes; timed as "epoch"."""
 
     @abstractmethod
     def predict(self, part: str) -> NDArray[np.float32]:
-        """Gives class probabilities of the nodes of a part; timed as "inference"."""
+        """Return class probabilities of the nodes of a part; timed as "inference"."""
 
     @property
     @abstractmethod
@@ -109,11 +109,11 @@ class Contender(ABC):
         """Where the last predictions were made."""
 
     def rows(self) -> dict[str, float] | None:
-        """Gives what token rows hold on average; None for systems without them."""
+        """Return what token rows hold on average; None for systems without them."""
         return None
 
     def part(self, name: str) -> NDArray[np.int64]:
-        """Gives the nodes of a part of the split, ascending."""
+        """Return the nodes of a part of the split, ascending."""
         return self._split[name]
 
 
@@ -121,7 +121,7 @@ class Ours(Contender):
     """DHIL-GT: labels and tokens made anew, the model, the trainer."""
 
     def prepare(self) -> None:
-        """Makes labels, tokens and hops, without the cache: the time is that of making them."""
+        """Make labels, tokens and hops, without the cache: the time is that of making them."""
         from dhilgt.classifier.classifier import new_model
         from dhilgt.classifier.pipeline import Pipeline
         from dhilgt.training.distributed import choose_device
@@ -140,7 +140,7 @@ class Ours(Contender):
         self.num_parameters = sum(weight.numel() for weight in self._model.parameters())
 
     def train(self) -> Training:
-        """Trains by the one trainer."""
+        """Train by the one trainer."""
         from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
         from dhilgt.training.trainer import Trainer
 
@@ -168,11 +168,11 @@ class Ours(Contender):
         )
 
     def _compiles(self) -> bool:
-        """Says whether the first steps compile kernels."""
+        """Return whether the first steps compile kernels."""
         return self._on.type == "cuda"
 
     def _try_out(self, config: TrainConfig) -> None:
-        """Has kernels compiled, once for all runs, before the seconds of a training are counted.
+        """Have kernels compiled, once for all runs, before the seconds of a training are counted.
 
         A copy of the model takes a few steps and is thrown away; every training seeds its own
         random numbers.
@@ -194,13 +194,13 @@ class Ours(Contender):
         )
 
     def predict(self, part: str) -> NDArray[np.float32]:
-        """Gives probabilities, batch by batch."""
+        """Return probabilities, batch by batch."""
         if part not in self._loaders:
             self._loaders[part] = self._loader(part)
         return self._trainer.predict(self._loaders[part])[1]
 
     def rows(self) -> dict[str, float] | None:
-        """Gives what token rows hold on average; None where they are drawn anew each time."""
+        """Return what token rows hold on average; None where they are drawn anew each time."""
         from dhilgt.tokens.stats import mean_slots
         from dhilgt.tokens.tokens import Tokens
 
@@ -217,7 +217,7 @@ class Baseline(Contender):
     """Any other system, through `dhilgt.baselines`."""
 
     def prepare(self) -> None:
-        """Creates the system, which prepares the graph."""
+        """Create the system, which prepares the graph."""
         from dhilgt import baselines
 
         self._model = baselines.create(
@@ -231,7 +231,7 @@ class Baseline(Contender):
         self.num_parameters = sum(weight.numel() for weight in self._model.parameters())
 
     def train(self) -> Training:
-        """Trains through all phases of the system."""
+        """Train through all phases of the system."""
         from dhilgt import baselines
 
         counted = StageClock()
@@ -262,7 +262,7 @@ class Baseline(Contender):
         )
 
     def predict(self, part: str) -> NDArray[np.float32]:
-        """Gives probabilities, on the host where the graph does not fit the device."""
+        """Return probabilities, on the host where the graph does not fit the device."""
         if part not in self._loaders:
             self._loaders[part] = self._model.inference_batches(self.part(part))
         return self._trainer.predict(self._loaders[part])[1]
@@ -276,7 +276,7 @@ class Baseline(Contender):
 def contender(
     cell: Cell, settings: Resolved, graph: Graph, device: str, threads: int | None = None
 ) -> Contender:
-    """Gives the contender of a cell.
+    """Return the contender of a cell.
 
     Args:
         cell: The cell.

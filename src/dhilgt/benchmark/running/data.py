@@ -65,7 +65,7 @@ class Generated:
 
     @classmethod
     def from_name(cls, name: str) -> Generated:
-        """Reads a name like "generated:1000" or "generated:1000:degree=20:features=64".
+        """Read a name like "generated:1000" or "generated:1000:degree=20:features=64".
 
         Raises:
             DatasetError: If it is none.
@@ -88,7 +88,7 @@ class Generated:
         return cls(int(nodes), **values)
 
     def graph(self) -> Graph:
-        """Gives the graph, without a split; a large one is made once and kept in the cache.
+        """Return the graph, without a split; a large one is made once and kept in the cache.
 
         Raises:
             DatasetError: If there is no graph like that.
@@ -102,7 +102,7 @@ class Generated:
             return self._made()
 
     def make_ready(self) -> None:
-        """Makes a large graph and keeps it, so that `graph` need not."""
+        """Make a large graph and keep it, so that `graph` need not."""
         if self.edges >= _KEPT_EDGES:
             self.graph()
 
@@ -139,7 +139,7 @@ class DataInfo:
 
 
 def about(name: str) -> DataInfo:
-    """Gives what is known of a dataset.
+    """Return what is known of a dataset.
 
     Raises:
         DatasetError: If there is none of that name.
@@ -155,7 +155,7 @@ def about(name: str) -> DataInfo:
 
 
 def chosen(text: str) -> list[str]:
-    """Gives the datasets meant by "small", "paper" or a list like "cora,chameleon".
+    """Return the datasets meant by "small", "paper" or a list like "cora,chameleon".
 
     Example:
         >>> chosen("cora, chameleon"), len(chosen("paper"))
@@ -173,7 +173,7 @@ def chosen(text: str) -> list[str]:
 
 
 def is_here(name: str, root: str | PathLike[str] | None = None) -> bool:
-    """Says whether all files of a dataset are on this machine; nothing is fetched.
+    """Return whether all files of a dataset are on this machine; nothing is fetched.
 
     Example:
         >>> is_here("generated:50"), is_here("genius-like")
@@ -186,7 +186,7 @@ def is_here(name: str, root: str | PathLike[str] | None = None) -> bool:
 
 
 def make_ready(name: str, root: str | PathLike[str] | None = None) -> None:
-    """Fetches the files of a dataset that are not here, before anything is run.
+    """Fetch the files of a dataset that are not here, before anything is run.
 
     A large generated graph is made here, once, and not in each process that wants it.
 
@@ -200,7 +200,7 @@ def make_ready(name: str, root: str | PathLike[str] | None = None) -> None:
 
 
 def load(name: str, seed: int, root: str | PathLike[str] | None = None) -> Graph:
-    """Gives a graph with features, classes and the paper's split of a seed.
+    """Return a graph with features, classes and the paper's split of a seed.
 
     Args:
         name: A dataset, or "generated:NODES" for a random graph of that many nodes; more can be

@@ -60,17 +60,17 @@ class Cell:
         return hashlib.sha256(b"dhilgt cell 1" + canonical_json(asdict(self))).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for another process."""
+        """Return plain values, for another process."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Cell:
-        """Gives the cell that `to_dict` wrote."""
+        """Return the cell that `to_dict` wrote."""
         return cls(**{**values, "changes": Changes(**values["changes"])})
 
 
 def models(text: str, *, references: bool = True) -> list[tuple[str, str]]:
-    """Gives the systems meant by "all" or a list like "dhilgt,gcn:tuned", each with its variant.
+    """Return the systems meant by "all" or a list like "dhilgt,gcn:tuned", each with its variant.
 
     Args:
         text: What was asked for.
@@ -112,7 +112,7 @@ def cells(
     seconds: float | None = None,
     trials: int = 0,
 ) -> list[Cell]:
-    """Gives all cells, seed by seed: a grid that is cut short has few seeds of all systems.
+    """Return all cells, seed by seed: a grid that is cut short has few seeds of all systems.
 
     Args:
         systems: Systems with their variants.
@@ -142,7 +142,7 @@ def cells(
 
 
 def check(cell: Cell) -> None:
-    """Refuses settings that do not exist or have a wrong value, before any work.
+    """Refuse settings that do not exist or have a wrong value, before any work.
 
     Raises:
         ConfigError: It names the cell.
@@ -156,7 +156,7 @@ def check(cell: Cell) -> None:
 
 
 def trials_of(cell: Cell, seed: int) -> list[Cell]:
-    """Gives the trials of the search that a cell needs; all cells of its system and data share it.
+    """Return the trials of the search that a cell needs; all cells of its system and data share it.
 
     Args:
         cell: A cell with trials.

@@ -39,7 +39,7 @@ class Changes:
     training: dict[str, Any] = field(default_factory=dict)
 
     def over(self, other: Changes) -> Changes:
-        """Gives both together; these count more."""
+        """Return both together; these count more."""
         return Changes({**other.model, **self.model}, {**other.training, **self.training})
 
 
@@ -64,11 +64,11 @@ class Recipe:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def name_for(self, system: str) -> str:
-        """Gives the name to record: the best settings are known of DHIL-GT alone."""
+        """Return the name to record: the best settings are known of DHIL-GT alone."""
         return PAPER if self.name == BEST and system != OURS else self.name
 
     def changes(self, system: str, data: str) -> Changes:
-        """Gives the changes for a system on a dataset: the nearer a line, the more it counts.
+        """Return the changes for a system on a dataset: the nearer a line, the more it counts.
 
         Raises:
             ConfigError: If this is the recipe "best" and none is known for the dataset.
@@ -84,7 +84,7 @@ class Recipe:
 
 
 def _best(data: str) -> Changes:
-    """Gives the best settings of DHIL-GT that come with the package."""
+    """Return the best settings of DHIL-GT that come with the package."""
     values = dict(recipes.recipe(BEST, data))
     for name in ("metric", "seed"):  # follow from the cell
         values.pop(name, None)
@@ -100,7 +100,7 @@ def _part(section: Mapping[str, Any]) -> Changes:
 
 
 def read(name: str, systems: Collection[str]) -> Recipe:
-    """Gives a recipe: "paper", "best", or that of a YAML file.
+    """Return a recipe: "paper", "best", or that of a YAML file.
 
     Args:
         name: "paper" (every system as its own paper has it), "best" (DHIL-GT with the best settings
@@ -178,7 +178,7 @@ class Space:
         return int(np.prod([len(options) for _, _, options in self._choices], dtype=object))
 
     def draws(self, key: str, count: int) -> list[Changes]:
-        """Gives settings to try: first none changed, then different random ones.
+        """Return settings to try: first none changed, then different random ones.
 
         Args:
             key: What the draws depend on; the same key gives the same ones, in the same order,
@@ -198,7 +198,7 @@ class Space:
         return found[:count]
 
     def all(self) -> Iterator[Changes]:
-        """Gives every setting of the space."""
+        """Return every setting of the space."""
         for picked in itertools.product(*(range(len(options)) for *_, options in self._choices)):
             yield self._changes(list(picked))
 
@@ -210,7 +210,7 @@ class Space:
 
 
 def space_of(system: str, folder: Path | None = None, *, variant: str = PAPER) -> Space:
-    """Gives the space of a system.
+    """Return the space of a system.
 
     Args:
         system: Its name.

@@ -27,7 +27,7 @@ _CUDA_OUT = ("out of memory", "alloc_failed", "cannot allocate memory")
 
 
 def line_of(cell: Cell, about: DataInfo, budget: float | None) -> dict[str, Any]:
-    """Gives the line of a cell of which nothing is known but what was asked for.
+    """Return the line of a cell of which nothing is known but what was asked for.
 
     Args:
         cell: The cell.
@@ -88,7 +88,7 @@ def line_of(cell: Cell, about: DataInfo, budget: float | None) -> dict[str, Any]
 
 
 def graph_facts(graph: Graph) -> dict[str, Any]:
-    """Gives what a line says of its graph."""
+    """Return what a line says of its graph."""
     return {
         "graph": {
             "nodes": graph.num_nodes,
@@ -100,7 +100,7 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
 
 
 def environment(device: str) -> dict[str, Any]:
-    """Gives versions and hardware."""
+    """Return versions and hardware."""
     from dhilgt.training import run_folder
     from dhilgt.training.distributed import choose_device
 
@@ -126,7 +126,7 @@ def _memory_bytes() -> int | None:
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """Gives status and message of an error.
+    """Return status and message of an error.
 
     Example:
         >>> failure(MemoryError("no room"))
@@ -168,7 +168,7 @@ class Results:
         self._descriptor = -1
 
     def open(self, *, resume: bool) -> Self:
-        """Takes the file to write to it.
+        """Take the file to write to it.
 
         Args:
             resume: Keep the lines that it has; else it must not hold any.
@@ -201,13 +201,13 @@ class Results:
         return self
 
     def add(self, line: dict[str, Any]) -> None:
-        """Appends a line."""
+        """Append a line."""
         with explained("write", self.path):
             write_all(self._descriptor, canonical_json(line) + b"\n")
             files.ops.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Release the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -227,7 +227,7 @@ class Results:
         self.close()
 
     def lines(self) -> list[dict[str, Any]]:
-        """Gives the whole lines, the last one of each cell, in the order of the file.
+        """Return the whole lines, the last one of each cell, in the order of the file.
 
         Raises:
             ArtifactError: If the file cannot be read, or a line is not one.
@@ -264,7 +264,7 @@ class Results:
 
 
 def is_done(line: dict[str, Any] | None, budget: float | None) -> bool:
-    """Says whether a cell with this line need not be run again.
+    """Return whether a cell with this line need not be run again.
 
     A failed cell is tried again, one that was over budget if it now has more time, and one that
     ran out of memory beside others.

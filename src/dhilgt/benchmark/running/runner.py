@@ -1,4 +1,4 @@
-"""Runs the cells of a grid, several at once if asked to, and keeps their lines."""
+"""Runs the cells of a grid, several at once if asked to, and keeps their records."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run(
     limits: Limits | None = None,
     tell: Tell = lambda cell, line, done, of: None,
 ) -> Summary:
-    """Runs all cells that have no line yet, those of searches first.
+    """Run all cells that have no line yet, those of searches first.
 
     Args:
         cells: From `grid.cells`.
@@ -124,7 +124,7 @@ def _group(cell: Cell) -> tuple[str, str, str]:
 
 
 def _searches(cells: Iterable[Cell]) -> dict[tuple[str, str, str], list[Cell]]:
-    """Gives the trials by system, variant and dataset; all are made on the split of one seed."""
+    """Return the trials by system, variant and dataset; all are made on the split of one seed."""
     wanted = [cell for cell in cells if cell.trials]
     found: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in wanted:
@@ -137,7 +137,7 @@ def _searches(cells: Iterable[Cell]) -> dict[tuple[str, str, str], list[Cell]]:
 
 
 def _best(data: str, trials: list[Cell], known: dict[str, Line]) -> Line | None:
-    """Gives what a search found: None while it is not done."""
+    """Return what a search found: None while it is not done."""
     lines = [known.get(trial.key) for trial in trials]
     if any(line is None for line in lines):
         return None
@@ -163,7 +163,7 @@ def _best(data: str, trials: list[Cell], known: dict[str, Line]) -> Line | None:
 
 
 def _tuned(cell: Cell, search: Line) -> tuple[Cell, Line]:
-    """Gives the cell with the settings that the search chose, and what its line says of that."""
+    """Return the cell with the settings that the search chose, and what its line says of that."""
     more = {"search": search, "key": cell.key}
     if search["changes"] is None:
         return cell, more  # no trial ended well: the recipe as it stands
@@ -190,7 +190,7 @@ class _Work:
             self._children.put(Child(device=limits.device, root=limits.root, threads=threads))
 
     def do(self, cells: list[tuple[Cell, Line]]) -> None:
-        """Runs cells; with each come values for its line."""
+        """Run cells; with each come values for its line."""
         budget = self._limits.budget
         pending = []
         for cell, more in cells:
@@ -274,7 +274,7 @@ class _Work:
         self._tell(cell, line, done, of)
 
     def close(self) -> None:
-        """Ends what is running."""
+        """End what is running."""
         self._stop.set()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)

@@ -37,7 +37,7 @@ _STYLE = {
 
 @contextlib.contextmanager
 def drawn(stem: Path, height: float) -> Iterator[Figure]:
-    """Gives an empty figure to draw on; when the block ends it is written as PNG and as SVG.
+    """Return an empty figure to draw on; when the block ends it is written as PNG and as SVG.
 
     Nothing in the files depends on the day or on the user's own settings of matplotlib.
 
@@ -67,7 +67,7 @@ def drawn(stem: Path, height: float) -> Iterator[Figure]:
 
 
 def paths(stem: Path) -> list[Path]:
-    """Gives the files of a figure.
+    """Return the files of a figure.
 
     Example:
         >>> [path.name for path in paths(Path("ablation"))]

@@ -27,7 +27,7 @@ _MARKS = {
 def notes_of(
     blocks: Sequence[Block], rows: Sequence[Row], cells: Sequence[Line], published: bool
 ) -> list[str]:
-    """Gives the notes of a table, the most important first.
+    """Return the notes of a table, the most important first.
 
     Args:
         blocks: Its datasets.
@@ -69,7 +69,7 @@ def notes_of(
 
 
 def troubles(cells: Sequence[Line]) -> list[str]:
-    """Gives a note for every way in which cells ended without figures."""
+    """Return a note for every way in which cells ended without figures."""
     seeds: dict[tuple[str, str, str, str], list[int]] = {}
     for line in cells:
         if line["status"] != results.OK:
@@ -87,7 +87,7 @@ def troubles(cells: Sequence[Line]) -> list[str]:
 
 
 def machines(cells: Iterable[Line]) -> list[str]:
-    """Gives the note that says where cells were run, none where that is not known."""
+    """Return the note that says where cells were run, none where that is not known."""
     where = [found for found in dict.fromkeys(map(_machine, cells)) if found]
     return [f"Ours on {'; '.join(where)}."] if where else []
 

@@ -48,7 +48,7 @@ class Difference:
 
 
 def difference(before: Sequence[float], after: Sequence[float], share: float = SHARE) -> Difference:
-    """Gives the mean of ``after - before`` with its interval by the t distribution.
+    """Return the mean of ``after - before`` with its interval by the t distribution.
 
     Args:
         before: Scores, one per split.
@@ -77,7 +77,7 @@ def difference(before: Sequence[float], after: Sequence[float], share: float = S
 
 
 def t_quantile(share: float, degrees: int) -> float:
-    """Gives the t within which a share of Student's distribution lies, on both sides of 0.
+    """Return the t within which a share of Student's distribution lies, on both sides of 0.
 
     Args:
         share: Above 0 and below 1.
@@ -103,7 +103,7 @@ def t_quantile(share: float, degrees: int) -> float:
 
 
 def _within(angle: float, degrees: int) -> float:
-    """Gives P(|T| < sqrt(degrees) tan(angle)): a finite sum, as the degrees are a whole number."""
+    """Return P(|T| < sqrt(degrees) tan(angle)): a finite sum, as the degrees are a whole number."""
     cos, sin = math.cos(angle), math.sin(angle)
     odd = degrees % 2
     term = cos if odd else 1.0
@@ -119,7 +119,7 @@ BySeed = dict[int, Line]
 
 
 def is_ours(line: Line) -> bool:
-    """Says whether a line is a cell of DHIL-GT, no trial of a search, whose score says something.
+    """Return whether a line is a cell of DHIL-GT, no trial of a search, whose score says something.
 
     That of a stand-in for a graph says nothing.
     """
@@ -128,7 +128,7 @@ def is_ours(line: Line) -> bool:
 
 
 def add(found: BySeed, line: Line) -> None:
-    """Puts a line to its seed; of two of the same settings the later counts.
+    """Put a line to its seed; of two of the same settings the later counts.
 
     Raises:
         ArtifactError: If one with other settings is there already.
@@ -143,7 +143,7 @@ def add(found: BySeed, line: Line) -> None:
 
 
 def scores(lines: Mapping[int, Line]) -> dict[int, float]:
-    """Gives the test scores of cells that ended well, by seed in ascending order."""
+    """Return the test scores of cells that ended well, by seed in ascending order."""
     found = {}
     for seed in sorted(lines):
         line = lines[seed]
@@ -154,7 +154,7 @@ def scores(lines: Mapping[int, Line]) -> dict[int, float]:
 
 
 def paired_difference(before: Mapping[int, Line], after: Mapping[int, Line]) -> Difference | None:
-    """Gives the difference over the seeds that both have scores of; None where there are none.
+    """Return the difference over the seeds that both have scores of; None where there are none.
 
     Raises:
         ArtifactError: If two lines of one seed have different splits.
@@ -173,7 +173,7 @@ def paired_difference(before: Mapping[int, Line], after: Mapping[int, Line]) -> 
 
 
 def difference_texts(gap: Difference | None) -> tuple[str, str, str]:
-    """Gives mean, interval and verdict, in points of per cent.
+    """Return mean, interval and verdict, in points of per cent.
 
     Example:
         >>> difference_texts(difference([0.5, 0.6, 0.7], [0.4, 0.51, 0.6]))
@@ -188,7 +188,7 @@ def difference_texts(gap: Difference | None) -> tuple[str, str, str]:
 
 
 def seeds_text(counts: Iterable[int]) -> str:
-    """Gives numbers of seeds as words.
+    """Return numbers of seeds as words.
 
     Example:
         >>> seeds_text([1, 1]), seeds_text([10]), seeds_text([9, 10, 8])
@@ -200,7 +200,7 @@ def seeds_text(counts: Iterable[int]) -> str:
 
 
 def title(data: str, recipe: str) -> str:
-    """Gives the name of a dataset, with the recipe where it is not the paper's.
+    """Return the name of a dataset, with the recipe where it is not the paper's.
 
     Example:
         >>> title("cora", "paper"), title("cora", "best")
@@ -210,7 +210,7 @@ def title(data: str, recipe: str) -> str:
 
 
 def in_known_order(data: Iterable[str]) -> list[str]:
-    """Gives each dataset once, in the order of the paper, others behind.
+    """Return each dataset once, in the order of the paper, others behind.
 
     Example:
         >>> in_known_order(["generated:40", "cora", "chameleon", "cora"])

@@ -47,7 +47,7 @@ ul { color: #444; max-width: 60em; }
 
 
 def render(tables: Sequence[Table], form: str) -> str:
-    """Gives tables as text that ends with a line end.
+    """Return tables as text that ends with a line end.
 
     Args:
         tables: From `tables.tables`.
@@ -153,7 +153,7 @@ def _html(tables: Sequence[Table]) -> str:
 
 
 def html_table(table: Table) -> str:
-    """Gives one table and its notes as a part of a page."""
+    """Return one table and its notes as a part of a page."""
     heads = "".join(
         f'<th colspan="{len(columns)}" scope="colgroup">{html.escape(data)}</th>'
         for data, columns in zip(table.data, table.columns, strict=True)

@@ -85,7 +85,7 @@ def tables(
     keys: Sequence[RowKey] | None = None,
     label: Callable[[RowKey], str] | None = None,
 ) -> list[Table]:
-    """Gives the tables of results.
+    """Return the tables of results.
 
     Args:
         lines: Of a results file; trials of searches are passed over.
@@ -109,12 +109,12 @@ def tables(
 
 
 def row_key(line: Line) -> RowKey:
-    """Gives the row that a line belongs to."""
+    """Return the row that a line belongs to."""
     return line["system"], line["variant"], line["recipe"], int(line["trials"])
 
 
 def sorted_keys(keys: Iterable[RowKey]) -> list[RowKey]:
-    """Gives rows in the order of the paper, ours last; those of one system stay as they were."""
+    """Return rows in the order of the paper, ours last; those of one system stay as they were."""
     order = {name: at for at, name in enumerate(TITLES)}
     new = order["gcn"] - 0.5  # a system that is not listed stands before the references
     return sorted(keys, key=lambda key: (order.get(key[0], new), key[0]))
@@ -154,7 +154,7 @@ def _table(
 
 
 def label_of(key: RowKey) -> str:
-    """Gives the name of a row: the system, and what is not as its paper has it."""
+    """Return the name of a row: the system, and what is not as its paper has it."""
     system, variant, recipe, trials = key
     more = [variant] if variant != PAPER else []
     if recipe != PAPER:
@@ -196,7 +196,7 @@ class Block:
     # ---- our figures ---------------------------------------------------------------------------
 
     def ours(self, key: RowKey) -> tuple[Entry, ...]:
-        """Gives the entries of a system."""
+        """Return the entries of a system."""
         lines = self._cells[key]
         good = [line for line in lines if line["status"] == results.OK]
         if not good:
@@ -214,7 +214,7 @@ class Block:
         return (*(Entry(NOTHING),) * 4, *(Entry(word) for _ in self.metrics))
 
     def _as_far_as_it_came(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
-        """Gives what was measured before the end, and in the next place what ended it."""
+        """Return what was measured before the end, and in the next place what ended it."""
         times = [self._time(lines, name) for name in _FIGURES]
         reached = next((at for at, one in enumerate(times) if one.text == NOTHING), len(times))
         if reached < len(times):
@@ -253,7 +253,7 @@ class Block:
         return Entry(text, self._marks[metric].get(key, ""))
 
     def _ranked(self, metric: str) -> dict[RowKey, str]:
-        """Gives the marks of the best and second best among rows that have all seeds."""
+        """Return the marks of the best and second best among rows that have all seeds."""
         if self.standin_for is not None:
             return {}
         means: dict[RowKey, float] = {}
@@ -272,7 +272,7 @@ class Block:
     # ---- published figures ---------------------------------------------------------------------
 
     def published(self, system: str) -> tuple[Entry, ...] | None:
-        """Gives the entries of the paper for a system, None where it has none."""
+        """Return the entries of the paper for a system, None where it has none."""
         figures = published_figures()["figures"].get(self.standin_for or self.data, {})
         row = figures.get(system)
         if row is None:
@@ -288,7 +288,7 @@ class Block:
 
 
 def timed_lines(good: Sequence[Line]) -> list[Line]:
-    """Gives the lines whose times count: of cells that ran alone, else of those timed apart."""
+    """Return the lines whose times count: of cells that ran alone, else of those timed apart."""
     own = [line for line in good if not line.get(APART)]
     alone = [line for line in own if ran_alone(line)]
     apart = [line for line in good if line.get(APART)]
@@ -297,12 +297,12 @@ def timed_lines(good: Sequence[Line]) -> list[Line]:
 
 
 def ran_alone(line: Line) -> bool:
-    """Says whether a cell had the machine for itself: no other beside it, all of its cores."""
+    """Return whether a cell had the machine for itself: no other beside it, all of its cores."""
     return not line["beside"] and line["jobs"] == 1
 
 
 def marks_of(timed: Sequence[Line]) -> str:
-    """Gives the marks of a time: not with the settings of the search, not alone."""
+    """Return the marks of a time: not with the settings of the search, not alone."""
     apart = any(c.get(APART) and c["trials"] for c in timed)
     return (OWN if apart else "") + ("" if all(map(ran_alone, timed)) else SHARED)
 
@@ -329,7 +329,7 @@ def _memory(good: Sequence[Line]) -> Entry:
 
 
 def seconds_text(value: float) -> str:
-    """Gives seconds with two or three digits that count.
+    """Return seconds with two or three digits that count.
 
     Example:
         >>> [seconds_text(value) for value in (0.00001, 0.00512, 0.234, 4.56, 31.04, 237.4)]
@@ -347,7 +347,7 @@ def seconds_text(value: float) -> str:
 
 
 def score_text(values: Sequence[float]) -> str:
-    """Gives mean and sample standard deviation in per cent.
+    """Return mean and sample standard deviation in per cent.
 
     Example:
         >>> score_text([0.85, 0.87]), score_text([0.5])

@@ -31,7 +31,7 @@ def draw_batch(
     nodes: int = NODES,
     channels: int = CHANNELS,
 ) -> Batch:
-    """Draws features, rows, distances from 1 to 7, and classes; the same ones every time.
+    """Draw features, rows, distances from 1 to 7, and classes; the same ones every time.
 
     Rows are as tokens are: the ego first, padding at the end. They have from few nodes to all
     slots, drawn so that the mean is wanted.
@@ -107,13 +107,13 @@ class Step:
             self._forward = ForwardGraphs(self.model, self.context)
 
     def context(self) -> Any:
-        """Gives the context of a forward pass."""
+        """Return the context of a forward pass."""
         if self.precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def train(self) -> None:
-        """Takes a training step, kernel by kernel."""
+        """Take a training step, kernel by kernel."""
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         with self.context(), self._knowing():
@@ -122,19 +122,19 @@ class Step:
         self.optimizer.step()
 
     def infer(self) -> None:
-        """Gives logits, kernel by kernel."""
+        """Return logits, kernel by kernel."""
         self.model.eval()
         with torch.inference_mode(), self.context(), self._knowing():
             self.model(*self.batch[:3])
 
     def train_graph(self) -> None:
-        """Takes a training step as the trainer does: as a CUDA graph."""
+        """Take a training step as the trainer does: as a CUDA graph."""
         self.model.train()
         if self._steps.step(self.batch[:3], self.batch[3], self.filled) is None:
             raise RuntimeError("the step was not recorded")
 
     def infer_graph(self) -> None:
-        """Gives logits as the trainer does: as a CUDA graph."""
+        """Return logits as the trainer does: as a CUDA graph."""
         self.model.eval()
         with self._knowing():
             self._forward(*self.batch[:3])
@@ -148,7 +148,7 @@ _WARM = 3
 
 
 def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) -> float:
-    """Gives the median time of a call, after some to warm up; on a GPU by its own clock.
+    """Return the median time of a call, after some to warm up; on a GPU by its own clock.
 
     Args:
         work: What is timed.
@@ -180,7 +180,7 @@ def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) ->
 def timed(
     work: Callable[[], Any], device: torch.device, repeats: int
 ) -> tuple[float, float | None]:
-    """Gives the time of a call, and the most GiB that it took beside what was held before.
+    """Return the time of a call, and the most GiB that it took beside what was held before.
 
     Args:
         work: What is timed.
@@ -197,7 +197,7 @@ def timed(
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Gives what figures depend on: the device and the versions.
+    """Return what figures depend on: the device and the versions.
 
     Args:
         device: Where figures come from.

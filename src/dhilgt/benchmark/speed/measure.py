@@ -58,7 +58,7 @@ class Sizes:
     fill: Sequence[float]
 
     def shapes(self) -> list[dict[str, Any]]:
-        """Gives the main size, then each of the others."""
+        """Return the main size, then each of the others."""
         lists = {name: getattr(self, name) for name in ("rows", "slots", "width", "fill")}
         main = {name: values[0] for name, values in lists.items()}
         others = [main | {name: value} for name, values in lists.items() for value in values[1:]]
@@ -66,7 +66,7 @@ class Sizes:
 
 
 def default_ways(device: torch.device) -> list[Way]:
-    """Gives the ways that a device has.
+    """Return the ways that a device has.
 
     Args:
         device: Where they run.
@@ -77,7 +77,7 @@ def default_ways(device: torch.device) -> list[Way]:
 
 
 def parse_ways(text: str, device: torch.device) -> list[Way]:
-    """Gives the ways that a list like ``reference:fp32,fused:bf16`` names.
+    """Return the ways that a list like ``reference:fp32,fused:bf16`` names.
 
     Args:
         text: The list.
@@ -108,7 +108,7 @@ def parse_ways(text: str, device: torch.device) -> list[Way]:
 def measure(
     sizes: Sizes, ways: Sequence[Way], device: torch.device, repeats: int = 10
 ) -> Iterator[dict[str, Any]]:
-    """Gives a line of figures for each size and way: ms per 100,000 egos, and GiB.
+    """Return a line of figures for each size and way: ms per 100,000 egos, and GiB.
 
     All ways take the main size and its other fills; of further sizes the first and the last. The
     last way, where it is the fused one, is also measured at the main size with padding left in and
@@ -138,7 +138,7 @@ def measure(
 def figures(
     way: Way, shape: dict[str, Any], settings: dict[str, Any], device: torch.device, repeats: int
 ) -> dict[str, Any]:
-    """Times training and inference of one way at one size.
+    """Time training and inference of one way at one size.
 
     The fused way is timed as the trainer runs it, as a CUDA graph, and kernel by kernel.
 
@@ -173,7 +173,7 @@ _ROWS, _SLOTS, _WIDTH = 8192, 32, 128
 
 
 def small(device: torch.device, rows: int = 534, nodes: int = 890) -> list[dict[str, Any]]:
-    """Times a step and an evaluation of a small graph: kernel by kernel, and as a CUDA graph.
+    """Time a step and an evaluation of a small graph: kernel by kernel, and as a CUDA graph.
 
     Args:
         device: A GPU.
@@ -198,7 +198,7 @@ def small(device: torch.device, rows: int = 534, nodes: int = 890) -> list[dict[
 
 
 def sparse(device: torch.device, channels: int = 4814, stored: int = 6) -> list[dict[str, Any]]:
-    """Times the input stage of wide sparse features, and the whole step around it.
+    """Time the input stage of wide sparse features, and the whole step around it.
 
     Args:
         device: A GPU.
@@ -237,12 +237,12 @@ class _DrawnRows(TokenSampler):
         self._spd = draw.integers(1, 8, (nodes, self.spec.num_pairs(False)), dtype=np.uint8)
 
     def packed_rows(self, nodes: Any, copy: int = 0, *, update: Any = None) -> PackedRows:
-        """Gives the rows of nodes, whichever copy is wanted."""
+        """Return the rows of nodes, whichever copy is wanted."""
         return PackedRows(self._ids[nodes], self._spd[nodes], np.zeros((len(nodes), 2), np.uint16))
 
 
 def streamed(device: torch.device, nodes: int = 200_000) -> list[dict[str, Any]]:
-    """Times an epoch with rows and features on the device, and with one or both on the host.
+    """Time an epoch with rows and features on the device, and with one or both on the host.
 
     Args:
         device: A GPU.

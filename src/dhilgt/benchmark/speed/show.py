@@ -12,7 +12,7 @@ _SHAPE = ("rows", "slots", "width", "fill")
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Gives a table of sizes, and one of the other measures where there are some.
+    """Return a table of sizes, and one of the other measures where there are some.
 
     Args:
         lines: See `measure`.
@@ -50,7 +50,7 @@ def _name(line: dict[str, Any]) -> str:
 
 
 def _rows(line: dict[str, Any]) -> list[str]:
-    """Gives the rows of a measure that is no size."""
+    """Return the rows of a measure that is no size."""
     if line["measure"] == "small":
         rows = []
         for part, text in (("train", "a training step"), ("infer", "an evaluation")):
@@ -73,7 +73,7 @@ def _rows(line: dict[str, Any]) -> list[str]:
 
 
 def draw(lines: Sequence[dict[str, Any]], path: Path, suffix: str = "") -> None:
-    """Plots the time of every way at the main size.
+    """Plot the time of every way at the main size.
 
     Args:
         lines: See `measure`.

@@ -200,7 +200,7 @@ def _measure(
 
 
 def _seconds(line: dict[str, Any]) -> str:
-    """Gives the times of a cell that is run for them; its score is not to be looked at."""
+    """Return the times of a cell that is run for them; its score is not to be looked at."""
     names = ("precompute", "epoch", "inference")
     known = ((name, line[f"{name}_seconds"]) for name in names)
     return ", ".join(f"{name} {value:.3g} s" for name, value in known if value is not None)

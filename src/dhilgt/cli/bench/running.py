@@ -23,7 +23,7 @@ Line = dict[str, Any]
 
 
 def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list[Cell]":
-    """Gives cells of DHIL-GT by a recipe, seed by seed.
+    """Return cells of DHIL-GT by a recipe, seed by seed.
 
     Args:
         data: Datasets, as typed.
@@ -53,7 +53,7 @@ def limits_of(
     root: Path | None,
     in_process: bool,
 ) -> "Limits":
-    """Gives the limits of many small cells: processes do several, as their start takes longer.
+    """Return the limits of many small cells: processes do several, as their start takes longer.
 
     Args:
         budget: Seconds of each cell.
@@ -71,7 +71,7 @@ def limits_of(
 def measure(
     grid: "list[Cell]", output: Path, limits: "Limits", *, resume: bool, quiet: bool
 ) -> None:
-    """Runs the cells that are not done, saying how each ended and how to go on.
+    """Run the cells that are not done, saying how each ended and how to go on.
 
     Args:
         grid: The cells.
@@ -93,7 +93,7 @@ def measure(
 def resumable(
     work: "Callable[[benchmark.Results], Summary]", output: Path, *, resume: bool, quiet: bool
 ) -> None:
-    """Does work that fills a file of results, saying how to go on when it was cut short.
+    """Do work that fills a file of results, saying how to go on when it was cut short.
 
     Args:
         work: Adds lines to the open file.
@@ -119,7 +119,7 @@ def resumable(
 
 
 def outcome(line: Line) -> str:
-    """Gives how a cell ended, in a few words."""
+    """Return how a cell ended, in a few words."""
     if line["status"] != "ok":
         message = " ".join(line["message"].split())
         return f"{line['status']}, {message[:200]}"
@@ -135,7 +135,7 @@ def outcome(line: Line) -> str:
 
 
 def files_to_show(results: list[Path] | None, render_only: bool, output: Path) -> list[Path]:
-    """Gives the files that an experiment shows in the end.
+    """Return the files that an experiment shows in the end.
 
     Args:
         results: Those named, if any.
@@ -152,7 +152,7 @@ def files_to_show(results: list[Path] | None, render_only: bool, output: Path) -
 
 
 def lines_of(paths: Iterable[Path]) -> list[Line]:
-    """Gives the lines of several files; of two of one cell the later counts."""
+    """Return the lines of several files; of two of one cell the later counts."""
     from dhilgt.benchmark import Results
 
     found: dict[str, Line] = {}
@@ -166,7 +166,7 @@ def lines_of(paths: Iterable[Path]) -> list[Line]:
 def show(
     tables: "list[Table]", form: str, name: str, into: Path | None, *draw: Callable[[Path], object]
 ) -> None:
-    """Prints tables; writes them and figures to a folder if one is named.
+    """Print tables; write them and figures to a folder if one is named.
 
     Args:
         tables: What to show.
@@ -192,6 +192,6 @@ def show(
 
 
 def check_form(form: str) -> None:
-    """Refuses a format that is not known, before any work."""
+    """Refuse a format that is not known, before any work."""
     if form not in ("md", "latex", "html"):
         raise shell.usage_error(f"{form!r} is none of md, latex and html", "--format")
