@@ -8,17 +8,18 @@ folder have.
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from docs.make.search import PAPER
+from docs.make.search import published_scores
 
+from dhilgt.benchmark import Record
 from dhilgt.benchmark.experiments.paper_tables import slim
-from dhilgt.benchmark.running import results
+from dhilgt.benchmark.record import OK, Costs
 from dhilgt.benchmark.running.data import about
 from dhilgt.benchmark.running.grid import cells
-from dhilgt.benchmark.running.recipe import BEST, OURS, Recipe
-from dhilgt.benchmark.running.recipe import PAPER as PAPER_RECIPE
+from dhilgt.benchmark.running.recipe import BEST, OURS, PAPER, Recipe
 from dhilgt.settings.recipes import mean_sd
 
 RECIPES = ("paper", "best")
@@ -50,48 +51,49 @@ def cell(runs: list[dict[str, Any]], published: str) -> str:
 
 def table(folder: Path) -> str:
     """Return the table as Markdown."""
-    names = [
-        name for name in PAPER if any((folder / r / f"{name}.jsonl").exists() for r in RECIPES)
-    ]
     rows = [HEAD, tuple("---" for _ in HEAD)]
-    for name in names:
+    for name, published in published_scores().items():
         paper, best = (lines_of(folder / recipe / f"{name}.jsonl") for recipe in RECIPES)
+        if not paper and not best:
+            continue
         search = best[0]["search"] if best else {}
         searched = f"{search['trials']} trials, {search['seconds']} s" if search else ""
         metric = (paper or best)[0]["metric"]
-        published = PAPER[name]
         row = (name, metric, published, cell(paper, published), cell(best, published), searched)
         rows.append(row)
     return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
-def as_cell(run: dict[str, Any]) -> dict[str, Any]:
-    """Return a run of a best recipe as the line of a cell; its times, taken among others, go."""
+def as_cell(run: dict[str, Any]) -> Record:
+    """Return a run of a best recipe as the record of a cell, without its disturbed times."""
     name = run["data"]["dataset"]
-    (cell,) = cells([(OURS, PAPER_RECIPE)], [name], [run["seed"]], Recipe(BEST))
+    (cell,) = cells([(OURS, PAPER)], [name], [run["seed"]], Recipe(BEST))
     metric = run["metric"]
-    where = {"cpu": "a CPU that was not recorded", **run["environment"]}
-    return results.line_of(cell, about(name), None) | {
-        "status": results.OK,
-        "scores": {part: {metric: run["scores"][part][metric]} for part in ("val", "test")},
-        "val_score": run["scores"]["val"][metric],
-        "epochs": run["epochs"],
-        "best_epoch": run["best_epoch"],
-        "split_hash": run["split_hash"],
-        "gpu_peak_bytes": run["memory"]["device_peak_bytes"],
-        "environment": where,
-        "jobs": run["search"]["processes"],
-        "beside": run["search"]["processes"] - 1,
-    }
+    costs = Costs(
+        gpu_peak_bytes=run["memory"]["device_peak_bytes"],
+        environment={"cpu": "a CPU that was not recorded", **run["environment"]},
+        jobs=run["search"]["processes"],
+        beside=run["search"]["processes"] - 1,
+    )
+    return replace(
+        Record.of(cell, about(name), None),
+        status=OK,
+        scores={part: {metric: run["scores"][part][metric]} for part in ("val", "test")},
+        val_score=run["scores"]["val"][metric],
+        epochs=run["epochs"],
+        best_epoch=run["best_epoch"],
+        split_hash=run["split_hash"],
+        costs=costs,
+    )
 
 
 def seeds_beside(file: Path) -> dict[str, set[int]]:
     """Return the seeds that each dataset has in the other files of results of a folder."""
-    found: dict[str, set[int]] = {}
+    seeds: dict[str, set[int]] = {}
     for other in sorted(set(file.parent.glob("*.jsonl")) - {file}):
         for line in lines_of(other):
-            found.setdefault(line["data"], set()).add(line["seed"])
-    return found
+            seeds.setdefault(line["data"], set()).add(line["seed"])
+    return seeds
 
 
 def main() -> None:
@@ -102,11 +104,12 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.results / "scores"
     if options.cells is not None:
-        wanted = seeds_beside(options.cells)
-        runs = [run for name in PAPER for run in lines_of(folder / "best" / f"{name}.jsonl")]
-        found = [json.dumps(slim(as_cell(run)), sort_keys=True) for run in runs
-                 if run["seed"] in wanted.get(run["data"]["dataset"], ())]  # fmt: skip
-        options.cells.write_text("\n".join(found) + "\n", encoding="utf-8")
+        seeds = seeds_beside(options.cells)
+        files = (folder / "best" / f"{name}.jsonl" for name in published_scores())
+        runs = [run for file in files for run in lines_of(file)]
+        lines = [json.dumps(slim(as_cell(run)), sort_keys=True) for run in runs
+                 if run["seed"] in seeds.get(run["data"]["dataset"], ())]  # fmt: skip
+        options.cells.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
     (options.results / "scores-table.md").write_text(table(folder), encoding="utf-8")
 

@@ -1,9 +1,9 @@
-"""Scores on public datasets: a search by validation score, then ten seeds of what it found.
+"""Scores on public datasets: a search by validation score, then ten seeds of the best settings.
 
 `python -m docs.make.search --data cora chameleon --space extended --seconds 300 --jobs 12`
 searches, trains, and writes a folder per dataset: the search, `runs.jsonl` with a line per seed,
-and `recipe.yaml`, the settings with what was measured. The same command goes on with what is there,
-and ends in good order when its --budget is spent. The table stands beside the paper's figures.
+and `recipe.yaml`, the settings with what was measured. The same command continues an incomplete
+run, and stops in good order when its --budget is spent. The table has the paper's figures beside.
 """
 
 import argparse
@@ -18,6 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from dhilgt.benchmark.experiments.paper import published_figures
+from dhilgt.benchmark.running.recipe import OURS
 from dhilgt.cli import train_output
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.train import parse_seeds
@@ -30,13 +32,6 @@ from dhilgt.tune.space import read_space
 from dhilgt.tune.study import Search, run_search
 from dhilgt.utils.workers import Workers
 
-# Published mean and standard deviation, per cent: accuracy, ROC AUC on tolokers.
-PAPER = {
-    "chameleon": "43.63 ± 2.34", "squirrel": "37.16 ± 0.57", "tolokers": "79.86 ± 0.47",
-    "penn94": "78.74 ± 0.45", "genius": "91.06 ± 0.47", "twitch-gamer": "67.03 ± 2.17",
-    "cora": "85.58 ± 0.18", "citeseer": "74.91 ± 0.64", "pubmed": "89.80 ± 0.48",
-    "physics": "96.31 ± 0.42", "ogbn-arxiv": "69.17 ± 0.33", "ogbn-mag": "33.74 ± 0.24",
-}  # fmt: skip
 RUNS = "runs.jsonl"
 RECIPE = "recipe.yaml"
 _RESERVE = 1.5  # times what ten seeds should take is kept free for them
@@ -54,6 +49,12 @@ def main() -> None:
         print(f"== {name}", file=sys.stderr, flush=True)
         _one(name, options, end)
     _table(options)
+
+
+def published_scores() -> dict[str, str]:
+    """Return published mean and standard deviation of DHIL-GT by dataset, per cent."""
+    figures = {name: rows[OURS] for name, rows in published_figures()["figures"].items()}
+    return {name: f"{row['score']:.2f} ± {row['sd']:.2f}" for name, row in figures.items()}
 
 
 def _options() -> argparse.Namespace:
@@ -99,15 +100,16 @@ def _one(name: str, options: argparse.Namespace, end: float) -> None:
         # Where the files lie on this machine is no part of what is searched.
         about={"dataset": info(name).name},
     )
-    told = [0.0]
+    last_printed = 0.0
 
-    def tell() -> None:
-        if time.time() - told[0] > 20:
-            told[0] = time.time()
+    def watch() -> None:
+        nonlocal last_printed
+        if time.time() - last_printed > 20:
+            last_printed = time.time()
             _progress(look(search))
 
     finished = run_search(
-        search, jobs=options.jobs, watch=tell, until=end - _reserve(search, len(seeds), options)
+        search, jobs=options.jobs, watch=watch, until=end - _reserve(search, len(seeds), options)
     )
     found = look(search)
     _progress(found)
@@ -195,7 +197,7 @@ def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, An
     """Train with one seed and return its line; runs in a process of its own."""
 
     import dhilgt
-    from dhilgt.benchmark.running.results import environment
+    from dhilgt.benchmark.running.cell import environment
 
     chosen = Settings.from_dict(settings.to_dict() | {"seed": seed})
     start = time.perf_counter()
@@ -240,7 +242,7 @@ def _table(options: argparse.Namespace) -> None:
             mean, _, sd = mean_sd(values).partition(" ± ")
             shown.append(f"{float(mean):.2f}" + (f" ± {float(sd):.2f}" if sd else ""))
         seconds = sum(run["seconds"] for run in runs) / len(runs)
-        paper = PAPER.get(name, "")
+        paper = published_scores().get(name, "")
         rows.append((name, metric, str(len(runs)), *shown, paper, f"{seconds:.1f}"))
     drawn = Table(*rows[0])
     for row in rows[1:]:

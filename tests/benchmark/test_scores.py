@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from docs.make import against, known, scores
 
-from dhilgt.benchmark import Results
+from dhilgt.benchmark import Record, Results
 from dhilgt.benchmark.experiments.paper import OURS, SYSTEMS
 from dhilgt.settings.recipes import recipe
 from dhilgt.settings.settings import Settings
@@ -61,11 +61,12 @@ def test_the_differences_to_each_system_are_made_from_the_lines():
 
 def test_differences_are_ours_minus_theirs_over_the_splits_that_both_have():
     def line(system, recipe, seed, score):
-        return {
-            "system": system, "variant": "paper", "recipe": recipe, "trials": 0, "trial": None,
+        return Record.from_json({
+            "format": 1, "key": f"{system} {recipe} {seed}", "system": system,
+            "variant": "paper", "recipe": recipe, "trials": 0, "trial": None,
             "data": "cora", "standin_for": None, "seed": seed, "split_hash": str(seed),
             "status": "ok", "metrics": ["accuracy"], "scores": {"test": {"accuracy": score}},
-        }  # fmt: skip
+        })  # fmt: skip
 
     ours = [line("dhilgt", "best", seed, 0.8 + 0.01 * seed) for seed in range(4)]
     worse = [line("gcn", "paper", seed, 0.75 + 0.01 * seed + 0.001 * seed**2) for seed in range(3)]

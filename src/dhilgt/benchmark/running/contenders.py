@@ -1,4 +1,4 @@
-"""A system in the ring: prepared, trained and asked the same way, whatever it is."""
+"""The systems of a comparison behind one interface: prepare, train, predict."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The settings of a cell with nothing left open: those of the system, and of its training."""
+    """All settings of a cell: those of the system, and of its training."""
 
     model: dict[str, Any]
     training: TrainConfig
@@ -117,8 +117,8 @@ class Contender(ABC):
         return self._split[name]
 
 
-class Ours(Contender):
-    """DHIL-GT: labels and tokens made anew, the model, the trainer."""
+class OurContender(Contender):
+    """DHIL-GT: labels and tokens made without the cache, the model, the trainer."""
 
     def prepare(self) -> None:
         """Make labels, tokens and hops, without the cache: the time is that of making them."""
@@ -172,7 +172,7 @@ class Ours(Contender):
         return self._on.type == "cuda"
 
     def _try_out(self, config: TrainConfig) -> None:
-        """Have kernels compiled, once for all runs, before the seconds of a training are counted.
+        """Compile kernels, once for all runs, before the seconds of a training are counted.
 
         A copy of the model takes a few steps and is thrown away; every training seeds its own
         random numbers.
@@ -200,7 +200,7 @@ class Ours(Contender):
         return self._trainer.predict(self._loaders[part])[1]
 
     def rows(self) -> dict[str, float] | None:
-        """Return what token rows hold on average; None where they are drawn anew each time."""
+        """Return what token rows hold on average; None where they are drawn for each batch."""
         from dhilgt.tokens.stats import mean_slots
         from dhilgt.tokens.tokens import Tokens
 
@@ -213,7 +213,7 @@ class Ours(Contender):
         return str(self._on)
 
 
-class Baseline(Contender):
+class BaselineContender(Contender):
     """Any other system, through `dhilgt.baselines`."""
 
     def prepare(self) -> None:
@@ -234,7 +234,7 @@ class Baseline(Contender):
         """Train through all phases of the system."""
         from dhilgt import baselines
 
-        counted = StageClock()
+        clock = StageClock()
         try:
             result = baselines.fit(
                 self._model,
@@ -243,11 +243,11 @@ class Baseline(Contender):
                 self.settings.training,
                 device=self._device,
                 progress=False,
-                stages=counted,
+                stages=clock,
             )
         finally:
-            for name in ("epoch", "evaluation"):  # what was prepared is counted already
-                self.clock.take(name, counted)
+            for name in ("epoch", "evaluation"):  # preparation is counted already
+                self.clock.take(name, clock)
         self._trainer = result.trainer
         self._trainer.stages = self.clock
         before = 0
@@ -256,9 +256,9 @@ class Baseline(Contender):
                 break
             before += phase.epochs
         best = result.phases[result.best_phase]
-        late = any(phase.out_of_time for phase in result.phases.values())
+        out_of_time = any(phase.out_of_time for phase in result.phases.values())
         return Training(
-            result.epochs, before + best.best_epoch, result.best_score, best.metric, late
+            result.epochs, before + best.best_epoch, result.best_score, best.metric, out_of_time
         )
 
     def predict(self, part: str) -> NDArray[np.float32]:
@@ -285,5 +285,5 @@ def contender(
         device: Where to train.
         threads: For labels and tokens; None for all.
     """
-    kind = Ours if cell.system == OURS else Baseline
+    kind = OurContender if cell.system == OURS else BaselineContender
     return kind(cell, settings, graph, device, threads)

@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,10 +14,9 @@ from dhilgt.errors import ArtifactError, DhilgtError
 
 if TYPE_CHECKING:
     from dhilgt import benchmark
-    from dhilgt.benchmark import Cell, Limits, Table
+    from dhilgt.benchmark import Cell, Limits, Record, Table
+    from dhilgt.benchmark.running.recipe import Recipe
     from dhilgt.benchmark.running.runner import Summary
-
-Line = dict[str, Any]
 
 # ---- running -----------------------------------------------------------------------------------
 
@@ -31,18 +30,31 @@ def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list
         recipe: "paper", "best" or a file.
         epochs: The most epochs; None for those of the recipe.
     """
-    wanted = parse_seeds(seeds)
+    parsed_seeds = parse_seeds(seeds)
+    chosen = read_recipe(recipe)
+    from dhilgt.benchmark import cells
+    from dhilgt.benchmark.running import data as graphs
+    from dhilgt.benchmark.running.recipe import OURS, PAPER
+
+    return cells([(OURS, PAPER)], graphs.chosen(data), parsed_seeds, chosen, epochs=epochs)
+
+
+def read_recipe(name: str) -> "Recipe":
+    """Return the recipe of an option.
+
+    Args:
+        name: "paper", "best" or a file.
+
+    Raises:
+        DhilgtError: If what training needs is not installed.
+    """
     try:
         from dhilgt import baselines
     except ImportError as error:
         raise DhilgtError(str(error)) from error
-    from dhilgt.benchmark import cells
-    from dhilgt.benchmark.running import data as graphs
     from dhilgt.benchmark.running import recipe as recipes
-    from dhilgt.benchmark.running.recipe import OURS, PAPER
 
-    chosen = recipes.read(recipe, (OURS, *baselines.names()))
-    return cells([(OURS, PAPER)], graphs.chosen(data), wanted, chosen, epochs=epochs)
+    return recipes.read(name, (recipes.OURS, *baselines.names()))
 
 
 def limits_of(
@@ -53,7 +65,7 @@ def limits_of(
     root: Path | None,
     in_process: bool,
 ) -> "Limits":
-    """Return the limits of many small cells: processes do several, as their start takes longer.
+    """Return the limits of many small cells: a process runs several, as its start takes longer.
 
     Args:
         budget: Seconds of each cell.
@@ -71,64 +83,69 @@ def limits_of(
 def measure(
     grid: "list[Cell]", output: Path, limits: "Limits", *, resume: bool, quiet: bool
 ) -> None:
-    """Run the cells that are not done, saying how each ended and how to go on.
+    """Run the cells that are not done, and print how each ended and how to go on.
 
     Args:
         grid: The cells.
         output: File of results.
         limits: Time, processes, device.
         resume: Go on with the file.
-        quiet: Say nothing of cells that ended.
+        quiet: Print nothing about cells that ended.
     """
     from dhilgt.benchmark import run
 
-    def tell(cell: Any, line: Line, done: int, of: int) -> None:
+    def report(cell: "Cell", record: "Record", done: int, of: int) -> None:
         if not quiet:
             recipe = "" if cell.recipe == "paper" else f" ({cell.recipe})"
-            typer.echo(f"[{done}/{of}] {cell.name}{recipe}: {outcome(line)}", err=True)
+            typer.echo(f"[{done}/{of}] {cell.name}{recipe}: {outcome(record)}", err=True)
 
-    resumable(lambda results: run(grid, results, limits, tell), output, resume=resume, quiet=quiet)
+    def work(results: "benchmark.Results") -> "Summary":
+        return run(grid, results, limits, report)
+
+    resumable(work, output, resume=resume, quiet=quiet)
 
 
 def resumable(
     work: "Callable[[benchmark.Results], Summary]", output: Path, *, resume: bool, quiet: bool
 ) -> None:
-    """Do work that fills a file of results, saying how to go on when it was cut short.
+    """Do work that fills a file of results, and print how to go on when it was cut short.
 
     Args:
-        work: Adds lines to the open file.
+        work: Adds records to the open file.
         output: File of results.
         resume: Go on with the file.
-        quiet: Do not say how many cells were run.
+        quiet: Do not print how many cells were run.
     """
     from dhilgt.benchmark import Results
 
     again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     with Results(output).open(resume=resume) as results:
         try:
-            found = work(results)
+            summary = work(results)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted; the cells that are done are in {output}; go on with: {again}"
             ) from None
     if not quiet:
-        ran = f"{found.ran} run" + (f", {found.skipped} were done" if found.skipped else "")
+        ran = f"{summary.ran} run" + (f", {summary.skipped} were done" if summary.skipped else "")
         shell.note(f"{ran}; results in {output}")
-    if found.left:
-        shell.note(f"the time was over before {found.left} cells; go on with: {again}")
+    if summary.left:
+        shell.note(f"the time was over before {summary.left} cells; go on with: {again}")
 
 
-def outcome(line: Line) -> str:
+def outcome(record: "Record") -> str:
     """Return how a cell ended, in a few words."""
-    if line["status"] != "ok":
-        message = " ".join(line["message"].split())
-        return f"{line['status']}, {message[:200]}"
-    seconds = f"{line['total_seconds']:.1f} s"
-    metric = line["metrics"][0]
-    test = line["scores"].get("test", {}).get(metric)
-    name, score = (f"validation {metric}", line["val_score"]) if test is None else (metric, test)
+    if not record.ok:
+        return failure(record)
+    metric, test = record.metrics[0], record.test_score()
+    name, score = (f"validation {metric}", record.val_score) if test is None else (metric, test)
     shown = "undefined" if score is None else f"{score:.4f}"
-    return f"{name} {shown}, {line['epochs']} epochs, {seconds}"
+    return f"{name} {shown}, {record.epochs} epochs, {record.total_seconds or 0:.1f} s"
+
+
+def failure(record: "Record") -> str:
+    """Return why a cell did not end well, in a few words."""
+    return f"{record.status}, {' '.join(record.message.split())[:200]}"
 
 
 # ---- showing -----------------------------------------------------------------------------------
@@ -138,7 +155,7 @@ def files_to_show(results: list[Path] | None, render_only: bool, output: Path) -
     """Return the files that an experiment shows in the end.
 
     Args:
-        results: Those named, if any.
+        results: Those named on the command line, if any.
         render_only: Whether nothing is to be run.
         output: What is shown after a run.
     """
@@ -151,16 +168,16 @@ def files_to_show(results: list[Path] | None, render_only: bool, output: Path) -
     return results
 
 
-def lines_of(paths: Iterable[Path]) -> list[Line]:
-    """Return the lines of several files; of two of one cell the later counts."""
+def records_of(paths: Iterable[Path]) -> "list[Record]":
+    """Return the records of several files; of two of one cell the later counts."""
     from dhilgt.benchmark import Results
 
-    found: dict[str, Line] = {}
+    records: dict[str, Record] = {}
     for path in paths:
         if not path.exists():
             raise ArtifactError(f"{path} is not there; name a file that dhilgt bench wrote")
-        found |= {line["key"]: line for line in Results(path).lines()}
-    return list(found.values())
+        records |= Results(path).by_key()
+    return list(records.values())
 
 
 def show(
