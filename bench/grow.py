@@ -151,36 +151,31 @@ def main() -> None:
             rows += [
                 (
                     f"{title}: quick labels against labelling again",
-                    "",
                     f"{made['ratio']:.1f} x ({made['seconds_again']:.2f} / "
                     f"{made['seconds_quick']:.2f} s)",
                 ),
                 (
                     f"{title}: hubs of new nodes as in exact labels",
-                    "",
                     f"{made['hubs_equal']:.1%}",
                 ),
                 (
                     f"{title}: token members of new nodes as in exact tokens",
-                    "",
                     f"{made['members_equal']:.1%} (another seed: "
                     f"{made['members_equal_other_seed']:.1%})",
                 ),
                 (
                     f"{title}: distances in these tokens",
-                    "",
                     f"{made['distances_equal']:.1%} equal, {made['distances_lost']:.2%} lost, "
                     f"{made['mean_excess']:.3f} too long on average",
                 ),
             ]
             if name in EPOCHS and per_mille == shares[-1]:
-                told = bench.measured(predictions, name, per_mille, bench.threads)
+                predicted = bench.measured(predictions, name, per_mille, bench.threads)
                 rows.append(
                     (
-                        f"{title}: accuracy on {told['new_nodes']} new nodes, exact / quick",
-                        "",
-                        f"{told['accuracy_exact']:.3f} / {told['accuracy_quick']:.3f} "
-                        f"({told['predictions_equal']:.1%} of predictions equal)",
+                        f"{title}: accuracy on {predicted['new_nodes']} new nodes, exact / quick",
+                        f"{predicted['accuracy_exact']:.3f} / {predicted['accuracy_quick']:.3f} "
+                        f"({predicted['predictions_equal']:.1%} of predictions equal)",
                     )
                 )
     bench.finish(rows)
