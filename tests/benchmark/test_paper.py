@@ -20,7 +20,8 @@ from dhilgt.benchmark.experiments.paper_tables import (
     slim,
     speed_table,
 )
-from dhilgt.benchmark.running.grid import Cell, trials_of
+from dhilgt.benchmark.running.grid import Cell
+from dhilgt.benchmark.running.search import trials_of
 from dhilgt.benchmark.show.render import render
 from dhilgt.datasets.files import VARIABLE
 from dhilgt.errors import ConfigError, DatasetError

@@ -16,8 +16,9 @@ from dhilgt.benchmark import Limits, Results, cells, models
 from dhilgt.benchmark.running import contenders, data, runner
 from dhilgt.benchmark.running.cell import run_cell
 from dhilgt.benchmark.running.child import Child, Stopped
-from dhilgt.benchmark.running.grid import Cell, trials_of
-from dhilgt.benchmark.running.recipe import Changes, Recipe, space_of
+from dhilgt.benchmark.running.grid import Cell
+from dhilgt.benchmark.running.recipe import Changes, Recipe
+from dhilgt.benchmark.running.search import num_settings, read_space, trials_of
 from dhilgt.errors import ArtifactError, ConfigError, DatasetError
 from dhilgt.training.trainer import Trainer
 from tests.benchmark import cell_runs
@@ -536,7 +537,7 @@ def test_a_missing_dataset_stops_the_run_before_it_begins(tmp_path, monkeypatch)
 
 def test_every_system_has_a_search_space_of_valid_settings():
     for name in ("dhilgt", *baselines.names()):
-        assert space_of(name).size >= 30
+        assert num_settings(read_space(name)) >= 30
 
 
 # ---- the clock ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
@@ -106,18 +106,27 @@ class Stage:
     parameters: tuple[Parameter, ...]
     share: float = 1.0
 
+    def suggest(self, trial: Any, base: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that a trial chooses for the parameters.
+
+        Args:
+            trial: Asked for each parameter.
+            base: All other settings.
+        """
+        chosen: dict[str, Any] = {}
+        for one in self.parameters:
+            chosen[one.name] = one.suggest(trial, {**base, **chosen})
+        return chosen
+
     def choose(self, trial: Any, base: Mapping[str, Any]) -> dict[str, Any]:
         """Return all settings of a trial.
 
         Args:
-            trial: Asked for the parameters.
+            trial: Asked for each parameter.
             base: All other settings.
         """
-        values = dict(base)
-        chosen = {one.name for one in self.parameters}
-        for one in self.parameters:
-            values[one.name] = one.suggest(trial, values)
-        return followed(values, chosen)
+        chosen = self.suggest(trial, base)
+        return followed({**base, **chosen}, chosen)
 
     def first(self, base: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return ``base``'s own values of the parameters; None if one is not to be chosen."""
@@ -172,7 +181,7 @@ class Space:
 
 
 def followed(values: dict[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
-    """Return settings in which those that follow from a chosen one do: num_in takes what is left."""
+    """Return settings with those that follow from a chosen one: num_in takes the slots left."""
     names = set(chosen)
     if "num_out" in names and "num_in" not in names:
         values["num_in"] = None
@@ -218,6 +227,41 @@ def space_of(values: Mapping[str, Any], name: str, place: str) -> Space:
         if names.count(one) > 1:
             raise ConfigError(f"{place}: two stages are named {one!r}; give each its own name")
     return Space(name, found)
+
+
+def space_of_choices(
+    values: Mapping[str, Any], name: str, place: str, sections: Sequence[str]
+) -> Space:
+    """Return the space of lists of values by section and setting; each section is a stage.
+
+    Args:
+        values: As a file has them.
+        name: What to call it.
+        place: Where they stand, for messages.
+        sections: The names of sections, in the order of choice.
+
+    Raises:
+        ConfigError: If a section is unknown, or a setting has no list.
+
+    Example:
+        >>> space = space_of_choices({"model": {"heads": [1, 2]}}, "gcn", "gcn.yaml", ["model"])
+        >>> space.stages[0].parameters[0].choices
+        (1, 2)
+    """
+    stages = {section: Stage(section, ()) for section in sections}
+    for section, lists in values.items():
+        if section not in stages:
+            raise ConfigError(f"{place}: {section!r}; write {' or '.join(map(repr, sections))}")
+        parameters = []
+        for setting, choices in yaml_files.section(lists, f"{place}, {section}").items():
+            if not isinstance(choices, list) or not choices:
+                raise ConfigError(
+                    f"{place}: {setting} is {choices!r}; write a list of values to try"
+                )
+            numbers = tuple(yaml_files.number(one) for one in choices)
+            parameters.append(Parameter(setting, "categorical", numbers))
+        stages[section] = Stage(section, tuple(parameters))
+    return Space(name, tuple(stages.values()))
 
 
 def _stage(values: Any, number: int, place: str) -> Stage:

@@ -154,28 +154,3 @@ def check(cell: Cell) -> None:
         resolved(cell, "accuracy")
     except ConfigError as error:
         raise ConfigError(f"{cell.name}: {error}") from error
-
-
-def trials_of(cell: Cell, seed: int) -> list[Cell]:
-    """Return the trials of the search that a cell needs; all cells of its system and data share it.
-
-    Args:
-        cell: A cell with trials.
-        seed: Of the split that is searched on.
-    """
-    from dhilgt.benchmark.running.recipe import space_of
-
-    space = space_of(cell.system, variant=cell.variant)
-    drawn = space.draws(f"{cell.system}:{cell.variant} {cell.data}", cell.trials)
-    return [
-        replace(cell, seed=seed, trials=0, trial=at, changes=_searched(cell.changes, one))
-        for at, one in enumerate(drawn)
-    ]
-
-
-def _searched(recipe: Changes, drawn: Changes) -> Changes:
-    found = drawn.over(recipe)
-    for name in ("epochs", "max_seconds"):  # a limit, whatever is searched
-        if name in recipe.training:
-            found.training[name] = recipe.training[name]
-    return found

@@ -15,8 +15,9 @@ from dhilgt import metrics
 from dhilgt.benchmark.record import OOM, OVER, Record, SearchSummary
 from dhilgt.benchmark.running.child import Child, Stopped
 from dhilgt.benchmark.running.data import about, make_ready
-from dhilgt.benchmark.running.grid import Cell, check, trials_of
+from dhilgt.benchmark.running.grid import Cell, check
 from dhilgt.benchmark.running.results import Results
+from dhilgt.benchmark.running.search import trials_of
 from dhilgt.errors import ConfigError
 from dhilgt.utils.devices import free_gpu
 
