@@ -1,4 +1,4 @@
-"""The graphs benchmarks run on: real ones where the files are at hand, else generated ones."""
+"""The graphs of the benchmarks: real ones where their files are available, else generated ones."""
 
 import os
 import pickle
@@ -56,7 +56,7 @@ class _PlainUnpickler(pickle.Unpickler):
             ("numpy", "dtype"): np.dtype,
         }
         if (module, name) not in allowed:
-            raise pickle.UnpicklingError(f"{module}.{name} has no place in a citation graph")
+            raise pickle.UnpicklingError(f"{module}.{name} is not part of a citation graph")
         return allowed[module, name]
 
 
@@ -109,5 +109,4 @@ def load(name: str) -> tuple[str, Graph]:
             pass
     nodes, degree = _SIZES[name]
     features, classes = _WITH_CLASSES.get(name, (1, 5))
-    made = generate(nodes, degree, num_features=features, num_classes=classes)
-    return f"{name}-like", made
+    return f"{name}-like", generate(nodes, degree, num_features=features, num_classes=classes)

@@ -19,9 +19,9 @@ def main(names: list[str]) -> None:
         rows[0] += [name, "order, s", "labels, s"]
         for row, order in zip(rows[1:], ORDERS, strict=True):
             start = time.perf_counter()
-            found = node_order(graph, order)
+            ranked = node_order(graph, order)
             middle = time.perf_counter()
-            ids = None if found is None else graph.ids_of(found)
+            ids = None if ranked is None else graph.ids_of(ranked)
             labels = HubLabels.build(graph, order=ids, progress=False)
             end = time.perf_counter()
             size = labels.num_entries / graph.num_nodes

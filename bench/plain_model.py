@@ -1,4 +1,4 @@
-"""The model as one writes it first: stock modules, a feature row per slot, a bias tensor per layer.
+"""A plain implementation: stock modules, a feature row per slot, a bias tensor per layer.
 
 The peer of the training benchmarks. It computes what `dhilgt.DHILGT` does, and takes the features
 of every slot, [B, s, channels], in place of those of the distinct nodes.

@@ -53,7 +53,7 @@ def loader_rate(nodes: int, threads: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(nodes, CHANNELS)).astype(np.float32)
     classes = rng.integers(0, CLASSES, nodes)
-    found: dict[str, Any] = {"measure": "loader", "nodes": nodes, "batch": BATCH}
+    figures: dict[str, Any] = {"measure": "loader", "nodes": nodes, "batch": BATCH}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokens"
         stored = Tokens.build(labels, threads=threads, progress=False, path=path)
@@ -64,15 +64,15 @@ def loader_rate(nodes: int, threads: int) -> dict[str, Any]:
         ):
             loader = TokenLoader(source, features, classes, batch_size=BATCH, shuffle=True, **more)
             taken = seconds(lambda loader=loader: [None for _ in loader], 2)
-            found[f"rows_per_second_{name}"] = nodes / taken
+            figures[f"rows_per_second_{name}"] = nodes / taken
         model = _model(CHANNELS)
         batch = next(iter(TokenLoader(stored, features, classes, batch_size=BATCH, shuffle=True)))
         assert batch.labels is not None
         taken = seconds(lambda: _step(model, batch.inputs, batch.labels), 5)
-    found["rows_per_second_model"] = BATCH / taken
-    found["ratio"] = found["rows_per_second_stored"] / found["rows_per_second_model"]
-    found["ratio_fresh"] = found["rows_per_second_fresh"] / found["rows_per_second_model"]
-    return found
+    figures["rows_per_second_model"] = BATCH / taken
+    figures["ratio"] = figures["rows_per_second_stored"] / figures["rows_per_second_model"]
+    figures["ratio_fresh"] = figures["rows_per_second_fresh"] / figures["rows_per_second_model"]
+    return figures
 
 
 def memory(nodes: int, threads: int) -> dict[str, Any]:

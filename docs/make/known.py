@@ -19,7 +19,7 @@ from dhilgt.utils.workers import Workers
 
 @dataclass(frozen=True)
 class Check:
-    """A figure that is known, and how it was come by.
+    """A published figure, and its protocol.
 
     Attributes:
         system: Name of the baseline.
@@ -47,7 +47,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """Without seeds."""
+        """Of the check, without seeds."""
         return f"{self.system}:{self.variant} {self.data} {self.split}"
 
 
@@ -65,7 +65,7 @@ CHECKS = (
 
 
 def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict[str, Any]:
-    """Train once and return its line; runs in a process of its own."""
+    """Train once, in a process of its own, and return the line of the run."""
     import numpy as np
     import torch
 
@@ -79,7 +79,7 @@ def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict
                        else graph.features, np.float32)  # fmt: skip
         graph = graph.with_data(features=x / np.maximum(x.sum(1, keepdims=True), 1e-12))
     name = datasets.info(check.data).metrics[0]
-    begun = time.perf_counter()
+    start = time.perf_counter()
     model = baselines.create(check.system, graph, variant=check.variant, seed=seed, **check.model)
     config = model.train_config(
         check.variant, metric=name, seed=seed, max_seconds=seconds, **check.training
@@ -90,13 +90,13 @@ def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict
         model, masks["train"], masks["val"], config, metric=metric(name), progress=False
     )
     test = result.trainer.evaluate(model.inference_batches(masks["test"]))
-    where = environment(result.trainer.device, 1)
-    where.pop("release", None)
-    late = any(phase.out_of_time for phase in result.phases.values())
+    machine = environment(result.trainer.device, 1)
+    machine.pop("release", None)
+    out_of_time = any(phase.out_of_time for phase in result.phases.values())
     return {
         "check": check.name, "seed": seed, "score": float(test[name]), "metric": name,
-        "val_score": result.best_score, "epochs": result.epochs, "out_of_time": late,
-        "seconds": time.perf_counter() - begun, "max_seconds": seconds, "environment": where,
+        "val_score": result.best_score, "epochs": result.epochs, "out_of_time": out_of_time,
+        "seconds": time.perf_counter() - start, "max_seconds": seconds, "environment": machine,
         "training": config.to_dict(), "cuda": torch.cuda.is_available(),
     }  # fmt: skip
 
@@ -114,11 +114,11 @@ def table(lines: list[dict[str, Any]]) -> str:
         shown = f"{float(mean):.2f}" + (f" ± {float(spread):.2f}" if spread else "")
         epochs = max(run["epochs"] for run in runs)
         cut = ", cut by time" if any(run["out_of_time"] for run in runs) else ""
-        found = float(mean)
-        reading = "met" if found <= check.high else "above"
-        if found < check.low:
-            within = bool(spread) and check.low - found <= 2 * float(spread)
-            reading = f"{check.low - found:.1f} below" + (", within two deviations" * within)
+        below = check.low - float(mean)
+        reading = "met" if float(mean) <= check.high else "above"
+        if below > 0:
+            within = bool(spread) and below <= 2 * float(spread)
+            reading = f"{below:.1f} below" + (", within two deviations" * within)
         rows.append((
             f"{check.system}:{check.variant}", check.data, check.split,
             f"{check.low:g} to {check.high:g}", shown, str(len(runs)), f"{epochs}{cut}", reading,

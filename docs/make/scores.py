@@ -2,8 +2,8 @@
 
 `python -m docs.make.scores` writes docs/results/scores-table.md. The lines come from
 `docs.make.search`: a folder per recipe, a file per dataset, a line per seed. `--cells FILE` writes
-those of the best recipes as cells of the paper's tables, for the seeds that other files of its
-folder have.
+those of the best recipes as records of the paper's tables, for the seeds in the other files of its
+folder.
 """
 
 import argparse

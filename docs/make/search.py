@@ -27,7 +27,7 @@ from dhilgt.cli.tune import parse_fixed
 from dhilgt.datasets import info
 from dhilgt.settings.recipes import mean_sd, recipe, render
 from dhilgt.settings.settings import Settings
-from dhilgt.tune.results import Found, look, write_found
+from dhilgt.tune.results import SearchState, look, write_best
 from dhilgt.tune.space import read_space
 from dhilgt.tune.study import Search, run_search
 from dhilgt.utils.workers import Workers
@@ -97,7 +97,7 @@ def _one(name: str, options: argparse.Namespace, end: float) -> None:
         seeds=tuple(parse_seeds(options.search_seeds)),
         trials=options.trials,
         budget=options.seconds,
-        # Where the files lie on this machine is no part of what is searched.
+        # The folder of the files is no part of the search.
         about={"dataset": info(name).name},
     )
     last_printed = 0.0
@@ -111,47 +111,47 @@ def _one(name: str, options: argparse.Namespace, end: float) -> None:
     finished = run_search(
         search, jobs=options.jobs, watch=watch, until=end - _reserve(search, len(seeds), options)
     )
-    found = look(search)
-    _progress(found)
-    if found.settings is None or found.best is None:
+    state = look(search)
+    _progress(state)
+    if state.settings is None or state.best is None:
         return
-    write_found(search, found, command)
+    write_best(search, state, command)
     if not finished:
         print(f"{name}: the search was paused by the budget", file=sys.stderr)
-    runs = _seeds(source, found.settings, folder, seeds, options.jobs, end)
+    runs = _seeds(source, state.settings, folder, seeds, options.jobs, end)
     of_search = {
-        "trials": len(found.trials), "seconds": round(found.seconds), "space": options.space,
-        "seeds": list(search.seeds), "score": found.best["score"], "processes": options.jobs,
+        "trials": len(state.trials), "seconds": round(state.seconds), "space": options.space,
+        "seeds": list(search.seeds), "score": state.best["score"], "processes": options.jobs,
     }  # fmt: skip
     runs = [run | {"search": of_search} for run in runs]
     _write_lines(folder / RUNS, runs)
     searched = [
-        ("search", f"{len(found.trials)} trials of the space {options.space!r} in "
-         f"{found.seconds:.0f} s by {options.jobs} processes"),
-        ("search score", f"{found.best['score']:.4f} on the validation nodes of seeds "
+        ("search", f"{len(state.trials)} trials of the space {options.space!r} in "
+         f"{state.seconds:.0f} s by {options.jobs} processes"),
+        ("search score", f"{state.best['score']:.4f} on the validation nodes of seeds "
          f"{options.search_seeds}"),
     ]  # fmt: skip
     about = f"{name}: the best settings found by validation score."
     if runs:
-        _write_recipe(folder, name, found.settings, runs, about, command, searched)
+        _write_recipe(folder, name, state.settings, runs, about, command, searched)
 
 
 def _reserve(search: Search, count: int, options: argparse.Namespace) -> float:
-    """Return the seconds that the runs after the search should take, from the trials so far."""
+    """Estimate the seconds of the runs after the search, from the trials so far."""
     if not (search.folder / "search.journal").exists():
         return _START_SECONDS
-    found = look(search)
-    if found.best is None:
+    best = look(search).best
+    if best is None:
         return _START_SECONDS
-    one = float(found.best["seconds"]) / len(search.seeds)
+    one = float(best["seconds"]) / len(search.seeds)
     rounds = -(-count // min(options.jobs, count))
     return min(_START_SECONDS + _RESERVE * one * rounds, options.budget / 2)
 
 
-def _progress(found: Found) -> None:
-    best = "none yet" if found.best is None else f"{found.best['score']:.4f} {found.best['chosen']}"
-    ended = f"{found.count('complete')} ended, {found.count('pruned')} pruned"
-    print(f"  {found.seconds:.0f} s: {ended}, {found.count('failed')} failed; best {best}",
+def _progress(state: SearchState) -> None:
+    best = "none yet" if state.best is None else f"{state.best['score']:.4f} {state.best['chosen']}"
+    ended = f"{state.count('complete')} ended, {state.count('pruned')} pruned"
+    print(f"  {state.seconds:.0f} s: {ended}, {state.count('failed')} failed; best {best}",
           file=sys.stderr, flush=True)  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def _progress(found: Found) -> None:
 def _seeds(
     source: InputSource, settings: Settings, folder: Path, seeds: list[int], jobs: int, end: float
 ) -> list[dict[str, Any]]:
-    """Return a line per seed; what was measured with the same settings is not measured again."""
+    """Return a line per seed; runs with the same settings are not repeated."""
     path = folder / RUNS
     folder.mkdir(parents=True, exist_ok=True)
     known = {}
@@ -194,8 +194,7 @@ def _same(config: Mapping[str, Any], settings: Settings) -> bool:
 
 
 def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, Any]:
-    """Train with one seed and return its line; runs in a process of its own."""
-
+    """Train with one seed, in a process of its own, and return the line of the run."""
     import dhilgt
     from dhilgt.benchmark.running.cell import environment
 
@@ -206,10 +205,11 @@ def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, An
         clf, Path(), set(), time.perf_counter() - start, {"dataset": source.inputs.dataset}
     )
     device = next(clf.model_.parameters()).device
-    where = environment(str(device))
-    where.pop("release", None)  # of the kernel: says nothing about a score
-    gone = ("path", "files", "reused_from_cache", "classes_without_training_nodes")
-    return {key: value for key, value in line.items() if key not in gone} | {"environment": where}
+    machine = environment(str(device))
+    machine.pop("release", None)  # the kernel does not affect scores
+    removed = ("path", "files", "reused_from_cache", "classes_without_training_nodes")
+    kept = {key: value for key, value in line.items() if key not in removed}
+    return kept | {"environment": machine}
 
 
 def _write_recipe(
@@ -236,18 +236,18 @@ def _table(options: argparse.Namespace) -> None:
             continue
         runs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         metric = runs[0]["metric"]
-        shown = []
+        scores = []
         for part in ("val", "test"):
             values = [100 * run["scores"][part][metric] for run in runs]
             mean, _, sd = mean_sd(values).partition(" ± ")
-            shown.append(f"{float(mean):.2f}" + (f" ± {float(sd):.2f}" if sd else ""))
+            scores.append(f"{float(mean):.2f}" + (f" ± {float(sd):.2f}" if sd else ""))
         seconds = sum(run["seconds"] for run in runs) / len(runs)
         paper = published_scores().get(name, "")
-        rows.append((name, metric, str(len(runs)), *shown, paper, f"{seconds:.1f}"))
-    drawn = Table(*rows[0])
+        rows.append((name, metric, str(len(runs)), *scores, paper, f"{seconds:.1f}"))
+    shown = Table(*rows[0])
     for row in rows[1:]:
-        drawn.add_row(*row)
-    Console(width=110).print(drawn)
+        shown.add_row(*row)
+    Console(width=110).print(shown)
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines.insert(1, "|" + "---|" * len(rows[0]))
     options.results.mkdir(parents=True, exist_ok=True)

@@ -138,11 +138,11 @@ def _check_place(folder: Path) -> None:
 
 
 def _kept(search: Any, command: str) -> Any:
-    from dhilgt.tune.results import look, write_found
+    from dhilgt.tune.results import look, write_best
 
     found = look(search)
     if found.settings is not None:
-        write_found(search, found, command)
+        write_best(search, found, command)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a search may choose from: stages of parameters, read from YAML."""
+"""The space of a search: stages of parameters, read from YAML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dhilgt.utils.checks import name_hint
 KINDS = ("categorical", "int", "float", "log")
 BUILT_IN = ("paper", "extended", "large")
 _BOUND = re.compile(r"([a-z_]+)\s*(?:-\s*(\d+))?")
-# What says how a result is measured, or where, is not for a search to change.
+# Settings of how and where a result is measured are not searched.
 _NOT_SEARCHED = {one.name for one in Settings.group("run")} | {"metric", "eval_every"}
 
 
@@ -28,7 +28,7 @@ class Parameter:
 
     Attributes:
         name: The setting.
-        kind: "categorical", "int", "float", or "log" for a float whose order of magnitude counts.
+        kind: "categorical", "int", "float", or "log" for a float drawn on a logarithmic scale.
         choices: Of a categorical one.
         low: Smallest value of the others.
         high: Largest value; a text like "size - 1" depends on another setting.
@@ -47,11 +47,11 @@ class Parameter:
     step: float | None = None
 
     def top(self, values: Mapping[str, Any]) -> float:
-        """Return the largest value, where the settings are these."""
+        """Return the largest value, given other settings."""
         if isinstance(self.high, str):
-            found = _BOUND.fullmatch(self.high)
-            assert found is not None, "checked when it was read"
-            return int(values[found[1]]) - int(found[2] or 0)
+            bound = _BOUND.fullmatch(self.high)
+            assert bound is not None, "checked when it was read"
+            return int(values[bound[1]]) - int(bound[2] or 0)
         assert self.high is not None, "checked when it was read"
         return self.high
 
@@ -68,8 +68,8 @@ class Parameter:
         if self.kind == "int":
             return trial.suggest_int(self.name, self.low, max(self.low or 0, top))
         options = {"log": True} if self.kind == "log" else {"step": self.step}
-        found = trial.suggest_float(self.name, self.low, top, **options)
-        return float(f"{found:.6g}")  # no 0.30000000000000004 in files of settings
+        value = trial.suggest_float(self.name, self.low, top, **options)
+        return float(f"{value:.6g}")  # no 0.30000000000000004 in files of settings
 
     def holds(self, value: Any, values: Mapping[str, Any]) -> bool:
         """Return whether a value is one of those a search could choose."""
@@ -86,10 +86,10 @@ class Parameter:
         return bool(self.low <= value <= self.top(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a file says of it."""
-        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "name"}
-        found["choices"] = list(self.choices) or None
-        return {name: value for name, value in found.items() if value is not None}
+        """Return its entry in a file."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "name"}
+        values["choices"] = list(self.choices) or None
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Stage:
     Attributes:
         name: Its name.
         parameters: In the order of choice.
-        share: Of all trials and of the time, relative to the other stages.
+        share: Fraction of all trials and of the time, relative to the other stages.
     """
 
     name: str
@@ -129,15 +129,15 @@ class Stage:
         return followed({**base, **chosen}, chosen)
 
     def first(self, base: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return ``base``'s own values of the parameters; None if one is not to be chosen."""
+        """Return the values of the parameters in ``base``; None if the space lacks one of them."""
         values = dict(base)
         values["num_out"] = TokenSpec(**Settings.from_dict(values).token_options()).num_out
-        found = {one.name: values[one.name] for one in self.parameters}
-        whole = {one.name for one in self.parameters if one.kind == "int"}
-        fits = all(one.holds(found[one.name], values) for one in self.parameters)
-        if not fits:
+        if not all(one.holds(values[one.name], values) for one in self.parameters):
             return None
-        return {name: int(value) if name in whole else value for name, value in found.items()}
+        return {
+            one.name: int(values[one.name]) if one.kind == "int" else values[one.name]
+            for one in self.parameters
+        }
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Space:
         return Space(self.name, kept)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a file says of it."""
+        """Return the content of its file."""
         return {
             "stages": [
                 {
@@ -198,14 +198,16 @@ def read_space(text: str) -> Space:
         text: "paper", "extended", "large", or a YAML file.
 
     Raises:
-        ConfigError: If there is none, or the file says something unknown.
+        ConfigError: If there is none, or the file holds something unknown.
     """
     if text in BUILT_IN:
         place = files("dhilgt.tune") / "spaces" / f"{text}.yaml"
         return space_of(yaml_files.read_mapping(Path(str(place))), text, text)
     path = Path(text)
     if not path.suffix and not path.exists():
-        raise ConfigError(f"there is no space named {text!r}; {_hint(text, BUILT_IN)}, or a file")
+        raise ConfigError(
+            f"there is no space named {text!r}; {name_hint(text, BUILT_IN)}, or a file"
+        )
     return space_of(yaml_files.read_mapping(path), path.stem, str(path))
 
 
@@ -221,12 +223,12 @@ def space_of(values: Mapping[str, Any], name: str, place: str) -> Space:
     stages = values.get("stages")
     if not isinstance(stages, list) or not stages:
         raise ConfigError(f"{place}: 'stages' has to be a list of stages, each with parameters")
-    found = tuple(_stage(one, at + 1, place) for at, one in enumerate(stages))
-    names = [stage.name for stage in found]
+    read = tuple(_stage(one, at + 1, place) for at, one in enumerate(stages))
+    names = [stage.name for stage in read]
     for one in names:
         if names.count(one) > 1:
             raise ConfigError(f"{place}: two stages are named {one!r}; give each its own name")
-    return Space(name, found)
+    return Space(name, read)
 
 
 def space_of_choices(
@@ -276,8 +278,8 @@ def _stage(values: Any, number: int, place: str) -> Stage:
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1e6:
         raise ConfigError(f"{where}: share = {share!r}; write a number above 0")
     name = str(values.get("name", f"stage {number}"))
-    found = tuple(_parameter(str(one), facts, where) for one, facts in parameters.items())
-    return Stage(name, found, float(share))
+    read = tuple(_parameter(str(one), facts, where) for one, facts in parameters.items())
+    return Stage(name, read, float(share))
 
 
 def _parameter(name: str, values: Any, place: str) -> Parameter:
@@ -285,13 +287,13 @@ def _parameter(name: str, values: Any, place: str) -> Parameter:
     known = [one.name for one in fields(Settings) if one.name not in _NOT_SEARCHED]
     if name not in known:
         why = "is not searched" if name in _NOT_SEARCHED else "is not a setting"
-        raise ConfigError(f"{place}: {name!r} {why}; {_hint(name, known)}")
+        raise ConfigError(f"{place}: {name!r} {why}; {name_hint(name, known)}")
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where} is {values!r}; write kind, and choices or low and high")
     _check_keys(values, ("kind", "choices", "low", "high", "step"), where)
     kind = values.get("kind")
     if kind not in KINDS:
-        raise ConfigError(f"{where}: kind = {kind!r}; {_hint(str(kind), KINDS)}")
+        raise ConfigError(f"{where}: kind = {kind!r}; {name_hint(str(kind), KINDS)}")
     if kind == "categorical":
         choices = values.get("choices")
         if not isinstance(choices, list) or not choices:
@@ -303,7 +305,7 @@ def _parameter(name: str, values: Any, place: str) -> Parameter:
     bound = _BOUND.fullmatch(high) if isinstance(high, str) else None
     if bound is not None and kind == "int":
         if bound[1] not in known:
-            raise ConfigError(f"{where}: high = {high!r}; {_hint(bound[1], known)}")
+            raise ConfigError(f"{where}: high = {high!r}; {name_hint(bound[1], known)}")
     else:
         high = _number(name, high, f"{where}, high")
         if high < low:
@@ -321,17 +323,13 @@ def _parameter(name: str, values: Any, place: str) -> Parameter:
 
 
 def _number(name: str, value: Any, place: str) -> float:
-    found = None if value is None else yaml_files.checked_value(name, value, place)
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
+    checked = None if value is None else yaml_files.checked_value(name, value, place)
+    if isinstance(checked, bool) or not isinstance(checked, (int, float)):
         raise ConfigError(f"{place} = {value!r}; write a number")
-    return found
+    return checked
 
 
 def _check_keys(values: Mapping[str, Any], known: Collection[str], place: str) -> None:
     for key in values:
         if key not in known:
-            raise ConfigError(f"{place}: unknown key {str(key)!r}; {_hint(str(key), known)}")
-
-
-def _hint(text: str, known: Collection[str]) -> str:
-    return name_hint(text, known)
+            raise ConfigError(f"{place}: unknown key {str(key)!r}; {name_hint(str(key), known)}")

@@ -12,20 +12,20 @@ _PREFIX = "journal:"
 
 
 def optuna() -> Any:
-    """Return the Optuna package, told to be quiet.
+    """Return the Optuna package, with its log silenced.
 
     Raises:
         DhilgtError: If it is not installed.
     """
     try:
-        import optuna as found
+        import optuna as package
     except ImportError as error:
         missing = error.name or "optuna"
         raise DhilgtError(
             f"a search needs {missing}; install it with pip install 'dhilgt[tune]'"
         ) from error
-    found.logging.set_verbosity(found.logging.ERROR)
-    return found
+    package.logging.set_verbosity(package.logging.ERROR)
+    return package
 
 
 def default_address(folder: Path) -> str:
@@ -34,7 +34,7 @@ def default_address(folder: Path) -> str:
 
 
 def is_journal(address: str) -> bool:
-    """Return whether an address is a file of this machine, used by one search at a time."""
+    """Return whether an address is a local file, used by one search at a time."""
     return address.startswith(_PREFIX)
 
 

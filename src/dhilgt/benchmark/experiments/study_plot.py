@@ -27,7 +27,7 @@ CLAIMS = {
     "r_in": "paper: negative slightly\nbetter, small effect",
     "r_out": "paper: negative slightly\nbetter, small effect",
 }
-"""What the paper found on chameleon, to stand over the panels."""
+"""The findings of the paper on chameleon, as titles of the panels."""
 
 _PANEL_HEIGHT = 2.0
 _TICKS = {

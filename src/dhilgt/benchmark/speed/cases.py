@@ -33,14 +33,14 @@ def draw_batch(
 ) -> Batch:
     """Draw features, rows, distances from 1 to 7, and classes; the same ones every time.
 
-    Rows are as tokens are: the ego first, padding at the end. They have from few nodes to all
-    slots, drawn so that the mean is wanted.
+    Rows are as tokens are: the ego first, padding at the end. The number of nodes in a row is drawn
+    around the mean.
 
     Args:
-        device: Where it is wanted.
+        device: Where to put it.
         rows: Number of rows.
         slots: Slots of a row.
-        fill: Mean share of slots that hold a node.
+        fill: Mean fraction of slots that hold a node.
         nodes: Distinct nodes.
         channels: Features of a node.
 
@@ -56,7 +56,7 @@ def draw_batch(
 
     index = whole(nodes, rows, slots)
     index[:, 0] = torch.arange(rows, device=device) % nodes
-    # Half of the missing share at either side of the mean: a whole row at most, the ego at least.
+    # Evenly around the mean: at most all slots, at least the ego.
     least = max(1.0, slots * (2 * fill - 1))
     spread = torch.rand(rows, device=device, generator=draw)
     lengths = (least + spread * (2 * (slots * fill - least))).round().clamp(1, slots)
@@ -70,7 +70,7 @@ def draw_batch(
 
 
 class Step:
-    """A model with its optimizer, and what it does with a batch.
+    """A model with its optimizer, and the steps it takes on a batch.
 
     Args:
         path: "reference", "sdpa" or "fused".
@@ -93,7 +93,7 @@ class Step:
         layers: int = 4,
     ) -> None:
         self.device, self.precision, self.batch = batch[1].device, precision, batch
-        self.filled = int((batch[1] != PADDING).sum())  # as a loader knows it
+        self.filled = int((batch[1] != PADDING).sum())  # a loader passes this, too
         torch.manual_seed(0)
         model = DHILGT(batch[0].shape[1], width, CLASSES, num_layers=layers, attention=path)
         self.model = model.to(self.device)
@@ -122,7 +122,7 @@ class Step:
         self.optimizer.step()
 
     def infer(self) -> None:
-        """Return logits, kernel by kernel."""
+        """Compute logits, kernel by kernel."""
         self.model.eval()
         with torch.inference_mode(), self.context(), self._knowing():
             self.model(*self.batch[:3])
@@ -134,7 +134,7 @@ class Step:
             raise RuntimeError("the step was not recorded")
 
     def infer_graph(self) -> None:
-        """Return logits as the trainer does: as a CUDA graph."""
+        """Compute logits as the trainer does: as a CUDA graph."""
         self.model.eval()
         with self._knowing():
             self._forward(*self.batch[:3])
@@ -161,7 +161,7 @@ def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) ->
     """
     for _ in range(_WARM if device.type == "cuda" else 1):
         work()
-    found: list[float] = []
+    times: list[float] = []
     for _ in range(repeats):
         if device.type == "cuda":
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
@@ -169,38 +169,38 @@ def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) ->
             work()
             end.record()
             end.synchronize()
-            found.append(float(start.elapsed_time(end)))
+            times.append(float(start.elapsed_time(end)))
         else:
-            began = time.perf_counter()
+            begin = time.perf_counter()
             work()
-            found.append(1000 * (time.perf_counter() - began))
-    return statistics.median(found)
+            times.append(1000 * (time.perf_counter() - begin))
+    return statistics.median(times)
 
 
 def timed(
     work: Callable[[], Any], device: torch.device, repeats: int
 ) -> tuple[float, float | None]:
-    """Return the time of a call, and the most GiB that it took beside what was held before.
+    """Return the milliseconds of a call, and the peak of GiB it allocated.
 
     Args:
         work: What is timed.
         device: Where it runs.
         repeats: Calls that are timed.
     """
-    if device.type != "cuda":  # what a process on the host takes cannot be told apart
+    if device.type != "cuda":  # memory on the host cannot be attributed to a call
         return milliseconds(work, device, repeats), None
     torch.cuda.empty_cache()
-    held = torch.cuda.memory_allocated(device)
+    before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
-    taken = milliseconds(work, device, repeats)
-    return taken, (torch.cuda.max_memory_allocated(device) - held) / 2**30
+    median = milliseconds(work, device, repeats)
+    return median, (torch.cuda.max_memory_allocated(device) - before) / 2**30
 
 
 def machine(device: torch.device) -> dict[str, Any]:
     """Return what figures depend on: the device and the versions.
 
     Args:
-        device: Where figures come from.
+        device: Where they were measured.
     """
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     return {"device": name, "torch": torch.__version__, "threads": torch.get_num_threads()}
