@@ -1,7 +1,7 @@
 """Where the time of a step on a GPU goes, and block sizes of the attention kernels.
 
 `dhilgt bench speed` measures; `python -m bench.gpu profile` shows the kernels of a step, `... tune`
-tries block sizes, `... programs` how many programs the sums of a small step are worth.
+tries block sizes, `... programs` numbers of programs for the sums of a small step.
 """
 
 import argparse

@@ -15,7 +15,7 @@ from dhilgt import baselines
 from dhilgt.benchmark import Limits, Results, cells, models
 from dhilgt.benchmark.running import contenders, data, runner
 from dhilgt.benchmark.running.cell import run_cell
-from dhilgt.benchmark.running.child import Child, Stopped
+from dhilgt.benchmark.running.child import CellStopped, Child
 from dhilgt.benchmark.running.grid import Cell
 from dhilgt.benchmark.running.recipe import Changes, Recipe
 from dhilgt.benchmark.running.search import num_settings, read_space, trials_of
@@ -244,7 +244,7 @@ def test_a_process_that_does_not_hear_its_alarm_is_killed():
 
 
 def test_a_stop_ends_the_process_and_leaves_no_line():
-    with pytest.raises(Stopped):
+    with pytest.raises(CellStopped):
         run_apart(CELL, stop=lambda: True, run=cell_runs.begin_and_sleep)
 
 

@@ -115,10 +115,11 @@ class Worker:
                     os.killpg(self._process.pid or 0, signal.SIGKILL)
             self._process.kill()
         self._process.join()
-        if self._output is None:
+        output, self._output = self._output, None
+        if output is None:
             return ""
-        printed = self._output.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip()
-        self._output.unlink()
+        printed = output.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip()
+        output.unlink()
         return printed
 
 

@@ -68,15 +68,15 @@ def ablation_cells(
 ) -> list[Cell]:
     """Return each cell of the whole model, followed by those without some of its parts.
 
-    What the recipe of a dataset is without already is not removed once more, and of two variants
-    that come to the same the first is taken.
+    A part that the recipe of a dataset does not have is not removed, and of two variants with the
+    same settings the first is used.
 
     Args:
         whole: Cells of DHIL-GT, from `grid.cells`.
         variants: `WITHOUT`, or `BEYOND`.
 
     Raises:
-        ConfigError: If the recipe is without all of the parts already.
+        ConfigError: If the recipe has none of the parts.
 
     Example:
         >>> [cell.recipe for cell in ablation_cells([Cell("dhilgt", "cora", 0)])][:3]

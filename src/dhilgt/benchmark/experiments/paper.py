@@ -30,7 +30,7 @@ SYSTEMS = (
 PARTS = ("scores", "times", "stand-ins", "all")
 TIMES = "times"
 """Name of the recipe of cells that are run for time and memory: no score of theirs is shown."""
-_FEW = 3  # seeds of everything, before there are more of anything
+_FEW = 3  # seeds of all cells, before further seeds of any
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def rounds(
 ) -> list[Round]:
     """Return the work for a table, in an order that makes an incomplete run useful.
 
-    Small graphs come before large ones and few seeds of everything before more of anything. Times
-    are taken after the few seeds, in rounds of their own.
+    Small graphs come before large ones, and a few seeds of all cells before further seeds. Times
+    are measured after the few seeds, in rounds of their own.
 
     Args:
         data: Real datasets; those that are not available are skipped, or their stand-in is timed.

@@ -159,8 +159,8 @@ def score_table(
     """
     known = list(records)
     scored = {record.cell.data for record in known if not _for_time(record)}
-    asked = [name for names in TABLES.values() for name in names] if data is None else data
-    shown = [name for name in asked if name in scored]
+    listed = [name for names in TABLES.values() for name in names] if data is None else data
+    shown = [name for name in listed if name in scored]
     if not shown:
         raise ConfigError("these lines have no scores of a real graph; pass others")
     (whole,) = paper_tables(known, "main", data=shown, across=len(shown), published=published)

@@ -32,7 +32,7 @@ _INFERENCE_PASSES = 3
 
 
 class OverBudget(BaseException):
-    """The time of a cell is over. No Exception, so that no handler on the way catches it."""
+    """The time of a cell is over. A BaseException, so that no handler of errors catches it."""
 
 
 def run_cell(

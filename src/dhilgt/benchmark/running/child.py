@@ -19,8 +19,8 @@ _POLL_SECONDS = 0.2
 RunCell = Callable[[Cell, str, float | None, "str | PathLike[str] | None", int | None], Record]
 
 
-class Stopped(Exception):  # noqa: N818  not an error: the caller asked for it
-    """The cell was given up on request."""
+class CellStopped(Exception):  # noqa: N818  not an error: the caller asked for it
+    """The cell was stopped on request."""
 
 
 def _run(
@@ -80,7 +80,7 @@ class Child:
             stop: Asked now and then; once it returns True the process is ended.
 
         Raises:
-            Stopped: If ``stop()`` returned True.
+            CellStopped: If ``stop()`` returned True.
         """
         if self._worker is None:
             self._worker, self._served = Worker(detached=True), 0
@@ -102,7 +102,7 @@ class Child:
         deadline = float("inf")
         while True:
             if stop():
-                raise Stopped
+                raise CellStopped
             try:
                 message = worker.answer(_POLL_SECONDS)
             except EOFError:

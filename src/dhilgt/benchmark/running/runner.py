@@ -13,7 +13,7 @@ from os import PathLike
 
 from dhilgt import metrics
 from dhilgt.benchmark.record import OOM, OVER, Record, SearchSummary
-from dhilgt.benchmark.running.child import Child, Stopped
+from dhilgt.benchmark.running.child import CellStopped, Child
 from dhilgt.benchmark.running.data import about, make_ready
 from dhilgt.benchmark.running.grid import Cell, check
 from dhilgt.benchmark.running.results import Results
@@ -166,7 +166,7 @@ def _summary(data: str, trials: list[Cell], known: dict[str, Record]) -> SearchS
 
 @dataclass(frozen=True)
 class _Job:
-    """A cell to run, with the settings that a search chose, under the key it was asked for by."""
+    """A cell to run, with the settings that a search chose, and the key of the original cell."""
 
     cell: Cell
     key: str
@@ -260,7 +260,7 @@ class _Queue:
         child = self._children.get_nowait()  # there are as many as jobs
         try:
             record = child.run(cell, budget=self._limits.budget, stop=self._late)
-        except Stopped:
+        except CellStopped:
             return None
         finally:
             others = self._neighbours.leave(ticket)
