@@ -1,6 +1,7 @@
 """Worker processes: calls and answers, side by side, and how they end."""
 
 import os
+import subprocess
 import sys
 import time
 
@@ -91,3 +92,27 @@ def test_a_process_that_dies_is_reported_with_its_exit_code():
         workers.start("c", os._exit, 3)
         with pytest.raises(DhilgtError, match="c: a process ended with exit code 3"):
             list(workers.results())
+
+
+SCRIPT = """\
+from dhilgt.utils.workers import Workers
+
+def larger(a, b):
+    return max(a, b)
+
+if {condition}:
+    with Workers(1) as workers:
+        workers.start("a", {function}, 3, 7)
+        print(dict(workers.results()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "function"),
+    [("True", "max"), ("__name__ == '__main__'", "max"), ("__name__ == '__main__'", "larger")],
+)
+def test_a_script_needs_a_guard_only_to_call_what_it_defines(tmp_path, condition, function):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(condition=condition, function=function), encoding="utf-8")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert done.stdout == "{'a': 7}\n"

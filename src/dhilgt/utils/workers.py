@@ -1,12 +1,13 @@
-"""Processes that work for this one: a worker that is given calls, and several side by side."""
+"""Processes that make calls for this one, one after another or side by side."""
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
+import pickle
 import queue
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -14,8 +15,9 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from functools import partial
+from multiprocessing import spawn
+from typing import IO, Any
 
 from dhilgt.errors import DhilgtError
 
@@ -23,15 +25,10 @@ NOTE, DONE, STOPPED, ERROR = "note", "done", "stopped", "error"
 _SECONDS_BETWEEN_LOOKS = 0.1
 _SECONDS_TO_END = 60.0
 _TAIL_BYTES = 1000
-# Not forked: a fork inherits locks of threads that it does not have.
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 class Worker:
     """A process that makes the calls it is sent, one after another.
-
-    As with every process that Python spawns, a script starts workers under
-    ``if __name__ == "__main__"``.
 
     Args:
         threads: Of torch in the process; None for all.
@@ -48,22 +45,32 @@ class Worker:
     """
 
     def __init__(self, *, threads: int | None = None, detached: bool = False) -> None:
-        self._output: Path | None = None
-        if detached:
-            descriptor, name = tempfile.mkstemp(prefix="dhilgt-worker-")
-            os.close(descriptor)
-            self._output = Path(name)
-        self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(
-            target=_serve, args=(theirs, threads, self._output), daemon=True
+        self._detached = detached
+        self._output = tempfile.TemporaryFile() if detached else None  # noqa: SIM115  see `end`
+        serve = f"from dhilgt.utils.workers import serve; serve({threads}, {detached})"
+        self._process = subprocess.Popen(
+            # Not forked: a fork inherits locks of threads that it does not have.
+            [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {serve}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._output,
+            start_new_session=detached,
         )
-        self._process.start()
-        theirs.close()  # so that the end of the process is the end of the pipe
+        self._messages: queue.Queue[tuple[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        # A message that is incomplete or cannot be read counts as the end of the process.
+        with contextlib.suppress(Exception), self._process.stdout as answers:
+            while True:
+                self._messages.put(pickle.load(answers))
+        self._messages.put(None)
 
     @property
     def exit_code(self) -> int | None:
         """Of the process; negative for a signal, None while it runs."""
-        return self._process.exitcode
+        return self._process.poll()
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Have a function called; it and its arguments travel by pickle.
@@ -72,8 +79,15 @@ class Worker:
             function: Of a module, not a local one.
             *arguments: Its arguments.
         """
+        assert self._process.stdin is not None
+        payload = pickle.dumps((function, arguments))
+        # A script is imported in the process only for what it defines itself, and then has to be
+        # importable: it starts its work under ``if __name__ == "__main__"``.
+        known = spawn.get_preparation_data("worker") if b"__main__" in payload else {}
+        script = {name: value for name, value in known.items() if name.startswith("init_main")}
         with contextlib.suppress(OSError):  # a process that has ended: `answer` reports that
-            self._pipe.send((function, arguments))
+            pickle.dump((script, payload), self._process.stdin)
+            self._process.stdin.flush()
 
     def answer(self, seconds: float) -> tuple[str, Any] | None:
         """Return the next message of the process, None if none comes in time.
@@ -89,17 +103,16 @@ class Worker:
             EOFError: If the process has ended without an answer.
         """
         try:
-            if not self._pipe.poll(seconds):
-                return None
-            kind, value = self._pipe.recv()
-        except OSError as error:
-            raise EOFError from error
-        return kind, value
+            message = self._messages.get(timeout=seconds) if seconds else self._messages.get(False)
+        except queue.Empty:
+            return None
+        if message is None:
+            raise EOFError
+        return message
 
     def interrupt(self) -> None:
         """Ask the process to stop in good order."""
-        if self._process.is_alive():
-            self._process.terminate()
+        self._process.terminate()
 
     def end(self, seconds: float = 0.0) -> str:
         """End the process and return the end of what it printed, if it was detached.
@@ -107,20 +120,23 @@ class Worker:
         Args:
             seconds: How long it may take to exit by itself before it is killed.
         """
-        self._pipe.close()
-        self._process.join(seconds)
-        if self._process.is_alive():
-            if self._output is not None and hasattr(os, "killpg"):
-                with contextlib.suppress(OSError):  # with all that it has started
-                    os.killpg(self._process.pid or 0, signal.SIGKILL)
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            if self._detached and hasattr(os, "killpg"):
+                with contextlib.suppress(OSError):
+                    os.killpg(self._process.pid, signal.SIGKILL)  # and what it has started
             self._process.kill()
-        self._process.join()
-        output, self._output = self._output, None
-        if output is None:
+            self._process.wait()
+        if self._output is None:
             return ""
-        printed = output.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip()
-        output.unlink()
-        return printed
+        with self._output as output:
+            self._output = None
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return output.read().decode(errors="replace").strip()
 
 
 class Workers:
@@ -217,28 +233,33 @@ def orphaned(parent: int) -> bool:
 
 # ---- in the worker's process -------------------------------------------------------------------
 
-_to_parent: Any = None
+_to_parent: IO[bytes] | None = None
 
 
 def notify(value: Any) -> None:
     """Send a value to the process that waits for the call under way; ignored outside a worker."""
     if _to_parent is not None:
-        with contextlib.suppress(OSError):
-            _to_parent.send((NOTE, value))
+        _send((NOTE, value), _to_parent)
 
 
-def _serve(pipe: Any, threads: int | None, output: Path | None) -> None:
-    """Make calls until the pipe ends."""
+def serve(threads: int | None, detached: bool) -> None:
+    """Make the calls that come on standard input, until it ends.
+
+    Args:
+        threads: Of torch; None for all.
+        detached: See `Worker`.
+    """
     global _to_parent
-    _to_parent = pipe
-    next_call: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]] = pipe.recv
-    if output is None:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a call prints is no answer
+    _to_parent = answers
+    receive: Callable[[], Any] = partial(pickle.load, requests)
+    if detached:
+        forwarded: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=_forward, args=(receive, forwarded), daemon=True).start()
+        receive = forwarded.get
     else:
-        calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        next_call = calls.get
-        _detach(output)
-        threading.Thread(target=_forward, args=(pipe, calls), daemon=True).start()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     if threads is not None:
         with contextlib.suppress(ImportError):
             import torch
@@ -246,26 +267,18 @@ def _serve(pipe: Any, threads: int | None, output: Path | None) -> None:
             torch.set_num_threads(threads)
     with contextlib.suppress(EOFError):
         while True:
-            answer = _answer(*next_call())
-            with contextlib.suppress(OSError):  # nobody may be listening any more
-                pipe.send(answer)
+            script, payload = receive()
+            spawn.prepare(script)
+            _send(_answer(*pickle.loads(payload)), answers)
     sys.stdout.flush()
 
 
-def _detach(output: Path) -> None:
-    if hasattr(os, "setsid"):
-        os.setsid()
-    descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-
-
-def _forward(pipe: Any, calls: queue.SimpleQueue[Any]) -> None:
-    """Pass calls on to the main thread, and exit with the parent."""
+def _forward(receive: Callable[[], Any], forwarded: queue.SimpleQueue[Any]) -> None:
+    """Pass requests on to the main thread, and exit with the parent."""
     try:
         while True:
-            calls.put(pipe.recv())
-    except (EOFError, OSError):
+            forwarded.put(receive())
+    except EOFError:
         pass
     except Exception:
         traceback.print_exc()
@@ -284,3 +297,9 @@ def _answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[s
         return ERROR, str(error)
     except Exception as error:
         return ERROR, f"unexpected {type(error).__name__}: {error}"
+
+
+def _send(message: tuple[str, Any], stream: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):  # nobody may be listening any more
+        pickle.dump(message, stream)
+        stream.flush()

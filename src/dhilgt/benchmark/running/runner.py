@@ -33,8 +33,7 @@ class Limits:
         total: Seconds of the whole run: cells that are not done then are left for `--resume`.
         jobs: Cells at once. More than one disturbs all times, which is recorded.
         device: Where to train.
-        apart: Whether cells run in processes apart from this one. A script then calls `run` under
-            ``if __name__ == "__main__"``, as always where Python starts processes.
+        apart: Whether cells run in processes apart from this one.
         reuse: Let a process run many cells, which saves its start; the peak of host memory is then
             that of all cells it has run.
         root: Folder that holds datasets.

@@ -37,7 +37,7 @@ def trials_of(cell: Cell, seed: int) -> list[Cell]:
 
 
 def _limited(drawn: Changes, recipe: Changes) -> Changes:
-    limits = {n: recipe.training[n] for n in ("epochs", "max_seconds") if n in recipe.training}
+    limits = {n: v for n, v in recipe.training.items() if n in ("epochs", "max_seconds")}
     return Changes(training=limits).over(drawn.over(recipe))  # limits hold whatever is searched
 
 
