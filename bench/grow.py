@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bench import graphs
 from bench.labels import build
-from bench.measure import Bench, Row, seconds
+from bench.measure import Bench, seconds
 from dhilgt import Graph, GraphWarning, HubLabels, TokenSampler
 from dhilgt.labels.grow import quick_labels
 
@@ -145,42 +145,37 @@ def predictions(name: str, per_mille: int, threads: int) -> dict[str, Any]:
 def main() -> None:
     """Measure everything and print the table."""
     bench = Bench("grow", PARTS, __doc__ or "")
-    rows: list[Row] = []
     for name, sizes in PER_MILLE.items():
         for per_mille in sizes:
             made = bench.measured(labels, name, per_mille, bench.threads)
             title = f"{made['graph']}, {per_mille / 10:g} % new"
-            rows += [
-                (
-                    f"{title}: quick labels against labelling again",
-                    f"{made['ratio']:.1f} x ({made['seconds_again']:.2f} / "
-                    f"{made['seconds_quick']:.2f} s)",
-                ),
-                (
-                    f"{title}: hubs of new nodes as in exact labels",
-                    f"{made['hubs_equal']:.1%}",
-                ),
-                (
-                    f"{title}: token members of new nodes as in exact tokens",
-                    f"{made['members_equal']:.1%} (another seed: "
-                    f"{made['members_equal_other_seed']:.1%})",
-                ),
-                (
-                    f"{title}: distances in these tokens",
-                    f"{made['distances_equal']:.1%} equal, {made['distances_lost']:.2%} lost, "
-                    f"{made['mean_excess']:.3f} too long on average",
-                ),
-            ]
+            bench.row(
+                f"{title}: quick labels against labelling again",
+                f"{made['ratio']:.1f} x ({made['seconds_again']:.2f} / "
+                f"{made['seconds_quick']:.2f} s)",
+            )
+            bench.row(
+                f"{title}: hubs of new nodes as in exact labels",
+                f"{made['hubs_equal']:.1%}",
+            )
+            bench.row(
+                f"{title}: token members of new nodes as in exact tokens",
+                f"{made['members_equal']:.1%} (another seed: "
+                f"{made['members_equal_other_seed']:.1%})",
+            )
+            bench.row(
+                f"{title}: distances in these tokens",
+                f"{made['distances_equal']:.1%} equal, {made['distances_lost']:.2%} lost, "
+                f"{made['mean_excess']:.3f} too long on average",
+            )
             if name in EPOCHS and per_mille == sizes[-1]:
                 predicted = bench.measured(predictions, name, per_mille, bench.threads)
-                rows.append(
-                    (
-                        f"{title}: accuracy on {predicted['new_nodes']} new nodes, exact / quick",
-                        f"{predicted['accuracy_exact']:.3f} / {predicted['accuracy_quick']:.3f} "
-                        f"({predicted['predictions_equal']:.1%} of predictions equal)",
-                    )
+                bench.row(
+                    f"{title}: accuracy on {predicted['new_nodes']} new nodes, exact / quick",
+                    f"{predicted['accuracy_exact']:.3f} / {predicted['accuracy_quick']:.3f} "
+                    f"({predicted['predictions_equal']:.1%} of predictions equal)",
                 )
-    bench.finish(rows)
+    bench.finish()
 
 
 PARTS = [labels, predictions]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bench import graphs
-from bench.measure import Bench, Row, draw_growth, exponent, peak_memory, seconds
+from bench.measure import Bench, draw_growth, exponent, peak_memory, seconds
 from dhilgt import Graph, HubLabels, generate
 
 GROWTH_EDGES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
@@ -144,58 +144,45 @@ def main() -> None:
     """Measure everything and print the table."""
     bench = Bench("labels", PARTS, __doc__ or "")
     threads = bench.threads
-    rows: list[Row] = []
     for name in ("ogbn-arxiv", "physics", "cornell5", "tolokers"):
         figures = bench.measured(against_pll, name, threads)
-        rows.append(
-            (
-                f"{figures['graph']}: {threads} threads against pll",
-                f"{figures['ratio']:.1f} x ({figures['seconds_pll']:.2f} s / "
-                f"{figures['seconds']:.3f} s), "
-                f"{figures['entries'] / figures['nodes']:.1f} entries a node",
-            )
+        bench.row(
+            f"{figures['graph']}: {threads} threads against pll",
+            f"{figures['ratio']:.1f} x ({figures['seconds_pll']:.2f} s / "
+            f"{figures['seconds']:.3f} s), "
+            f"{figures['entries'] / figures['nodes']:.1f} entries a node",
         )
     figures = bench.measured(against_networkit, "tolokers")
-    rows.append(
-        (
-            f"{figures['graph']}: against NetworKit, 1 thread each",
-            f"{figures['ratio']:.0f} x ({figures['seconds_networkit']:.2f} s / "
-            f"{figures['seconds']:.3f} s), distances agree: {figures['distances_agree']}",
-        )
+    bench.row(
+        f"{figures['graph']}: against NetworKit, 1 thread each",
+        f"{figures['ratio']:.0f} x ({figures['seconds_networkit']:.2f} s / "
+        f"{figures['seconds']:.3f} s), distances agree: {figures['distances_agree']}",
     )
     figures = bench.measured(memory, "ogbn-arxiv", threads)
-    rows.append(
-        (
-            f"{figures['graph']}: peak memory over the graph",
-            f"{figures['peak_bytes'] / 1e6:.0f} MB "
-            f"({figures['label_bytes'] / 1e6:.0f} MB of it labels)",
-        )
+    bench.row(
+        f"{figures['graph']}: peak memory over the graph",
+        f"{figures['peak_bytes'] / 1e6:.0f} MB "
+        f"({figures['label_bytes'] / 1e6:.0f} MB of it labels)",
     )
     figures = bench.measured(disk_and_queries, "ogbn-arxiv", threads)
-    rows.append((f"{figures['graph']}: on disk", f"{figures['bytes_per_entry']:.2f} B an entry"))
-    rows.append(
-        (
-            f"{figures['graph']}: a million random distances",
-            f"{figures['seconds_million_pairs']:.2f} s "
-            f"({figures['seconds_million_pairs_mapped']:.2f} s from mapped files)",
-        )
+    bench.row(f"{figures['graph']}: on disk", f"{figures['bytes_per_entry']:.2f} B an entry")
+    bench.row(
+        f"{figures['graph']}: a million random distances",
+        f"{figures['seconds_million_pairs']:.2f} s "
+        f"({figures['seconds_million_pairs_mapped']:.2f} s from mapped files)",
     )
     points = [bench.measured(growth_point, edges, threads) for edges in GROWTH_EDGES]
     entries = [float(point["entries"]) for point in points]
     times = [float(point["seconds"]) for point in points]
-    rows.append(
-        (
-            f"growth, {GROWTH_EDGES[0]:,} to {GROWTH_EDGES[-1]:,} edges: time against entries",
-            f"exponent {exponent(entries, times):.2f}",
-        )
+    bench.row(
+        f"growth, {GROWTH_EDGES[0]:,} to {GROWTH_EDGES[-1]:,} edges: time against entries",
+        f"exponent {exponent(entries, times):.2f}",
     )
     for point in points:
-        rows.append(
-            (
-                f"  {point['edges']:,} edges, {point['nodes']:,} nodes",
-                f"{point['seconds']:.2f} s, {point['entries'] / 1e6:.1f} M entries, "
-                f"{point['peak_bytes'] / 1e6:.0f} MB",
-            )
+        bench.row(
+            f"  {point['edges']:,} edges, {point['nodes']:,} nodes",
+            f"{point['seconds']:.2f} s, {point['entries'] / 1e6:.1f} M entries, "
+            f"{point['peak_bytes'] / 1e6:.0f} MB",
         )
     curves = [
         ("seconds", "seconds", 1.0),
@@ -203,7 +190,7 @@ def main() -> None:
         ("peak_bytes", "peak memory (MB)", 1e-6),
     ]
     draw_growth(points, "edges", curves, bench.folder / "labels-growth.png")
-    bench.finish(rows)
+    bench.finish()
 
 
 PARTS = [against_pll, against_networkit, memory, disk_and_queries, growth_point]

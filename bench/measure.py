@@ -45,9 +45,6 @@ def machine() -> dict[str, Any]:
     }
 
 
-Row = tuple[str, str]  # what, measured
-
-
 class Bench:
     """A benchmark of several parts, each measured in a fresh process so that memory is its own.
 
@@ -76,6 +73,7 @@ class Bench:
         self._name = name
         self._machine = machine()
         self._lines: list[str] = []
+        self._rows: list[tuple[str, str]] = []
 
     def measured(self, part: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
         """Return the figures of a part, and keep them."""
@@ -88,16 +86,20 @@ class Bench:
         self._lines.append(json.dumps({**figures, "machine": self._machine}))
         return figures
 
-    def finish(self, rows: list[Row]) -> None:
+    def row(self, what: str, measured: str) -> None:
+        """Add a row to the table."""
+        self._rows.append((what, measured))
+
+    def finish(self) -> None:
         """Write the figures and the table, and print the table."""
         text = "\n".join(self._lines) + "\n"
         (self.folder / f"{self._name}.jsonl").write_text(text, encoding="utf-8")
         lines = ["| what | measured |", "|---|---|"]
-        lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
+        lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in self._rows]
         table_path = self.folder / f"{self._name}-table.md"
         table_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         shown = Table("what", "measured")
-        for row in rows:
+        for row in self._rows:
             shown.add_row(*row)
         Console(width=110).print(shown)
 

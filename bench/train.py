@@ -13,7 +13,7 @@ import torch
 
 from bench import graphs
 from bench.labels import build
-from bench.measure import Bench, Row, peak_memory, seconds
+from bench.measure import Bench, peak_memory, seconds
 from bench.plain_model import PlainModel
 from dhilgt import (
     DHILGT,
@@ -156,29 +156,27 @@ def main() -> None:
     rate = bench.measured(loader_rate, RATE_NODES, bench.threads)
     held = bench.measured(memory, MEMORY_NODES, bench.threads)
     step = bench.measured(projection, bench.threads)
-    rows: list[Row] = [
-        (
-            f"loader against CPU model, {RATE_NODES:,} nodes",
-            f"{rate['ratio']:.0f} x stored, {rate['ratio_fresh']:.0f} x fresh "
-            f"({rate['rows_per_second_model']:.0f} rows a second learned)",
-        ),
-        (
-            f"peak memory beyond features, {MEMORY_NODES:,} nodes, stored tokens",
-            f"{held['peak_bytes'] / 1e9:.2f} GB",
-        ),
-        (
-            "rise of memory while predicting with the same batches, after training",
-            f"{held['peak_bytes_inference'] / 1e9:.2f} GB",
-        ),
-        ("first batch after opening", f"{held['seconds_first_batch']:.2f} s"),
-        (
-            f"step against a plain eager model, {step['graph']}, {step['batch']} rows",
-            f"{step['ratio']:.1f} x ({step['seconds_step_plain']:.2f} s / "
-            f"{step['seconds_step']:.2f} s, {step['channels']} wide); distinct nodes alone "
-            f"{step['ratio_per_slot']:.1f} x",
-        ),
-    ]
-    bench.finish(rows)
+    bench.row(
+        f"loader against CPU model, {RATE_NODES:,} nodes",
+        f"{rate['ratio']:.0f} x stored, {rate['ratio_fresh']:.0f} x fresh "
+        f"({rate['rows_per_second_model']:.0f} rows a second learned)",
+    )
+    bench.row(
+        f"peak memory beyond features, {MEMORY_NODES:,} nodes, stored tokens",
+        f"{held['peak_bytes'] / 1e9:.2f} GB",
+    )
+    bench.row(
+        "rise of memory while predicting with the same batches, after training",
+        f"{held['peak_bytes_inference'] / 1e9:.2f} GB",
+    )
+    bench.row("first batch after opening", f"{held['seconds_first_batch']:.2f} s")
+    bench.row(
+        f"step against a plain eager model, {step['graph']}, {step['batch']} rows",
+        f"{step['ratio']:.1f} x ({step['seconds_step_plain']:.2f} s / "
+        f"{step['seconds_step']:.2f} s, {step['channels']} wide); distinct nodes alone "
+        f"{step['ratio_per_slot']:.1f} x",
+    )
+    bench.finish()
 
 
 PARTS = [loader_rate, memory, projection]
