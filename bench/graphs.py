@@ -14,8 +14,10 @@ _SIZES = {
     "tolokers": (11_758, 88.28),
     "cora": (2_708, 3.90),
     "pubmed": (19_717, 4.50),
+    "chameleon": (890, 19.90),
 }
-_WITH_CLASSES = {"cora": (256, 7), "pubmed": (256, 3)}  # features and classes of a stand-in
+# Features and classes of a stand-in.
+_WITH_CLASSES = {"cora": (256, 7), "pubmed": (256, 3), "chameleon": (2325, 5)}
 
 
 def data_folder() -> Path | None:

@@ -108,20 +108,10 @@ def memory(nodes: int, threads: int) -> dict[str, Any]:
 def projection(threads: int) -> dict[str, Any]:
     """Time a step with features projected once per distinct node, and once per slot."""
     torch.set_num_threads(threads)
-    folder = graphs.data_folder()
-    shown, features, graph = "generated", None, None
-    if folder is not None and (folder / "chameleon").is_dir():
-        from dhilgt import Graph
-
-        with np.load(folder / "chameleon/raw/chameleon_filtered.npz") as file:
-            shown, features = "chameleon", file["node_features"].astype(np.float32)
-            graph = Graph.from_edges(*file["edges"].T, num_nodes=len(features))
-    if graph is None or features is None:
-        graph = generate(890, 20, num_features=1)
-        features = np.random.default_rng(0).normal(size=(890, 2325)).astype(np.float32)
+    shown, graph = graphs.load("chameleon")
     sampler = TokenSampler(build(graph, threads), threads=threads, progress=False)
     classes = np.random.default_rng(1).integers(0, CLASSES, graph.num_nodes)
-    loader = TokenLoader(sampler, features, classes, batch_size=TRAIN_NODES, shuffle=True)
+    loader = TokenLoader(sampler, graph.features, classes, batch_size=TRAIN_NODES, shuffle=True)
     batch = next(iter(loader))
     assert batch.labels is not None
     x, index, spd = batch.inputs

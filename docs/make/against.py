@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from docs.make import markdown
+
 from dhilgt.benchmark import Record, Results
 from dhilgt.benchmark.experiments.paper_tables import label
 from dhilgt.benchmark.running.recipe import BEST
@@ -59,8 +61,7 @@ def table(records: Iterable[Record]) -> str:
         gaps = [paired_difference(rows[key].get(name, {}), ours[name]) for name in names]
         shown.append([label(key, searched=True), *map(entry, gaps)])
         verdicts.update(gap.verdict for gap in gaps if gap is not None and gap.low is not None)
-    text = "".join("| " + " | ".join(row) + " |\n" for row in shown)
-    return text + (
+    return markdown(shown) + (
         "\n"
         "- Points by which the best recipe is above the system: mean over splits, 95 % interval.\n"
         f"- Of {verdicts.total()} intervals {verdicts[GAINS] + verdicts[DROPS]} leave 0 out "

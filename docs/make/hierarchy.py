@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from docs.make import lines_of, markdown
+
 from dhilgt import datasets
 from dhilgt.hierarchy import hierarchy_numbers, plot_hierarchy
 
@@ -23,11 +25,6 @@ HEAD = (
 def measured(name: str) -> dict[str, Any]:
     """Return the line of a dataset."""
     return hierarchy_numbers(datasets.load(name, split=None), name=name).to_dict()
-
-
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def table(lines: list[dict[str, Any]]) -> str:
@@ -53,7 +50,7 @@ def table(lines: list[dict[str, Any]]) -> str:
     for line in lines:
         cells = [_cell(line["distances"], one) for one in range(1, _FAR + 1)]
         second.append((line["name"], *cells, f"{100 * line['kept']:.1f} %"))
-    return _markdown(rows) + "\n" + _markdown(second)
+    return markdown(rows) + "\n" + markdown(second)
 
 
 def _cell(distances: list[dict[str, Any]], distance: int) -> str:
@@ -64,10 +61,6 @@ def _cell(distances: list[dict[str, Any]], distance: int) -> str:
     # Weighted by all edges of a distance, though a few lack a class at an end.
     homophily = sum(row["edges"] * row["homophily"] for row in rows) / max(count, 1)
     return f"{100 * fraction:.1f} % ({homophily:.3f})"
-
-
-def _markdown(rows: list[tuple[str, ...]]) -> str:
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def main() -> None:

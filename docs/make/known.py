@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dhilgt.settings.recipes import mean_sd
+from docs.make import lines_of, markdown
+
+from dhilgt.benchmark.show.tables import score_text
 from dhilgt.utils.workers import Workers
 
 
@@ -109,9 +111,8 @@ def table(lines: list[dict[str, Any]]) -> str:
         runs = [line for line in lines if line["check"] == check.name]
         if not runs:
             continue
-        scores = [100 * run["score"] for run in runs]
-        mean, _, spread = mean_sd(scores).partition(" ± ")
-        shown = f"{float(mean):.2f}" + (f" ± {float(spread):.2f}" if spread else "")
+        shown = score_text([run["score"] for run in runs])
+        mean, _, spread = shown.partition(" ± ")
         epochs = max(run["epochs"] for run in runs)
         cut = ", cut by time" if any(run["out_of_time"] for run in runs) else ""
         below = check.low - float(mean)
@@ -123,7 +124,7 @@ def table(lines: list[dict[str, Any]]) -> str:
             f"{check.system}:{check.variant}", check.data, check.split,
             f"{check.low:g} to {check.high:g}", shown, str(len(runs)), f"{epochs}{cut}", reading,
         ))  # fmt: skip
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+    return markdown(rows)
 
 
 def main() -> None:
@@ -139,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "known.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = lines_of(path)
     done = {(line["check"], line["seed"]) for line in lines}
     waiting = [] if options.render else [
         (check, seed) for at in range(10) for check in CHECKS for seed in check.seeds[at : at + 1]

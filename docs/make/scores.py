@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from docs.make import lines_of, markdown
 from docs.make.search import published_scores
 
 from dhilgt.benchmark import Record
@@ -20,31 +21,23 @@ from dhilgt.benchmark.record import OK, Costs
 from dhilgt.benchmark.running.data import about
 from dhilgt.benchmark.running.grid import cells
 from dhilgt.benchmark.running.recipe import BEST, OURS, PAPER, Recipe
-from dhilgt.settings.recipes import mean_sd
+from dhilgt.benchmark.show.tables import score_text
 
 RECIPES = ("paper", "best")
 HEAD = ("dataset", "metric", "published", "paper's recipe", "best recipe", "searched")
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    """Return the runs in a file, none where there is no file."""
-    if not file.exists():
-        return []
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
 def score(runs: list[dict[str, Any]], part: str) -> str:
     """Return mean and standard deviation over the runs, per cent."""
-    return mean_sd([100 * run["scores"][part][run["metric"]] for run in runs])
+    return score_text([run["scores"][part][run["metric"]] for run in runs])
 
 
 def cell(runs: list[dict[str, Any]], published: str) -> str:
     """Return the test score, bold where it is at or above the published one, and the seeds."""
     if not runs:
         return "not run"
-    mean, _, spread = score(runs, "test").partition(" ± ")
-    shown = f"{float(mean):.2f}" + (f" ± {float(spread):.2f}" if spread else "")
-    if float(mean) >= float(published.partition(" ")[0]):
+    shown = score(runs, "test")
+    if float(shown.partition(" ")[0]) >= float(published.partition(" ")[0]):
         shown = f"**{shown}**"
     return f"{shown} ({len(runs)} seed{'s' if len(runs) > 1 else ''})"
 
@@ -61,7 +54,7 @@ def table(folder: Path) -> str:
         metric = (paper or best)[0]["metric"]
         row = (name, metric, published, cell(paper, published), cell(best, published), searched)
         rows.append(row)
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+    return markdown(rows)
 
 
 def as_cell(run: dict[str, Any]) -> Record:

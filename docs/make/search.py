@@ -15,17 +15,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from docs.make import lines_of, markdown
 
 from dhilgt.benchmark.experiments.paper import published_figures
 from dhilgt.benchmark.running.recipe import OURS
+from dhilgt.benchmark.show.tables import score_text
 from dhilgt.cli import train_output
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.train import parse_seeds
 from dhilgt.cli.tune import parse_fixed
 from dhilgt.datasets import info
-from dhilgt.settings.recipes import mean_sd, recipe, render
+from dhilgt.settings.recipes import recipe, render
 from dhilgt.settings.settings import Settings
 from dhilgt.tune.results import SearchState, look, write_best
 from dhilgt.tune.space import read_space
@@ -164,10 +164,7 @@ def _seeds(
     """Return a line per seed; runs with the same settings are not repeated."""
     path = folder / RUNS
     folder.mkdir(parents=True, exist_ok=True)
-    known = {}
-    if path.exists():
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        known = {one["seed"]: one for one in lines if _same(one["config"], settings)}
+    known = {one["seed"]: one for one in lines_of(path) if _same(one["config"], settings)}
     waiting = [seed for seed in seeds if seed not in known]
     with Workers(max(1, min(jobs, len(waiting)))) as workers:
 
@@ -231,27 +228,19 @@ def _write_recipe(
 def _table(options: argparse.Namespace) -> None:
     rows = [("dataset", "metric", "seeds", "val %", "test %", "paper %", "seconds a run")]
     for name in options.data:
-        path = options.results / name / RUNS
-        if not path.exists():
+        runs = lines_of(options.results / name / RUNS)
+        if not runs:
             continue
-        runs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         metric = runs[0]["metric"]
-        scores = []
-        for part in ("val", "test"):
-            values = [100 * run["scores"][part][metric] for run in runs]
-            mean, _, sd = mean_sd(values).partition(" ± ")
-            scores.append(f"{float(mean):.2f}" + (f" ± {float(sd):.2f}" if sd else ""))
+        parts = ("val", "test")
+        scores = [score_text([run["scores"][part][metric] for run in runs]) for part in parts]
         seconds = sum(run["seconds"] for run in runs) / len(runs)
         paper = published_scores().get(name, "")
         rows.append((name, metric, str(len(runs)), *scores, paper, f"{seconds:.1f}"))
-    shown = Table(*rows[0])
-    for row in rows[1:]:
-        shown.add_row(*row)
-    Console(width=110).print(shown)
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    lines.insert(1, "|" + "---|" * len(rows[0]))
+    text = markdown([rows[0], ["---"] * len(rows[0]), *rows[1:]])
     options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (options.results / "table.md").write_text(text, encoding="utf-8")
+    print(text, end="")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from docs.make import against, known, scores
+from docs.make import against, known, lines_of, scores
 
 from dhilgt.benchmark import Record, Results
 from dhilgt.benchmark.experiments.paper import OURS, SYSTEMS
@@ -32,7 +32,7 @@ def test_a_score_at_or_above_the_published_one_is_bold():
 @pytest.mark.parametrize("file", BEST, ids=lambda file: file.stem)
 def test_the_shipped_recipe_is_the_one_that_was_run(file):
     shipped = Settings.from_dict(recipe("best", file.stem)).to_dict()
-    runs = scores.lines_of(file)
+    runs = lines_of(file)
     assert [run["seed"] for run in runs] == list(range(10))
     for run in runs:
         # Settings that came later than the run are at their defaults in it.
@@ -43,7 +43,7 @@ def test_the_shipped_recipe_is_the_one_that_was_run(file):
 
 def test_rows_of_the_best_recipes_are_cells_of_the_same_runs():
     cells = Results(RESULTS / "paper" / "best.jsonl").lines()
-    runs = {(file.stem, run["seed"]): run for file in BEST for run in scores.lines_of(file)}
+    runs = {(file.stem, run["seed"]): run for file in BEST for run in lines_of(file)}
     beside = scores.seeds_beside(RESULTS / "paper" / "best.jsonl")
     wanted = {(file.stem, seed) for file in BEST for seed in beside[file.stem]}
     assert {(cell["data"], cell["seed"]) for cell in cells} == wanted
@@ -117,7 +117,7 @@ def test_known_figures_are_read_against_their_range():
 
 
 def test_the_table_of_known_figures_is_made_from_its_lines():
-    made = known.table(scores.lines_of(RESULTS / "known.jsonl"))
+    made = known.table(lines_of(RESULTS / "known.jsonl"))
     assert (RESULTS / "known-table.md").read_text(encoding="utf-8") == made
 
 
@@ -128,6 +128,6 @@ def test_the_recorded_runs_of_the_papers_recipe_are_near_an_independent_trial():
         "citeseer": (72, 74),
         "chameleon": (39, 42),
     }.items():
-        runs = scores.lines_of(RESULTS / "scores" / "paper" / f"{name}.jsonl")
+        runs = lines_of(RESULTS / "scores" / "paper" / f"{name}.jsonl")
         mean = float(scores.score(runs, "test").partition(" ")[0])
         assert low - 3 <= mean <= high + 3, name

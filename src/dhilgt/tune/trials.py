@@ -115,26 +115,18 @@ def _next_trial(study: Any, task: Task) -> Any:
     if task.limit is not None and counted(study) >= task.limit:
         return None
     trial = study.ask()
-    if task.limit is not None and _place(study, trial.number) > task.limit:
+    if task.limit is not None and counted(study, trial.number) > task.limit:
         trial.set_user_attr(LATE, True)  # others asked at the same moment
         study.tell(trial, state=optuna().trial.TrialState.FAIL)
         return None
     return trial
 
 
-def counted(study: Any) -> int:
-    """Return the number of trials that have started, without those that were cut off."""
+def counted(study: Any, last: float = float("inf")) -> int:
+    """Return how many trials up to a number have started, without those that were cut off."""
     waiting = optuna().trial.TrialState.WAITING
     return sum(
-        one.state != waiting and not one.user_attrs.get(LATE)
-        for one in study.get_trials(deepcopy=False)
-    )
-
-
-def _place(study: Any, number: int) -> int:
-    waiting = optuna().trial.TrialState.WAITING
-    return sum(
-        one.number <= number and one.state != waiting and not one.user_attrs.get(LATE)
+        one.number <= last and one.state != waiting and not one.user_attrs.get(LATE)
         for one in study.get_trials(deepcopy=False)
     )
 
@@ -159,7 +151,7 @@ class _Attempt:
         package, study = optuna(), self._study
         states = package.trial.TrialState
         # By place, so that a continued search chooses as one that was never stopped.
-        seed = (self._seed * 1_000_003 + _place(study, trial.number)) % 2**32
+        seed = (self._seed * 1_000_003 + counted(study, trial.number)) % 2**32
         study.sampler = package.samplers.TPESampler(
             seed=seed, n_startup_trials=10, constant_liar=bool(self._parent)
         )

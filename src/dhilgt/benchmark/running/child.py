@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from os import PathLike
+from typing import Any
 
 from dhilgt.benchmark.record import FAILED, OK, OOM, OVER, Record
 from dhilgt.benchmark.running import data
@@ -16,30 +16,17 @@ from dhilgt.utils.workers import DONE, NOTE, Worker, notify
 
 _GRACE_SECONDS = 30.0  # for work that does not react to the alarm at once
 _POLL_SECONDS = 0.2
-RunCell = Callable[[Cell, str, float | None, "str | PathLike[str] | None", int | None], Record]
+RunCell = Callable[[Cell, float | None, dict[str, Any]], Record]
 
 
 class CellStopped(Exception):  # noqa: N818  not an error: the caller asked for it
     """The cell was stopped on request."""
 
 
-def _run(
-    cell: Cell,
-    device: str,
-    budget: float | None,
-    root: str | PathLike[str] | None,
-    threads: int | None,
-) -> Record:
+def _run(cell: Cell, budget: float | None, options: dict[str, Any]) -> Record:
     from dhilgt.benchmark.running.cell import run_cell
 
-    record = run_cell(
-        cell,
-        device=device,
-        budget=budget,
-        root=root,
-        threads=threads,
-        begun=lambda: notify("begun"),
-    )
+    record = run_cell(cell, budget=budget, begun=lambda: notify("begun"), **options)
     free_gpu()
     return record
 
@@ -48,24 +35,15 @@ class Child:
     """Runs cells in a process, one after another, and replaces it when a cell goes wrong.
 
     Args:
-        device: As for `run_cell`.
-        root: As for `run_cell`.
-        threads: As for `run_cell`.
         run: What to call in the process; for tests.
         grace: Seconds over the budget after which the process is killed.
+        **options: For `run_cell`: device, root and threads.
     """
 
     def __init__(
-        self,
-        *,
-        device: str = "auto",
-        root: str | PathLike[str] | None = None,
-        threads: int | None = None,
-        run: RunCell = _run,
-        grace: float = _GRACE_SECONDS,
+        self, *, run: RunCell = _run, grace: float = _GRACE_SECONDS, **options: Any
     ) -> None:
-        self._device, self._root, self._threads = device, root, threads
-        self._run, self._grace = run, grace
+        self._run, self._grace, self._options = run, grace, options
         self._worker: Worker | None = None
         self._served = 0
 
@@ -97,7 +75,7 @@ class Child:
     def _record(
         self, worker: Worker, cell: Cell, budget: float | None, stop: Callable[[], bool]
     ) -> Record:
-        worker.call(self._run, cell, self._device, budget, self._root, self._threads)
+        worker.call(self._run, cell, budget, self._options)
         without = Record.of(cell, data.about(cell.data), budget)
         deadline = float("inf")
         while True:

@@ -159,13 +159,8 @@ class OurContender(Contender):
         finally:
             self.clock.join(trainer.stages)
             trainer.stages = self.clock
-        return Training(
-            result.epochs,
-            result.best_epoch,
-            result.best_score,
-            result.metric,
-            result.out_of_time,
-        )
+        score, metric = result.best_score, result.metric
+        return Training(result.epochs, result.best_epoch, score, metric, result.out_of_time)
 
     def _compiles(self) -> bool:
         """Return whether the first steps compile kernels."""

@@ -60,12 +60,7 @@ class Cell:
         return hashlib.sha256(b"dhilgt cell 1" + canonical_json(asdict(self))).hexdigest()[:16]
 
     def varied(self, name: str, model: dict[str, Any]) -> Cell:
-        """Return a cell of the same training with some settings of the model changed.
-
-        Args:
-            name: Of the variant, added to that of the recipe.
-            model: The settings.
-        """
+        """Return a cell with some settings of the model changed, named in its recipe."""
         changes = Changes(model).over(self.changes)
         return replace(self, recipe=f"{self.recipe}, {name}", changes=changes)
 

@@ -6,7 +6,6 @@ import json
 import os
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from dhilgt.benchmark.record import Record
@@ -92,12 +91,7 @@ class Results:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def lines(self) -> list[Record]:

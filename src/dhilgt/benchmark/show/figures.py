@@ -67,13 +67,7 @@ def drawn(stem: Path, height: float) -> Iterator[Figure]:
 
 
 def add_legend(figure: Figure, panels: Iterable[Any], columns: int | None = None) -> None:
-    """Add one legend for all panels, each label once.
-
-    Args:
-        figure: The figure.
-        panels: Its panels.
-        columns: Of the legend; None for one row.
-    """
+    """Add one legend for all panels, each label once, in some columns or in one row."""
     handles = {
         label: handle
         for panel in panels

@@ -15,12 +15,6 @@ from dhilgt.benchmark.speed.measure import (
 from dhilgt.benchmark.speed.show import draw, table
 
 __all__ = [
-    "OTHERS",
-    "BatchSizes",
-    "Implementation",
-    "default_implementations",
-    "draw",
-    "measure",
-    "parse_implementations",
-    "table",
-]
+    "OTHERS", "BatchSizes", "Implementation", "default_implementations", "draw", "measure",
+    "parse_implementations", "table",
+]  # fmt: skip

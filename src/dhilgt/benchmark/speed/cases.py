@@ -197,10 +197,6 @@ def timed(
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Return what figures depend on: the device and the versions.
-
-    Args:
-        device: Where they were measured.
-    """
+    """Return what figures depend on: the device and the versions."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     return {"device": name, "torch": torch.__version__, "threads": torch.get_num_threads()}

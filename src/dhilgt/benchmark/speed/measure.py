@@ -150,13 +150,6 @@ def figures(
     """Time training and inference of one implementation at one size.
 
     The fused one is timed as the trainer runs it, as a CUDA graph, and kernel by kernel.
-
-    Args:
-        implementation: Of attention.
-        shape: See `BatchSizes`.
-        settings: For `Step`.
-        device: Where.
-        repeats: Steps that are timed.
     """
     path, precision = implementation
     rows = shape["rows"]
@@ -183,13 +176,7 @@ _ROWS, _SLOTS, _WIDTH = 8192, 32, 128
 
 
 def small(device: torch.device, rows: int = 534, nodes: int = 890) -> list[dict[str, Any]]:
-    """Time a step and an evaluation of a small graph: kernel by kernel, and as a CUDA graph.
-
-    Args:
-        device: A GPU.
-        rows: Rows of the batch.
-        nodes: Distinct nodes.
-    """
+    """Time a step and an evaluation of a small graph: kernel by kernel, and as a CUDA graph."""
     lines = []
     for fill in (0.8, 0.6):
         batch = draw_batch(device, rows, _SLOTS, fill, nodes)
@@ -207,13 +194,7 @@ def small(device: torch.device, rows: int = 534, nodes: int = 890) -> list[dict[
 
 
 def sparse(device: torch.device, channels: int = 4814, stored: int = 6) -> list[dict[str, Any]]:
-    """Time the input stage of wide sparse features, and the whole step around it.
-
-    Args:
-        device: A GPU.
-        channels: Width of the features.
-        stored: Features of a node that are not zero.
-    """
+    """Time the input stage of wide sparse features, and the whole step around it."""
     nodes = 41_554
     _, index, spd, classes = draw_batch(device, _ROWS, _SLOTS, 0.8, nodes, 1)
     drawn = torch.randint(0, channels, (nodes, stored), device=device)
@@ -251,12 +232,7 @@ class _DrawnRows(TokenSampler):
 
 
 def streamed(device: torch.device, nodes: int = 200_000) -> list[dict[str, Any]]:
-    """Time an epoch with rows and features on the device, and with one or both on the host.
-
-    Args:
-        device: A GPU.
-        nodes: Egos of an epoch.
-    """
+    """Time an epoch with rows and features on the device, and with one or both on the host."""
     rows = _DrawnRows(nodes)
     features = np.random.default_rng(1).normal(size=(nodes, CHANNELS)).astype(np.float32)
     classes = np.random.default_rng(2).integers(0, CLASSES, nodes)

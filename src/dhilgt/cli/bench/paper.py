@@ -1,7 +1,5 @@
 """`dhilgt bench paper`: the result tables of the paper by one command each."""
 
-import shlex
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dhilgt.cli import flags, shell
-from dhilgt.cli.bench.running import check_form, outcome
+from dhilgt.cli.bench.running import check_form, open_results, outcome
 from dhilgt.cli.train import parse_seeds
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 
@@ -166,7 +164,7 @@ def _systems(models: str, known: Sequence[str]) -> list[str]:
 def _measure(
     work: "list[Round]", output: Path, limits: "Limits", timed_jobs: int, resume: bool, quiet: bool
 ) -> None:
-    from dhilgt.benchmark import Results, run
+    from dhilgt.benchmark import run
     from dhilgt.benchmark.experiments.paper import TIMES
 
     def report(place: str, cell: "Cell", record: "Record", done: int, of: int) -> None:
@@ -176,23 +174,15 @@ def _measure(
             typer.echo(f"[{place}, {done}/{of}] {cell.name}: {text}", err=True)
 
     ends = None if limits.total is None else time.monotonic() + limits.total
-    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     ran = 0
-    with Results(output).open(resume=resume) as results:
-        try:
-            for at, one in enumerate(work, 1):
-                rest = None if ends is None else ends - time.monotonic()
-                if rest is not None and rest <= 0:
-                    break
-                own = replace(limits, total=rest)
-                if one.timed:
-                    own = replace(own, jobs=timed_jobs)
-                report_round = partial(report, f"round {at} of {len(work)}")
-                ran += run(one.cells, results, own, report_round).ran
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"interrupted; the cells that are done are in {output}; go on with: {again}"
-            ) from None
+    with open_results(output, resume) as (results, again):
+        for at, one in enumerate(work, 1):
+            rest = None if ends is None else ends - time.monotonic()
+            if rest is not None and rest <= 0:
+                break
+            own = replace(limits, total=rest, jobs=timed_jobs if one.timed else limits.jobs)
+            report_round = partial(report, f"round {at} of {len(work)}")
+            ran += run(one.cells, results, own, report_round).ran
         known = results.by_key()
     keys = {cell.key for one in work for cell in one.cells}
     left = sum(key not in known or not known[key].is_final(limits.budget) for key in keys)

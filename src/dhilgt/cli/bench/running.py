@@ -2,7 +2,8 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +23,7 @@ if TYPE_CHECKING:
 
 
 def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list[Cell]":
-    """Return cells of DHIL-GT by a recipe, seed by seed.
-
-    Args:
-        data: Datasets, as typed.
-        seeds: Seeds, as typed.
-        recipe: "paper", "best" or a file.
-        epochs: The most epochs; None for those of the recipe.
-    """
+    """Return cells of DHIL-GT by a recipe, seed by seed, from the options of a command."""
     parsed_seeds = parse_seeds(seeds)
     chosen = read_recipe(recipe)
     from dhilgt.benchmark import cells
@@ -40,14 +34,7 @@ def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list
 
 
 def read_recipe(name: str) -> "Recipe":
-    """Return the recipe of an option.
-
-    Args:
-        name: "paper", "best" or a file.
-
-    Raises:
-        DhilgtError: If what training needs is not installed.
-    """
+    """Return the recipe "paper", "best" or that of a file; refuse if training lacks a package."""
     try:
         from dhilgt import baselines
     except ImportError as error:
@@ -65,16 +52,7 @@ def limits_of(
     root: Path | None,
     in_process: bool,
 ) -> "Limits":
-    """Return the limits of many small cells: a process runs several, as its start takes longer.
-
-    Args:
-        budget: Seconds of each cell.
-        total: Seconds of the run.
-        jobs: Cells at once.
-        device: Where to train.
-        root: Folder with datasets.
-        in_process: Start no processes.
-    """
+    """Return the limits of many small cells: a process runs several, as its start takes longer."""
     from dhilgt.benchmark import Limits
 
     return Limits(budget, total, jobs, device, not in_process, root, reuse=not in_process)
@@ -83,15 +61,7 @@ def limits_of(
 def measure(
     grid: "list[Cell]", output: Path, limits: "Limits", *, resume: bool, quiet: bool
 ) -> None:
-    """Run the cells that are not done, and print how each ended and how to go on.
-
-    Args:
-        grid: The cells.
-        output: File of results.
-        limits: Time, processes, device.
-        resume: Go on with the file.
-        quiet: Print nothing about cells that ended.
-    """
+    """Run the cells that are not done, and print how each ended and how to go on."""
     from dhilgt.benchmark import run
 
     def report(cell: "Cell", record: "Record", done: int, of: int) -> None:
@@ -108,29 +78,29 @@ def measure(
 def resumable(
     work: "Callable[[benchmark.Results], Summary]", output: Path, *, resume: bool, quiet: bool
 ) -> None:
-    """Do work that fills a file of results, and print how to go on when it was cut short.
-
-    Args:
-        work: Adds records to the open file.
-        output: File of results.
-        resume: Go on with the file.
-        quiet: Do not print how many cells were run.
-    """
-    from dhilgt.benchmark import Results
-
-    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
-    with Results(output).open(resume=resume) as results:
-        try:
-            summary = work(results)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"interrupted; the cells that are done are in {output}; go on with: {again}"
-            ) from None
+    """Do work that adds records to a file, and print how to go on when it was cut short."""
+    with open_results(output, resume) as (results, again):
+        summary = work(results)
     if not quiet:
         ran = f"{summary.ran} run" + (f", {summary.skipped} were done" if summary.skipped else "")
         shell.note(f"{ran}; results in {output}")
     if summary.left:
         shell.note(f"the time was over before {summary.left} cells; go on with: {again}")
+
+
+@contextmanager
+def open_results(output: Path, resume: bool) -> "Iterator[tuple[benchmark.Results, str]]":
+    """Yield the open file of results, and the command to go on with, which an interrupt names."""
+    from dhilgt.benchmark import Results
+
+    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
+    with Results(output).open(resume=resume) as results:
+        try:
+            yield results, again
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted; the cells that are done are in {output}; go on with: {again}"
+            ) from None
 
 
 def outcome(record: "Record") -> str:
@@ -152,13 +122,7 @@ def failure(record: "Record") -> str:
 
 
 def files_to_show(results: list[Path] | None, render_only: bool, output: Path) -> list[Path]:
-    """Return the files that an experiment shows in the end.
-
-    Args:
-        results: Those named on the command line, if any.
-        render_only: Whether nothing is to be run.
-        output: What is shown after a run.
-    """
+    """Return the files that an experiment shows: those named, or after a run its own."""
     if not render_only:
         if results:
             raise shell.usage_error("files to show need --render-only", "RESULTS")
