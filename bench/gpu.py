@@ -1,7 +1,7 @@
 """Where the time of a step on a GPU goes, and block sizes of the attention kernels.
 
 `dhilgt bench speed` measures; `python -m bench.gpu profile` shows the kernels of a step, `... tune`
-tries block sizes, `... programs` how many programs the sums of a small step are worth.
+tries block sizes, `... programs` numbers of programs for the sums of a small step.
 """
 
 import argparse
@@ -19,7 +19,7 @@ CUDA = torch.device("cuda")
 
 
 def profile(rows: int, nodes: int, fill: float, name: str, shown: int = 40) -> None:
-    """Prints the kernels of a recorded step: how many, and which take the most time."""
+    """Print the kernels of a recorded step: how many, and which take the most time."""
     step = Step("fused", "bf16", draw_batch(CUDA, rows, SLOTS, fill, nodes), WIDTH)
     work = getattr(step, name)
     for _ in range(4):
@@ -39,7 +39,7 @@ def profile(rows: int, nodes: int, fill: float, name: str, shown: int = 40) -> N
 
 
 def tune() -> None:
-    """Prints the time of attention at the main size for several block sizes, packed and not."""
+    """Print the time of attention at the main size for several block sizes, packed and not."""
     from dhilgt.model.kernels import attention
     from dhilgt.model.kernels.attention import Blocks
     from dhilgt.model.kernels.packing import pack
@@ -56,58 +56,58 @@ def tune() -> None:
         codes = attention.make_codes(spd, index >= 0, 4, attention.Draw(seed, 0, 0.1), offsets)
         qkv = torch.randn(rows, 3 * WIDTH, device=CUDA, dtype=torch.bfloat16)
         out, lse = attention.attend_forward(qkv, codes, table, 8, none)
-        ways: dict[str, Callable[[], Any]] = {
+        passes: dict[str, Callable[[], Any]] = {
             "forward": partial(attention.attend_forward, qkv, codes, table, 8, none),
             "backward": partial(attention.attend_backward, out, qkv, codes, table, lse, none),
         }
-        for way, work in ways.items():
-            what = f"{'padded' if offsets is None else 'packed'} {way}"
+        for direction, work in passes.items():
+            what = f"{'padded' if offsets is None else 'packed'} {direction}"
             print(f"{what}, as used: {milliseconds(work, CUDA, 10):.3f} ms", flush=True)
             for queries, warps in ((16, 1), (32, 1), (32, 2)):
-                for heads in (8, 2) if way == "forward" else (1,):
+                for heads in (8, 2) if direction == "forward" else (1,):
                     for registers in (None, 128):
                         blocks = Blocks(queries, warps, heads, registers)
-                        attention.TUNED[way, qkv.element_size()] = blocks
+                        attention.TUNED[direction, qkv.element_size()] = blocks
                         print(f"{what}, {blocks}: {milliseconds(work, CUDA, 5):.3f} ms", flush=True)
                         attention.TUNED.clear()
 
 
 def programs(rows: int = 534, nodes: int = 890, rounds: int = 3) -> None:
-    """Prints the time of a small step by the number of programs with sums, measured in turns."""
+    """Print the time of a small step by the number of programs with sums, measured in turns."""
     from dhilgt.model.kernels import attention, row_ops
 
     usual, fewest = attention._chunks, row_ops._FEWEST
 
-    def fewer(share: int, *given: Any) -> attention._Chunks:
-        chunks = usual(*given)
-        return chunks._replace(summing=max(1, chunks.summing // share))
+    def fewer(divisor: int, *arguments: Any) -> attention._Chunks:
+        chunks = usual(*arguments)
+        return chunks._replace(summing=max(1, chunks.summing // divisor))
 
     for fill in (0.8, 0.6):
         batch = draw_batch(CUDA, rows, SLOTS, fill, nodes)
         steps = {}
-        for share in (1, 2, 4):
+        for divisor in (1, 2, 4):
             for few in (fewest, fewest // 2, fewest // 4):
-                attention._chunks, row_ops._FEWEST = partial(fewer, share), few
-                steps[share, few] = Step("fused", "bf16", batch, WIDTH)
-                milliseconds(steps[share, few].train, CUDA, 3)
-                steps[share, few].train_graph()  # records with these numbers
+                attention._chunks, row_ops._FEWEST = partial(fewer, divisor), few
+                steps[divisor, few] = Step("fused", "bf16", batch, WIDTH)
+                milliseconds(steps[divisor, few].train, CUDA, 3)
+                steps[divisor, few].train_graph()  # records with these numbers
         attention._chunks, row_ops._FEWEST = usual, fewest
-        taken: dict[tuple[int, int], list[float]] = {way: [] for way in steps}
+        times: dict[tuple[int, int], list[float]] = {setting: [] for setting in steps}
         for _ in range(rounds):
-            for way, step in steps.items():
-                taken[way].append(milliseconds(step.train_graph, CUDA, 100))
-        for (share, few), found in taken.items():
-            middle = statistics.median(found)
-            print(f"{fill:.0%} filled, a program per {share} rows, {few} at least: {middle:.3f} ms")
+            for setting, step in steps.items():
+                times[setting].append(milliseconds(step.train_graph, CUDA, 100))
+        for (divisor, few), runs in times.items():
+            ms = statistics.median(runs)
+            print(f"{fill:.0%} filled, a program per {divisor} rows, {few} at least: {ms:.3f} ms")
 
 
 def main() -> None:
-    """Does what is asked for."""
+    """Run the part named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("profile", "tune", "programs"))
     options = parser.parse_args()
     if not torch.cuda.is_available():
-        raise SystemExit("no GPU is there; this needs one")
+        raise SystemExit("this needs a GPU, and there is none")
     if options.what != "profile":
         tune() if options.what == "tune" else programs()
         return

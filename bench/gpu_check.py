@@ -1,4 +1,4 @@
-"""Checks the fused path on a GPU against the reference in float64: `python -m bench.gpu_check`.
+"""Check of the fused path on a GPU against the reference in float64: `python -m bench.gpu_check`.
 
 The test suite does the same and more where pytest is; this needs PyTorch and Triton alone.
 """
@@ -16,20 +16,20 @@ CUDA = torch.device("cuda")
 SIZES = [(1, 128, 8), (12, 128, 90), (31, 64, 250), (32, 128, 8), (60, 128, 8), (64, 256, 40)]
 
 
-def off(found: torch.Tensor, exact: torch.Tensor) -> float:
-    """Gives the distance of two tensors in units of the size of the exact one."""
-    return float((found.double() - exact).norm() / exact.norm())
+def error(computed: torch.Tensor, exact: torch.Tensor) -> float:
+    """Return the norm of the error relative to that of the exact tensor."""
+    return float((computed.double() - exact).norm() / exact.norm())
 
 
 def gradient(model: DHILGT) -> torch.Tensor:
-    """Gives all gradients in one row."""
+    """Return all gradients in one row."""
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
 def agreement(
     precision: str, packing: str, slots: int, width: int, high: int
 ) -> tuple[float, float]:
-    """Gives how far logits and gradients are off, dropout off and biases drawn."""
+    """Return the errors of logits and gradients, without dropout and with random biases."""
     x, index, spd, classes = draw_batch(CUDA, 96, slots, 0.7, 500)
     far = torch.randint(1, high, spd.shape, device=CUDA, dtype=torch.uint8)
     far[torch.rand(far.shape, device=CUDA) < 0.1] = 255
@@ -42,30 +42,30 @@ def agreement(
     exact = DHILGT(x.shape[1], width, ours.config.out_channels, attention="reference")
     exact.load_state_dict(ours.state_dict())
     exact = exact.to(CUDA).double().eval()
-    wanted = exact(x.double(), index, far)
-    cross_entropy(wanted, classes).backward()
+    expected = exact(x.double(), index, far)
+    cross_entropy(expected, classes).backward()
     with step.context():
-        found = ours(x, index, far)
-    cross_entropy(found.float(), classes).backward()
+        logits = ours(x, index, far)
+    cross_entropy(logits.float(), classes).backward()
     assert ours.attention_used == "fused", ours.attention_used
-    return off(found.detach(), wanted.detach()), off(gradient(ours), gradient(exact))
+    return error(logits.detach(), expected.detach()), error(gradient(ours), gradient(exact))
 
 
 def repeats(precision: str, batch: Batch) -> bool:
-    """Says whether two training passes with one seed give the same bits, recomputing or not."""
-    found = []
+    """Return whether training passes with one seed give the same bits, recomputing or not."""
+    gradients = []
     for recompute in (False, False, True):
         step = Step("fused", precision, batch, 128, recompute=recompute)
         torch.manual_seed(3)
         with step.context():
             logits = step.model(*batch[:3])
         cross_entropy(logits.float(), batch[3]).backward()
-        found.append(gradient(step.model).clone())
-    return all(torch.equal(found[0], other) for other in found[1:])
+        gradients.append(gradient(step.model).clone())
+    return all(torch.equal(gradients[0], other) for other in gradients[1:])
 
 
 def recorded(precision: str, batch: Batch) -> float:
-    """Gives how far the weights after recorded steps are from those after plain ones."""
+    """Return the error of the weights after recorded steps, relative to plain ones."""
     weights = []
     for record in (False, True):
         step = Step("fused", precision, batch, 128)
@@ -77,27 +77,27 @@ def recorded(precision: str, batch: Batch) -> float:
             elif graphs.step(batch[:3], batch[3]) is None:
                 return float("inf")
         weights.append(torch.cat([p.detach().flatten() for p in step.model.parameters()]))
-    return off(weights[1], weights[0].double())
+    return error(weights[1], weights[0].double())
 
 
 def main() -> None:
-    """Checks everything; the status says whether all is well."""
-    well = True
+    """Check everything; the exit status is 0 if all errors are within the tolerance."""
+    ok = True
     for precision, most in TOLERANCE.items():
         for packing in ("off", "on"):
             for size in SIZES:
-                logits, slopes = agreement(precision, packing, *size)
-                good = logits < most and slopes < most
-                well &= good
+                logits, gradients = agreement(precision, packing, *size)
+                good = logits < most and gradients < most
+                ok &= good
+                errors = f"logits {logits:.1e}, gradients {gradients:.1e}"
                 what = f"{precision}, packing {packing}, {size}"
-                told = f"logits {logits:.1e}, gradients {slopes:.1e}"
-                print(f"{what}: {told}", "" if good else "BAD", flush=True)
+                print(f"{what}: {errors}", "" if good else "BAD", flush=True)
         batch = draw_batch(CUDA, 534, 32, 0.6, 890)
         same, apart = repeats(precision, batch), recorded(precision, batch)
-        # Adam makes steps of full size out of slopes that are noise around zero.
-        well &= same and apart < max(most, 2e-3)
+        # Adam takes steps of full size also for gradients that are noise around zero.
+        ok &= same and apart < max(most, 2e-3)
         print(f"{precision}: repeats {same}, recorded steps off by {apart:.1e}", flush=True)
-    raise SystemExit(0 if well else "the fused path is off")
+    raise SystemExit(0 if ok else "the fused path is off")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""New nodes: quick labels against labelling everything again, in time and in what comes out.
+"""New nodes: quick labels against labelling everything again, in time and in results.
 
 Some nodes are hidden, the rest is labelled, and the hidden ones come back as new nodes. `make
 bench-grow` prints the table and writes `grow.jsonl`.
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from bench import graphs
 from bench.labels import build
-from bench.measure import Bench, Row, seconds
+from bench.measure import Bench, seconds
 from dhilgt import Graph, GraphWarning, HubLabels, TokenSampler
 from dhilgt.labels.grow import quick_labels
 
 PER_MILLE = {"cora": (10, 50), "pubmed": (10, 50), "ogbn-arxiv": (1, 10, 50)}  # nodes hidden
-EPOCHS = {"cora": 30, "pubmed": 10}  # where predictions are compared, at the largest share
+EPOCHS = {"cora": 30, "pubmed": 10}  # where predictions are compared, with most nodes hidden
 ROWS_TO_COMPARE = 500
 
 
 def hidden(graph: Graph, per_mille: int) -> tuple[Graph, NDArray[np.int64]]:
-    """Gives the graph without some random nodes, and the indices of these."""
+    """Return the graph without some random nodes, and the indices of these."""
     rng = np.random.default_rng(0)
     count = max(1, graph.num_nodes * per_mille // 1000)
     new = np.sort(rng.choice(graph.num_nodes, count, replace=False))
@@ -40,36 +40,38 @@ def hidden(graph: Graph, per_mille: int) -> tuple[Graph, NDArray[np.int64]]:
 
 
 def labels(name: str, per_mille: int, threads: int) -> dict[str, Any]:
-    """Times both ways, and compares hubs, token members and token distances of new nodes."""
+    """Time quick and exact labels, and compare hubs, members and distances of new nodes."""
     shown, grown = graphs.load(name)
     graph, new = hidden(grown, per_mille)
     before = build(graph, threads)
     exact = build(grown, threads)
     made: list[HubLabels] = []
-    taken = seconds(lambda: made.append(quick_labels(before, graph, grown, threads=threads)), 2)
+    seconds_quick = seconds(
+        lambda: made.append(quick_labels(before, graph, grown, threads=threads)), 2
+    )
     again = seconds(lambda: build(grown, threads), 2)
     quick = made[-1]
     egos = np.random.default_rng(1).permutation(new)[:ROWS_TO_COMPARE]
     ours = TokenSampler(quick, threads=threads, progress=False).rows(egos)
     sampler = TokenSampler(exact, threads=threads, progress=False)
     true, other = sampler.ids(egos), sampler.with_seed(1).ids(egos)
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "measure": "labels",
         "graph": shown,
         "nodes": grown.num_nodes,
         "new_nodes": len(new),
-        "seconds_quick": taken,
+        "seconds_quick": seconds_quick,
         "seconds_again": again,
-        "ratio": again / taken,
+        "ratio": again / seconds_quick,
         "hubs_equal": _hubs_shared(quick, exact, egos),
         "members_equal": _members_shared(ours.ids, true),
         "members_equal_other_seed": _members_shared(other, true),
     }
-    return {**found, **_distances(ours.ids, ours.spd, exact)}
+    return {**figures, **_distances(ours.ids, ours.spd, exact)}
 
 
 def _hubs_shared(quick: HubLabels, exact: HubLabels, nodes: NDArray[np.int64]) -> float:
-    """Gives the share of exact hubs, with their distance, that quick labels have as well."""
+    """Return the fraction of exact hubs, with their distance, that quick labels have as well."""
     shared = total = 0
     for node in nodes.tolist():
         ours, true = (
@@ -82,8 +84,8 @@ def _hubs_shared(quick: HubLabels, exact: HubLabels, nodes: NDArray[np.int64]) -
 
 def _members_shared(ours: NDArray[np.int32], true: NDArray[np.int32]) -> float:
     shared = total = 0
-    for row, wanted in zip(ours[:, 1:].tolist(), true[:, 1:].tolist(), strict=True):
-        members = set(wanted) - {-1}
+    for row, exact in zip(ours[:, 1:].tolist(), true[:, 1:].tolist(), strict=True):
+        members = set(exact) - {-1}
         shared, total = shared + len(members.intersection(row)), total + len(members)
     return shared / max(total, 1)
 
@@ -91,7 +93,7 @@ def _members_shared(ours: NDArray[np.int32], true: NDArray[np.int32]) -> float:
 def _distances(
     ids: NDArray[np.int32], spd: NDArray[np.uint8], exact: HubLabels
 ) -> dict[str, float]:
-    """Compares the distances in tokens with the true ones of the same pairs."""
+    """Compare the distances in tokens with the true ones of the same pairs."""
     left, right = np.triu_indices(ids.shape[1], 1)
     real = (ids[:, left] >= 0) & (ids[:, right] >= 0)
     true = exact.distances(ids[:, left][real], ids[:, right][real]).astype(np.int64)
@@ -107,7 +109,7 @@ def _distances(
 
 
 def predictions(name: str, per_mille: int, threads: int) -> dict[str, Any]:
-    """Trains on the old graph, and classifies the new nodes in both modes."""
+    """Train on the old graph, and classify the new nodes in both modes."""
     import torch
 
     from dhilgt import NodeClassifier
@@ -141,49 +143,39 @@ def predictions(name: str, per_mille: int, threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures everything and prints the table."""
+    """Measure everything and print the table."""
     bench = Bench("grow", PARTS, __doc__ or "")
-    rows: list[Row] = []
-    for name, shares in PER_MILLE.items():
-        for per_mille in shares:
+    for name, sizes in PER_MILLE.items():
+        for per_mille in sizes:
             made = bench.measured(labels, name, per_mille, bench.threads)
             title = f"{made['graph']}, {per_mille / 10:g} % new"
-            rows += [
-                (
-                    f"{title}: quick labels against labelling again",
-                    "",
-                    f"{made['ratio']:.1f} x ({made['seconds_again']:.2f} / "
-                    f"{made['seconds_quick']:.2f} s)",
-                ),
-                (
-                    f"{title}: hubs of new nodes as in exact labels",
-                    "",
-                    f"{made['hubs_equal']:.1%}",
-                ),
-                (
-                    f"{title}: token members of new nodes as in exact tokens",
-                    "",
-                    f"{made['members_equal']:.1%} (another seed: "
-                    f"{made['members_equal_other_seed']:.1%})",
-                ),
-                (
-                    f"{title}: distances in these tokens",
-                    "",
-                    f"{made['distances_equal']:.1%} equal, {made['distances_lost']:.2%} lost, "
-                    f"{made['mean_excess']:.3f} too long on average",
-                ),
-            ]
-            if name in EPOCHS and per_mille == shares[-1]:
-                told = bench.measured(predictions, name, per_mille, bench.threads)
-                rows.append(
-                    (
-                        f"{title}: accuracy on {told['new_nodes']} new nodes, exact / quick",
-                        "",
-                        f"{told['accuracy_exact']:.3f} / {told['accuracy_quick']:.3f} "
-                        f"({told['predictions_equal']:.1%} of predictions equal)",
-                    )
+            bench.row(
+                f"{title}: quick labels against labelling again",
+                f"{made['ratio']:.1f} x ({made['seconds_again']:.2f} / "
+                f"{made['seconds_quick']:.2f} s)",
+            )
+            bench.row(
+                f"{title}: hubs of new nodes as in exact labels",
+                f"{made['hubs_equal']:.1%}",
+            )
+            bench.row(
+                f"{title}: token members of new nodes as in exact tokens",
+                f"{made['members_equal']:.1%} (another seed: "
+                f"{made['members_equal_other_seed']:.1%})",
+            )
+            bench.row(
+                f"{title}: distances in these tokens",
+                f"{made['distances_equal']:.1%} equal, {made['distances_lost']:.2%} lost, "
+                f"{made['mean_excess']:.3f} too long on average",
+            )
+            if name in EPOCHS and per_mille == sizes[-1]:
+                predicted = bench.measured(predictions, name, per_mille, bench.threads)
+                bench.row(
+                    f"{title}: accuracy on {predicted['new_nodes']} new nodes, exact / quick",
+                    f"{predicted['accuracy_exact']:.3f} / {predicted['accuracy_quick']:.3f} "
+                    f"({predicted['predictions_equal']:.1%} of predictions equal)",
                 )
-    bench.finish(rows)
+    bench.finish()
 
 
 PARTS = [labels, predictions]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bench import graphs
-from bench.measure import Bench, Row, draw_growth, exponent, peak_memory, seconds
+from bench.measure import Bench, draw_growth, exponent, peak_memory, seconds
 from dhilgt import Graph, HubLabels, generate
 
 GROWTH_EDGES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
@@ -19,14 +19,14 @@ GROWTH_DEGREE = 10
 
 
 def build(graph: Graph, threads: int, algorithm: str = "auto") -> HubLabels:
-    """Builds without the extras: what is timed is the labeling."""
+    """Build labels without progress and memory checks, to time the labeling alone."""
     return HubLabels.build(
         graph, threads=threads, algorithm=algorithm, progress=False, preflight=False
     )
 
 
 def against_pll(name: str, threads: int) -> dict[str, Any]:
-    """Times the fast path and Algorithm 1 in one process, one after the other."""
+    """Time the fast path and Algorithm 1 in one process, one after the other."""
     shown, graph = graphs.load(name)
     fast = seconds(lambda: build(graph, threads), 3)
     one = seconds(lambda: build(graph, 1), 2)
@@ -49,7 +49,7 @@ def against_pll(name: str, threads: int) -> dict[str, Any]:
 
 
 def against_networkit(name: str) -> dict[str, Any]:
-    """Times NetworKit's pruned landmark labeling and ours, one thread each."""
+    """Time NetworKit's pruned landmark labeling and ours, one thread each."""
     import networkit
 
     shown, graph = graphs.load(name)
@@ -79,7 +79,7 @@ def against_networkit(name: str) -> dict[str, Any]:
 
 
 def memory(name: str, threads: int) -> dict[str, Any]:
-    """Gives the rise of resident memory while labels are built, beyond the loaded graph."""
+    """Return the rise of resident memory while labels are built, beyond the loaded graph."""
     shown, graph = graphs.load(name)
     with peak_memory() as risen:
         labels = build(graph, threads)
@@ -93,7 +93,7 @@ def memory(name: str, threads: int) -> dict[str, Any]:
 
 
 def disk_and_queries(name: str, threads: int) -> dict[str, Any]:
-    """Gives bytes an entry on disk, and the time of a million random distances."""
+    """Return bytes an entry on disk, and the time of a million random distances."""
     shown, graph = graphs.load(name)
     labels = build(graph, threads)
     with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +121,7 @@ def disk_and_queries(name: str, threads: int) -> dict[str, Any]:
 
 
 def growth_point(edges: int, threads: int) -> dict[str, Any]:
-    """Builds the labels of a generated graph with so many edges (both directions counted)."""
+    """Build the labels of a generated graph with so many edges (both directions counted)."""
     graph = generate(edges // GROWTH_DEGREE, GROWTH_DEGREE, num_features=1)
     taken = float("inf")
     for _ in range(3 if edges <= 1_000_000 else 1):
@@ -141,69 +141,48 @@ def growth_point(edges: int, threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures everything and prints the table."""
+    """Measure everything and print the table."""
     bench = Bench("labels", PARTS, __doc__ or "")
     threads = bench.threads
-    rows: list[Row] = []
-    for name, aim in (("ogbn-arxiv", 8), ("physics", 15), ("cornell5", 25), ("tolokers", 0)):
+    for name in ("ogbn-arxiv", "physics", "cornell5", "tolokers"):
         figures = bench.measured(against_pll, name, threads)
-        rows.append(
-            (
-                f"{figures['graph']}: {threads} threads against pll",
-                f"{aim} x" if aim else "",
-                f"{figures['ratio']:.1f} x ({figures['seconds_pll']:.2f} s / "
-                f"{figures['seconds']:.3f} s), "
-                f"{figures['entries'] / figures['nodes']:.1f} entries a node",
-            )
+        bench.row(
+            f"{figures['graph']}: {threads} threads against pll",
+            f"{figures['ratio']:.1f} x ({figures['seconds_pll']:.2f} s / "
+            f"{figures['seconds']:.3f} s), "
+            f"{figures['entries'] / figures['nodes']:.1f} entries a node",
         )
     figures = bench.measured(against_networkit, "tolokers")
-    rows.append(
-        (
-            f"{figures['graph']}: against NetworKit, 1 thread each",
-            "40 x",
-            f"{figures['ratio']:.0f} x ({figures['seconds_networkit']:.2f} s / "
-            f"{figures['seconds']:.3f} s), distances agree: {figures['distances_agree']}",
-        )
+    bench.row(
+        f"{figures['graph']}: against NetworKit, 1 thread each",
+        f"{figures['ratio']:.0f} x ({figures['seconds_networkit']:.2f} s / "
+        f"{figures['seconds']:.3f} s), distances agree: {figures['distances_agree']}",
     )
     figures = bench.measured(memory, "ogbn-arxiv", threads)
-    rows.append(
-        (
-            f"{figures['graph']}: peak memory over the graph",
-            "320 MB",
-            f"{figures['peak_bytes'] / 1e6:.0f} MB "
-            f"({figures['label_bytes'] / 1e6:.0f} MB of it labels)",
-        )
+    bench.row(
+        f"{figures['graph']}: peak memory over the graph",
+        f"{figures['peak_bytes'] / 1e6:.0f} MB "
+        f"({figures['label_bytes'] / 1e6:.0f} MB of it labels)",
     )
     figures = bench.measured(disk_and_queries, "ogbn-arxiv", threads)
-    rows.append(
-        (f"{figures['graph']}: on disk", "1.6 B", f"{figures['bytes_per_entry']:.2f} B an entry")
-    )
-    rows.append(
-        (
-            f"{figures['graph']}: a million random distances",
-            "1.0 s",
-            f"{figures['seconds_million_pairs']:.2f} s "
-            f"({figures['seconds_million_pairs_mapped']:.2f} s from mapped files)",
-        )
+    bench.row(f"{figures['graph']}: on disk", f"{figures['bytes_per_entry']:.2f} B an entry")
+    bench.row(
+        f"{figures['graph']}: a million random distances",
+        f"{figures['seconds_million_pairs']:.2f} s "
+        f"({figures['seconds_million_pairs_mapped']:.2f} s from mapped files)",
     )
     points = [bench.measured(growth_point, edges, threads) for edges in GROWTH_EDGES]
     entries = [float(point["entries"]) for point in points]
     times = [float(point["seconds"]) for point in points]
-    rows.append(
-        (
-            f"growth, {GROWTH_EDGES[0]:,} to {GROWTH_EDGES[-1]:,} edges: time against entries",
-            "1.1",
-            f"exponent {exponent(entries, times):.2f}",
-        )
+    bench.row(
+        f"growth, {GROWTH_EDGES[0]:,} to {GROWTH_EDGES[-1]:,} edges: time against entries",
+        f"exponent {exponent(entries, times):.2f}",
     )
     for point in points:
-        rows.append(
-            (
-                f"  {point['edges']:,} edges, {point['nodes']:,} nodes",
-                "",
-                f"{point['seconds']:.2f} s, {point['entries'] / 1e6:.1f} M entries, "
-                f"{point['peak_bytes'] / 1e6:.0f} MB",
-            )
+        bench.row(
+            f"  {point['edges']:,} edges, {point['nodes']:,} nodes",
+            f"{point['seconds']:.2f} s, {point['entries'] / 1e6:.1f} M entries, "
+            f"{point['peak_bytes'] / 1e6:.0f} MB",
         )
     curves = [
         ("seconds", "seconds", 1.0),
@@ -211,7 +190,7 @@ def main() -> None:
         ("peak_bytes", "peak memory (MB)", 1e-6),
     ]
     draw_growth(points, "edges", curves, bench.folder / "labels-growth.png")
-    bench.finish(rows)
+    bench.finish()
 
 
 PARTS = [against_pll, against_networkit, memory, disk_and_queries, growth_point]

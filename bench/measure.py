@@ -21,7 +21,7 @@ from dhilgt import _native
 
 
 def seconds(work: Callable[[], Any], repeats: int = 1) -> float:
-    """Gives the best of some runs: what the machine can do, not what else it did meanwhile."""
+    """Return the shortest of some runs, the one least disturbed by other work."""
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()
@@ -31,23 +31,18 @@ def seconds(work: Callable[[], Any], repeats: int = 1) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Gives what a figure depends on besides the code."""
-    model = ""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
+    """Return what figures depend on besides the code."""
+    names = [
+        line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
     return {
-        "cpu": model or platform.processor(),
+        "cpu": names[0].partition(":")[2].strip() if names else platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "simd": _native.simd_level(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "dhilgt": dhilgt.__version__,
     }
-
-
-Row = tuple[str, str, str]  # what, aim, measured
 
 
 class Bench:
@@ -57,7 +52,7 @@ class Bench:
 
     Args:
         name: Of the module in `bench` and of the files it writes.
-        parts: Functions that measure something and give plain values.
+        parts: Functions that measure something and return plain values.
         about: For --help.
     """
 
@@ -68,8 +63,8 @@ class Bench:
         parser.add_argument("--part", nargs="*", help="measure this one here and print it as JSON")
         options = parser.parse_args()
         if options.part:
-            wanted, *arguments = options.part
-            part = {function.__name__: function for function in parts}[wanted]
+            name, *arguments = options.part
+            part = {function.__name__: function for function in parts}[name]
             print(json.dumps(part(*(int(a) if a.isdigit() else a for a in arguments))))
             raise SystemExit
         self.threads: int = options.threads
@@ -78,9 +73,10 @@ class Bench:
         self._name = name
         self._machine = machine()
         self._lines: list[str] = []
+        self._rows: list[tuple[str, str]] = []
 
     def measured(self, part: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-        """Gives the figures of a part, and keeps them."""
+        """Return the figures of a part, and keep them."""
         print(f"{part.__name__} {' '.join(map(str, arguments))} ...", file=sys.stderr, flush=True)
         command = [sys.executable, "-m", f"bench.{self._name}", "--part", part.__name__]
         done = subprocess.run(
@@ -90,24 +86,28 @@ class Bench:
         self._lines.append(json.dumps({**figures, "machine": self._machine}))
         return figures
 
-    def finish(self, rows: list[Row]) -> None:
-        """Writes the figures and the table of what was measured beside what was aimed at."""
+    def row(self, what: str, measured: str) -> None:
+        """Add a row to the table."""
+        self._rows.append((what, measured))
+
+    def finish(self) -> None:
+        """Write the figures and the table, and print the table."""
         text = "\n".join(self._lines) + "\n"
         (self.folder / f"{self._name}.jsonl").write_text(text, encoding="utf-8")
-        lines = ["| what | aim | measured |", "|---|---|---|"]
-        lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
+        lines = ["| what | measured |", "|---|---|"]
+        lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in self._rows]
         table_path = self.folder / f"{self._name}-table.md"
         table_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        shown = Table("what", "aim", "measured")
-        for row in rows:
+        shown = Table("what", "measured")
+        for row in self._rows:
             shown.add_row(*row)
         Console(width=110).print(shown)
 
 
 @contextmanager
 def peak_memory() -> Iterator[list[int]]:
-    """Gives a list that holds, afterwards, the bytes by which resident memory rose at the most."""
-    Path("/proc/self/clear_refs").write_text("5")  # start the high-water mark anew
+    """Yield a list that holds, afterwards, the largest rise of resident memory in bytes."""
+    Path("/proc/self/clear_refs").write_text("5")  # reset the high-water mark
     before = _status_bytes("VmRSS")
     risen: list[int] = []
     yield risen
@@ -122,14 +122,14 @@ def _status_bytes(field: str) -> int:
 
 
 def exponent(xs: list[float], ys: list[float]) -> float:
-    """Gives b of the least-squares fit y = a x^b."""
+    """Return b of the least-squares fit y = a x^b."""
     return float(np.polyfit(np.log(xs), np.log(ys), 1)[0])
 
 
 def draw_growth(
     points: list[dict[str, Any]], x: str, curves: list[tuple[str, str, float]], path: Path
 ) -> None:
-    """Plots figures against a size on logarithmic axes, with the exponent of each curve.
+    """Plot figures against a size on logarithmic axes, with the exponent of each curve.
 
     Args:
         points: Measurements.

@@ -12,16 +12,16 @@ from dhilgt.labels.orders import ORDERS, node_order
 
 
 def main(names: list[str]) -> None:
-    """Prints the table of some datasets."""
+    """Print the table of some datasets."""
     rows = [["order"], *([order] for order in ORDERS)]
     for name in names:
         graph = datasets.load(name)
         rows[0] += [name, "order, s", "labels, s"]
         for row, order in zip(rows[1:], ORDERS, strict=True):
             start = time.perf_counter()
-            found = node_order(graph, order)
+            ranked = node_order(graph, order)
             middle = time.perf_counter()
-            ids = None if found is None else graph.ids_of(found)
+            ids = None if ranked is None else graph.ids_of(ranked)
             labels = HubLabels.build(graph, order=ids, progress=False)
             end = time.perf_counter()
             size = labels.num_entries / graph.num_nodes

@@ -1,4 +1,4 @@
-"""The model as one writes it first: stock modules, a feature row per slot, a bias tensor per layer.
+"""A plain implementation: stock modules, a feature row per slot, a bias tensor per layer.
 
 The peer of the training benchmarks. It computes what `dhilgt.DHILGT` does, and takes the features
 of every slot, [B, s, channels], in place of those of the distinct nodes.
@@ -21,7 +21,7 @@ class PlainLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, h: Tensor, codes: Tensor, hidden: Tensor) -> Tensor:
-        """Gives [B, t, F] from [B, t, F]; `hidden` marks pairs that are not attended to."""
+        """Return [B, t, F] from [B, t, F]; `hidden` marks pairs that are not attended to."""
         batch, slots, width = h.shape
         q, k, v = (
             part.view(batch, slots, self.heads, -1).transpose(1, 2)
@@ -62,7 +62,7 @@ class PlainModel(nn.Module):
         self.output = nn.Linear(width, classes)
 
     def forward(self, x: Tensor, real: Tensor, spd: Tensor) -> Tensor:
-        """Gives logits [B, classes].
+        """Return logits [B, classes].
 
         Args:
             x: Features of all slots, [B, s, channels]; zeros where there is no node.

@@ -20,7 +20,7 @@ PEER_BLOCK, PEER_STEP = 20_000, 8  # the peer answers every 8th row of a block o
 
 
 def rows(name: str, threads: int) -> dict[str, Any]:
-    """Times sampling, sampling with all distances, and the same distances pair by pair."""
+    """Time sampling, sampling with all distances, and the same distances pair by pair."""
     shown, graph = graphs.load(name)
     labels = build(graph, threads)
     sampler = TokenSampler(labels, threads=threads, progress=False)
@@ -57,7 +57,7 @@ def rows(name: str, threads: int) -> dict[str, Any]:
 
 
 def whole_way(name: str, threads: int) -> dict[str, Any]:
-    """Times edges on disk -> labels -> tokens with distances on disk."""
+    """Time edges on disk -> labels -> tokens with distances on disk."""
     import time
 
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def whole_way(name: str, threads: int) -> dict[str, Any]:
 
 
 def growth_point(nodes: int, threads: int) -> dict[str, Any]:
-    """Makes the tokens of a generated graph, on disk."""
+    """Make the tokens of a generated graph, on disk."""
     graph = generate(nodes, GROWTH_DEGREE, num_features=1)
     labels = build(graph, threads)
     with tempfile.TemporaryDirectory() as folder, peak_memory() as risen:
@@ -117,61 +117,51 @@ def growth_point(nodes: int, threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures everything and prints the table."""
+    """Measure everything and print the table."""
     bench = Bench("tokens", PARTS, __doc__ or "")
     threads = bench.threads
     made = bench.measured(rows, "ogbn-arxiv", threads)
-    way = bench.measured(whole_way, "ogbn-arxiv", threads)
+    whole = bench.measured(whole_way, "ogbn-arxiv", threads)
     points = [bench.measured(growth_point, nodes, threads) for nodes in GROWTH_NODES]
     times = [float(point["seconds"]) for point in points]
     shown = made["graph"]
-    lines = [
-        (
-            f"{shown}: sampling + all distances, {threads} threads",
-            "12 µs",
-            f"{made['us_row']:.1f} µs a token",
-        ),
-        (
-            f"{shown}: against per-pair merge queries",
-            "20 x",
-            f"{made['ratio']:.0f} x ({made['us_row_by_merging']:.0f} / "
-            f"{made['us_row_same_rows']:.1f} µs a token)",
-        ),
-        (f"{shown}: sampling alone", "1.5 µs", f"{made['us_sampling']:.2f} µs a token"),
-        (
-            f"{shown}: edges to tokens on disk",
-            "9 s",
-            f"{way['seconds']:.1f} s (read {way['seconds_read']:.1f}, labels "
-            f"{way['seconds_labels']:.1f}, tokens {way['seconds_tokens']:.1f})",
-        ),
-        (
-            f"{shown}: on disk, size 32",
-            "640 / 400 B",
-            f"{way['bytes_per_node']:.0f} B a node, {way['bytes_per_node_4_bit']:.0f} B in 4 bits",
-        ),
-        (f"{shown}: stored rows read back", "", f"{way['us_row_stored']:.2f} µs a row"),
-        (
-            f"growth, {GROWTH_NODES[0]:,} to {GROWTH_NODES[-1]:,} nodes: time against nodes",
-            "linear",
-            f"exponent {exponent([float(p['nodes']) for p in points], times):.2f} "
-            f"({exponent([float(p['entries']) for p in points], times):.2f} against label entries)",
-        ),
-    ]
+    bench.row(
+        f"{shown}: sampling + all distances, {threads} threads",
+        f"{made['us_row']:.1f} µs a token",
+    )
+    bench.row(
+        f"{shown}: against per-pair merge queries",
+        f"{made['ratio']:.0f} x ({made['us_row_by_merging']:.0f} / "
+        f"{made['us_row_same_rows']:.1f} µs a token)",
+    )
+    bench.row(f"{shown}: sampling alone", f"{made['us_sampling']:.2f} µs a token")
+    bench.row(
+        f"{shown}: edges to tokens on disk",
+        f"{whole['seconds']:.1f} s (read {whole['seconds_read']:.1f}, labels "
+        f"{whole['seconds_labels']:.1f}, tokens {whole['seconds_tokens']:.1f})",
+    )
+    bench.row(
+        f"{shown}: on disk, size 32",
+        f"{whole['bytes_per_node']:.0f} B a node, {whole['bytes_per_node_4_bit']:.0f} B in 4 bits",
+    )
+    bench.row(f"{shown}: stored rows read back", f"{whole['us_row_stored']:.2f} µs a row")
+    bench.row(
+        f"growth, {GROWTH_NODES[0]:,} to {GROWTH_NODES[-1]:,} nodes: time against nodes",
+        f"exponent {exponent([float(p['nodes']) for p in points], times):.2f} "
+        f"({exponent([float(p['entries']) for p in points], times):.2f} against label entries)",
+    )
     for point in points:
-        lines.append(
-            (
-                f"  {point['nodes']:,} nodes, {point['entries'] // point['nodes']} entries a node",
-                "",
-                f"{point['seconds']:.2f} s, {point['peak_bytes'] / 1e6:.0f} MB beyond labels of "
-                f"{point['label_bytes'] / 1e6:.0f} MB",
-            )
+        bench.row(
+            f"  {point['nodes']:,} nodes, {point['entries'] // point['nodes']} entries a node",
+            f"{point['seconds']:.2f} s, {point['peak_bytes'] / 1e6:.0f} MB beyond labels of "
+            f"{point['label_bytes'] / 1e6:.0f} MB",
         )
     curves = [
         ("seconds", "seconds", 1.0),
         ("peak_bytes", "memory beyond labels (MB)", 1e-6),
     ]
     draw_growth(points, "nodes", curves, bench.folder / "tokens-growth.png")
-    bench.finish(lines)
+    bench.finish()
 
 
 PARTS = [rows, whole_way, growth_point]

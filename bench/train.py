@@ -13,7 +13,7 @@ import torch
 
 from bench import graphs
 from bench.labels import build
-from bench.measure import Bench, Row, peak_memory, seconds
+from bench.measure import Bench, peak_memory, seconds
 from bench.plain_model import PlainModel
 from dhilgt import (
     DHILGT,
@@ -47,13 +47,13 @@ def _step(model: torch.nn.Module, inputs: tuple[Any, ...], classes: torch.Tensor
 
 
 def loader_rate(nodes: int, threads: int) -> dict[str, Any]:
-    """Gives rows per second of the loader alone and of training steps of the model alone."""
+    """Return rows per second of the loader alone and of training steps of the model alone."""
     torch.set_num_threads(threads)
     labels = _labels(nodes, threads)
     rng = np.random.default_rng(0)
     features = rng.normal(size=(nodes, CHANNELS)).astype(np.float32)
     classes = rng.integers(0, CLASSES, nodes)
-    found: dict[str, Any] = {"measure": "loader", "nodes": nodes, "batch": BATCH}
+    figures: dict[str, Any] = {"measure": "loader", "nodes": nodes, "batch": BATCH}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokens"
         stored = Tokens.build(labels, threads=threads, progress=False, path=path)
@@ -64,19 +64,19 @@ def loader_rate(nodes: int, threads: int) -> dict[str, Any]:
         ):
             loader = TokenLoader(source, features, classes, batch_size=BATCH, shuffle=True, **more)
             taken = seconds(lambda loader=loader: [None for _ in loader], 2)
-            found[f"rows_per_second_{name}"] = nodes / taken
+            figures[f"rows_per_second_{name}"] = nodes / taken
         model = _model(CHANNELS)
         batch = next(iter(TokenLoader(stored, features, classes, batch_size=BATCH, shuffle=True)))
         assert batch.labels is not None
         taken = seconds(lambda: _step(model, batch.inputs, batch.labels), 5)
-    found["rows_per_second_model"] = BATCH / taken
-    found["ratio"] = found["rows_per_second_stored"] / found["rows_per_second_model"]
-    found["ratio_fresh"] = found["rows_per_second_fresh"] / found["rows_per_second_model"]
-    return found
+    figures["rows_per_second_model"] = BATCH / taken
+    figures["ratio"] = figures["rows_per_second_stored"] / figures["rows_per_second_model"]
+    figures["ratio_fresh"] = figures["rows_per_second_fresh"] / figures["rows_per_second_model"]
+    return figures
 
 
 def memory(nodes: int, threads: int) -> dict[str, Any]:
-    """Gives the rise of memory while training from stored tokens, and the time to a first batch."""
+    """Return the rise of memory in training from stored tokens, and the time to a first batch."""
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokens"
@@ -106,22 +106,12 @@ def memory(nodes: int, threads: int) -> dict[str, Any]:
 
 
 def projection(threads: int) -> dict[str, Any]:
-    """Times a step with features projected once per distinct node, and once per slot."""
+    """Time a step with features projected once per distinct node, and once per slot."""
     torch.set_num_threads(threads)
-    folder = graphs.data_folder()
-    shown, features, graph = "generated", None, None
-    if folder is not None and (folder / "chameleon").is_dir():
-        from dhilgt import Graph
-
-        with np.load(folder / "chameleon/raw/chameleon_filtered.npz") as file:
-            shown, features = "chameleon", file["node_features"].astype(np.float32)
-            graph = Graph.from_edges(*file["edges"].T, num_nodes=len(features))
-    if graph is None or features is None:
-        graph = generate(890, 20, num_features=1)
-        features = np.random.default_rng(0).normal(size=(890, 2325)).astype(np.float32)
+    shown, graph = graphs.load("chameleon")
     sampler = TokenSampler(build(graph, threads), threads=threads, progress=False)
     classes = np.random.default_rng(1).integers(0, CLASSES, graph.num_nodes)
-    loader = TokenLoader(sampler, features, classes, batch_size=TRAIN_NODES, shuffle=True)
+    loader = TokenLoader(sampler, graph.features, classes, batch_size=TRAIN_NODES, shuffle=True)
     batch = next(iter(loader))
     assert batch.labels is not None
     x, index, spd = batch.inputs
@@ -151,38 +141,32 @@ def projection(threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures everything and prints the table."""
+    """Measure everything and print the table."""
     bench = Bench("train", PARTS, __doc__ or "")
     rate = bench.measured(loader_rate, RATE_NODES, bench.threads)
     held = bench.measured(memory, MEMORY_NODES, bench.threads)
     step = bench.measured(projection, bench.threads)
-    rows: list[Row] = [
-        (
-            f"loader against CPU model, {RATE_NODES:,} nodes",
-            "5 x",
-            f"{rate['ratio']:.0f} x stored, {rate['ratio_fresh']:.0f} x fresh "
-            f"({rate['rows_per_second_model']:.0f} rows a second learned)",
-        ),
-        (
-            f"peak memory beyond features, {MEMORY_NODES:,} nodes, stored tokens",
-            "1.5 GB",
-            f"{held['peak_bytes'] / 1e9:.2f} GB",
-        ),
-        (
-            "rise of memory while predicting with the same batches, after training",
-            "none",
-            f"{held['peak_bytes_inference'] / 1e9:.2f} GB",
-        ),
-        ("first batch after opening", "2 s", f"{held['seconds_first_batch']:.2f} s"),
-        (
-            f"step against a plain eager model, {step['graph']}, {step['batch']} rows",
-            "1.5 x",
-            f"{step['ratio']:.1f} x ({step['seconds_step_plain']:.2f} s / "
-            f"{step['seconds_step']:.2f} s, {step['channels']} wide); distinct nodes alone "
-            f"{step['ratio_per_slot']:.1f} x",
-        ),
-    ]
-    bench.finish(rows)
+    bench.row(
+        f"loader against CPU model, {RATE_NODES:,} nodes",
+        f"{rate['ratio']:.0f} x stored, {rate['ratio_fresh']:.0f} x fresh "
+        f"({rate['rows_per_second_model']:.0f} rows a second learned)",
+    )
+    bench.row(
+        f"peak memory beyond features, {MEMORY_NODES:,} nodes, stored tokens",
+        f"{held['peak_bytes'] / 1e9:.2f} GB",
+    )
+    bench.row(
+        "rise of memory while predicting with the same batches, after training",
+        f"{held['peak_bytes_inference'] / 1e9:.2f} GB",
+    )
+    bench.row("first batch after opening", f"{held['seconds_first_batch']:.2f} s")
+    bench.row(
+        f"step against a plain eager model, {step['graph']}, {step['batch']} rows",
+        f"{step['ratio']:.1f} x ({step['seconds_step_plain']:.2f} s / "
+        f"{step['seconds_step']:.2f} s, {step['channels']} wide); distinct nodes alone "
+        f"{step['ratio_per_slot']:.1f} x",
+    )
+    bench.finish()
 
 
 PARTS = [loader_rate, memory, projection]

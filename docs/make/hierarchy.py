@@ -1,7 +1,7 @@
 """Seven graphs beside their label graphs: lines, table and pictures of docs/results/hierarchy.md.
 
-`python -m docs.make.hierarchy` writes the table from the JSON lines. `--measure` makes the lines
-and the pictures anew first, from the datasets' files (see `dhilgt datasets`).
+`python -m docs.make.hierarchy` writes the table from the JSON lines. `--measure` first measures the
+lines and draws the pictures, from the datasets' files (see `dhilgt datasets`).
 """
 
 import argparse
@@ -9,41 +9,38 @@ import json
 from pathlib import Path
 from typing import Any
 
+from docs.make import lines_of, markdown
+
 from dhilgt import datasets
 from dhilgt.hierarchy import hierarchy_numbers, plot_hierarchy
 
 GRAPHS = ("chameleon", "squirrel", "tolokers", "cora", "citeseer", "pubmed", "physics")
 DRAWN = ("chameleon", "squirrel", "cora", "citeseer")
-_FAR = 4  # distances from here on share a column
+_FAR = 4  # this distance and larger ones are one column
 HEAD = (
     "graph", "nodes", "edges", "degree", "homophily", "chance", "modularity", "clustering",
 )  # fmt: skip
 
 
 def measured(name: str) -> dict[str, Any]:
-    """Gives the line of a dataset."""
+    """Return the line of a dataset."""
     return hierarchy_numbers(datasets.load(name, split=None), name=name).to_dict()
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    """Gives the lines of a file."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
 def table(lines: list[dict[str, Any]]) -> str:
-    """Gives both tables as Markdown: the graphs, and the label edges by distance."""
+    """Return both tables as Markdown: the graphs, and the label edges by distance."""
     rows = [HEAD, ("---", *("---:" for _ in HEAD[1:]))]
     for line in lines:
         for kind in ("raw", "label"):
             numbers = line[kind]
-            shares = (numbers[name] for name in ("homophily", "chance", "modularity", "clustering"))
+            names = ("homophily", "chance", "modularity", "clustering")
             rows.append(
                 (
                     line["name"] if kind == "raw" else "… label graph",
                     f"{line['nodes']:,}" if kind == "raw" else "",
                     f"{numbers['edges']:,}",
                     f"{numbers['average_degree']:.1f}",
-                    *(f"{share:.3f}" for share in shares),
+                    *(f"{numbers[name]:.3f}" for name in names),
                 )
             )
     far = f"{_FAR} and more"
@@ -53,28 +50,24 @@ def table(lines: list[dict[str, Any]]) -> str:
     for line in lines:
         cells = [_cell(line["distances"], one) for one in range(1, _FAR + 1)]
         second.append((line["name"], *cells, f"{100 * line['kept']:.1f} %"))
-    return _markdown(rows) + "\n" + _markdown(second)
+    return markdown(rows) + "\n" + markdown(second)
 
 
-def _cell(distances: list[dict[str, Any]], wanted: int) -> str:
-    """Gives the share of label edges at a distance, and their homophily."""
-    found = [one for one in distances if min(one["distance"], _FAR) == wanted]
-    count = sum(one["edges"] for one in found)
-    share = sum(one["share"] for one in found)
-    # A few edges lack a class at an end; each distance counts by its edges all the same.
-    same = sum(one["edges"] * one["homophily"] for one in found) / max(count, 1)
-    return f"{100 * share:.1f} % ({same:.3f})"
-
-
-def _markdown(rows: list[tuple[str, ...]]) -> str:
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+def _cell(distances: list[dict[str, Any]], distance: int) -> str:
+    """Return the percentage of label edges at a distance, and their homophily."""
+    rows = [row for row in distances if min(row["distance"], _FAR) == distance]
+    count = sum(row["edges"] for row in rows)
+    fraction = sum(row["share"] for row in rows)
+    # Weighted by all edges of a distance, though a few lack a class at an end.
+    homophily = sum(row["edges"] * row["homophily"] for row in rows) / max(count, 1)
+    return f"{100 * fraction:.1f} % ({homophily:.3f})"
 
 
 def main() -> None:
-    """Writes the table, and before it the lines and pictures if they are wanted."""
+    """Write the table, and before it the lines and pictures if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
-    parser.add_argument("--measure", action="store_true", help="make lines and pictures anew")
+    parser.add_argument("--measure", action="store_true", help="make lines and pictures first")
     options = parser.parse_args()
     results, file = options.results, options.results / "hierarchy.jsonl"
     if options.measure:

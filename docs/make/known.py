@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dhilgt.settings.recipes import mean_sd
+from docs.make import lines_of, markdown
+
+from dhilgt.benchmark.show.tables import score_text
 from dhilgt.utils.workers import Workers
 
 
 @dataclass(frozen=True)
 class Check:
-    """A figure that is known, and how it was come by.
+    """A published figure, and its protocol.
 
     Attributes:
         system: Name of the baseline.
@@ -47,7 +49,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """Without seeds."""
+        """Of the check, without seeds."""
         return f"{self.system}:{self.variant} {self.data} {self.split}"
 
 
@@ -65,7 +67,7 @@ CHECKS = (
 
 
 def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict[str, Any]:
-    """Trains once and gives its line; runs in a process of its own."""
+    """Train once, in a process of its own, and return the line of the run."""
     import numpy as np
     import torch
 
@@ -79,7 +81,7 @@ def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict
                        else graph.features, np.float32)  # fmt: skip
         graph = graph.with_data(features=x / np.maximum(x.sum(1, keepdims=True), 1e-12))
     name = datasets.info(check.data).metrics[0]
-    begun = time.perf_counter()
+    start = time.perf_counter()
     model = baselines.create(check.system, graph, variant=check.variant, seed=seed, **check.model)
     config = model.train_config(
         check.variant, metric=name, seed=seed, max_seconds=seconds, **check.training
@@ -90,44 +92,43 @@ def run_check(check: Check, seed: int, seconds: float, root: str | None) -> dict
         model, masks["train"], masks["val"], config, metric=metric(name), progress=False
     )
     test = result.trainer.evaluate(model.inference_batches(masks["test"]))
-    where = environment(result.trainer.device, 1)
-    where.pop("release", None)
-    late = any(phase.out_of_time for phase in result.phases.values())
+    machine = environment(result.trainer.device, 1)
+    machine.pop("release", None)
+    out_of_time = any(phase.out_of_time for phase in result.phases.values())
     return {
         "check": check.name, "seed": seed, "score": float(test[name]), "metric": name,
-        "val_score": result.best_score, "epochs": result.epochs, "out_of_time": late,
-        "seconds": time.perf_counter() - begun, "max_seconds": seconds, "environment": where,
+        "val_score": result.best_score, "epochs": result.epochs, "out_of_time": out_of_time,
+        "seconds": time.perf_counter() - start, "max_seconds": seconds, "environment": machine,
         "training": config.to_dict(), "cuda": torch.cuda.is_available(),
     }  # fmt: skip
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Gives the table as Markdown."""
+    """Return the table as Markdown."""
     head = ("system", "graph", "split", "known", "measured", "seeds", "epochs", "reading")
     rows = [head, tuple("---" for _ in head)]
     for check in CHECKS:
         runs = [line for line in lines if line["check"] == check.name]
         if not runs:
             continue
-        scores = [100 * run["score"] for run in runs]
-        mean, _, spread = mean_sd(scores).partition(" ± ")
-        shown = f"{float(mean):.2f}" + (f" ± {float(spread):.2f}" if spread else "")
+        shown = score_text([run["score"] for run in runs])
+        mean, _, spread = shown.partition(" ± ")
         epochs = max(run["epochs"] for run in runs)
         cut = ", cut by time" if any(run["out_of_time"] for run in runs) else ""
-        found = float(mean)
-        reading = "met" if found <= check.high else "above"
-        if found < check.low:
-            within = bool(spread) and check.low - found <= 2 * float(spread)
-            reading = f"{check.low - found:.1f} below" + (", within two deviations" * within)
+        below = check.low - float(mean)
+        reading = "met" if float(mean) <= check.high else "above"
+        if below > 0:
+            within = bool(spread) and below <= 2 * float(spread)
+            reading = f"{below:.1f} below" + (", within two deviations" * within)
         rows.append((
             f"{check.system}:{check.variant}", check.data, check.split,
             f"{check.low:g} to {check.high:g}", shown, str(len(runs)), f"{epochs}{cut}", reading,
         ))  # fmt: skip
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+    return markdown(rows)
 
 
 def main() -> None:
-    """Runs what has no line, then writes the table."""
+    """Run what has no line, then write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
     parser.add_argument("--seconds", type=float, default=600, help="of training, per run")
@@ -139,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "known.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = lines_of(path)
     done = {(line["check"], line["seed"]) for line in lines}
     waiting = [] if options.render else [
         (check, seed) for at in range(10) for check in CHECKS for seed in check.seeds[at : at + 1]

@@ -2,111 +2,107 @@
 
 `python -m docs.make.scores` writes docs/results/scores-table.md. The lines come from
 `docs.make.search`: a folder per recipe, a file per dataset, a line per seed. `--cells FILE` writes
-those of the best recipes as cells of the paper's tables, for the seeds that other files of its
-folder have.
+those of the best recipes as records of the paper's tables, for the seeds in the other files of its
+folder.
 """
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from docs.make.search import PAPER
+from docs.make import lines_of, markdown
+from docs.make.search import published_scores
 
+from dhilgt.benchmark import Record
 from dhilgt.benchmark.experiments.paper_tables import slim
-from dhilgt.benchmark.running import results
+from dhilgt.benchmark.record import OK, Costs
 from dhilgt.benchmark.running.data import about
 from dhilgt.benchmark.running.grid import cells
-from dhilgt.benchmark.running.recipe import BEST, OURS, Recipe
-from dhilgt.benchmark.running.recipe import PAPER as PAPER_RECIPE
-from dhilgt.settings.recipes import mean_sd
+from dhilgt.benchmark.running.recipe import BEST, OURS, PAPER, Recipe
+from dhilgt.benchmark.show.tables import score_text
 
 RECIPES = ("paper", "best")
 HEAD = ("dataset", "metric", "published", "paper's recipe", "best recipe", "searched")
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    """Gives the runs in a file, none where there is no file."""
-    if not file.exists():
-        return []
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
 def score(runs: list[dict[str, Any]], part: str) -> str:
-    """Gives mean and standard deviation over the runs, per cent."""
-    return mean_sd([100 * run["scores"][part][run["metric"]] for run in runs])
+    """Return mean and standard deviation over the runs, per cent."""
+    return score_text([run["scores"][part][run["metric"]] for run in runs])
 
 
 def cell(runs: list[dict[str, Any]], published: str) -> str:
-    """Gives the test score, bold where it is at or above the published one, and the seeds."""
+    """Return the test score, bold where it is at or above the published one, and the seeds."""
     if not runs:
         return "not run"
-    mean, _, spread = score(runs, "test").partition(" ± ")
-    shown = f"{float(mean):.2f}" + (f" ± {float(spread):.2f}" if spread else "")
-    if float(mean) >= float(published.partition(" ")[0]):
+    shown = score(runs, "test")
+    if float(shown.partition(" ")[0]) >= float(published.partition(" ")[0]):
         shown = f"**{shown}**"
     return f"{shown} ({len(runs)} seed{'s' if len(runs) > 1 else ''})"
 
 
 def table(folder: Path) -> str:
-    """Gives the table as Markdown."""
-    names = [
-        name for name in PAPER if any((folder / r / f"{name}.jsonl").exists() for r in RECIPES)
-    ]
+    """Return the table as Markdown."""
     rows = [HEAD, tuple("---" for _ in HEAD)]
-    for name in names:
+    for name, published in published_scores().items():
         paper, best = (lines_of(folder / recipe / f"{name}.jsonl") for recipe in RECIPES)
+        if not paper and not best:
+            continue
         search = best[0]["search"] if best else {}
         searched = f"{search['trials']} trials, {search['seconds']} s" if search else ""
         metric = (paper or best)[0]["metric"]
-        published = PAPER[name]
         row = (name, metric, published, cell(paper, published), cell(best, published), searched)
         rows.append(row)
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+    return markdown(rows)
 
 
-def as_cell(run: dict[str, Any]) -> dict[str, Any]:
-    """Gives a run of a best recipe as the line of a cell; its times, taken among others, go."""
+def as_cell(run: dict[str, Any]) -> Record:
+    """Return a run of a best recipe as the record of a cell, without its disturbed times."""
     name = run["data"]["dataset"]
-    (cell,) = cells([(OURS, PAPER_RECIPE)], [name], [run["seed"]], Recipe(BEST))
+    (cell,) = cells([(OURS, PAPER)], [name], [run["seed"]], Recipe(BEST))
     metric = run["metric"]
-    where = {"cpu": "a CPU that was not recorded", **run["environment"]}
-    return results.line_of(cell, about(name), None) | {
-        "status": results.OK,
-        "scores": {part: {metric: run["scores"][part][metric]} for part in ("val", "test")},
-        "val_score": run["scores"]["val"][metric],
-        "epochs": run["epochs"],
-        "best_epoch": run["best_epoch"],
-        "split_hash": run["split_hash"],
-        "gpu_peak_bytes": run["memory"]["device_peak_bytes"],
-        "environment": where,
-        "jobs": run["search"]["processes"],
-        "beside": run["search"]["processes"] - 1,
-    }
+    costs = Costs(
+        gpu_peak_bytes=run["memory"]["device_peak_bytes"],
+        environment={"cpu": "a CPU that was not recorded", **run["environment"]},
+        jobs=run["search"]["processes"],
+        beside=run["search"]["processes"] - 1,
+    )
+    return replace(
+        Record.of(cell, about(name), None),
+        status=OK,
+        scores={part: {metric: run["scores"][part][metric]} for part in ("val", "test")},
+        val_score=run["scores"]["val"][metric],
+        epochs=run["epochs"],
+        best_epoch=run["best_epoch"],
+        split_hash=run["split_hash"],
+        costs=costs,
+    )
 
 
 def seeds_beside(file: Path) -> dict[str, set[int]]:
-    """Gives the seeds that each dataset has in the other files of results of a folder."""
-    found: dict[str, set[int]] = {}
+    """Return the seeds that each dataset has in the other files of results of a folder."""
+    seeds: dict[str, set[int]] = {}
     for other in sorted(set(file.parent.glob("*.jsonl")) - {file}):
         for line in lines_of(other):
-            found.setdefault(line["data"], set()).add(line["seed"])
-    return found
+            seeds.setdefault(line["data"], set()).add(line["seed"])
+    return seeds
 
 
 def main() -> None:
-    """Writes the table beside the lines, or the lines as cells."""
+    """Write the table beside the lines, or the lines as cells."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
     parser.add_argument("--cells", type=Path, help="write lines of the best recipes as cells")
     options = parser.parse_args()
     folder = options.results / "scores"
     if options.cells is not None:
-        wanted = seeds_beside(options.cells)
-        runs = [run for name in PAPER for run in lines_of(folder / "best" / f"{name}.jsonl")]
-        found = [json.dumps(slim(as_cell(run)), sort_keys=True) for run in runs
-                 if run["seed"] in wanted.get(run["data"]["dataset"], ())]  # fmt: skip
-        options.cells.write_text("\n".join(found) + "\n", encoding="utf-8")
+        seeds = seeds_beside(options.cells)
+        files = (folder / "best" / f"{name}.jsonl" for name in published_scores())
+        runs = [run for file in files for run in lines_of(file)]
+        lines = [json.dumps(slim(as_cell(run)), sort_keys=True) for run in runs
+                 if run["seed"] in seeds.get(run["data"]["dataset"], ())]  # fmt: skip
+        options.cells.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
     (options.results / "scores-table.md").write_text(table(folder), encoding="utf-8")
 

@@ -1,9 +1,9 @@
-"""Scores on public datasets: a search by validation score, then ten seeds of what it found.
+"""Scores on public datasets: a search by validation score, then ten seeds of the best settings.
 
 `python -m docs.make.search --data cora chameleon --space extended --seconds 300 --jobs 12`
 searches, trains, and writes a folder per dataset: the search, `runs.jsonl` with a line per seed,
-and `recipe.yaml`, the settings with what was measured. The same command goes on with what is there,
-and ends in good order when its --budget is spent. The table stands beside the paper's figures.
+and `recipe.yaml`, the settings with what was measured. The same command continues an incomplete
+run, and stops in good order when its --budget is spent. The table has the paper's figures beside.
 """
 
 import argparse
@@ -15,28 +15,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from docs.make import lines_of, markdown
 
+from dhilgt.benchmark.experiments.paper import published_figures
+from dhilgt.benchmark.running.recipe import OURS
+from dhilgt.benchmark.show.tables import score_text
 from dhilgt.cli import train_output
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.train import parse_seeds
 from dhilgt.cli.tune import parse_fixed
 from dhilgt.datasets import info
-from dhilgt.settings.recipes import mean_sd, recipe, render
+from dhilgt.settings.recipes import recipe, render
 from dhilgt.settings.settings import Settings
-from dhilgt.tune.results import Found, look, write_found
+from dhilgt.tune.results import SearchState, look, write_best
 from dhilgt.tune.space import read_space
 from dhilgt.tune.study import Search, run_search
 from dhilgt.utils.workers import Workers
 
-# Published mean and standard deviation, per cent: accuracy, ROC AUC on tolokers.
-PAPER = {
-    "chameleon": "43.63 ± 2.34", "squirrel": "37.16 ± 0.57", "tolokers": "79.86 ± 0.47",
-    "penn94": "78.74 ± 0.45", "genius": "91.06 ± 0.47", "twitch-gamer": "67.03 ± 2.17",
-    "cora": "85.58 ± 0.18", "citeseer": "74.91 ± 0.64", "pubmed": "89.80 ± 0.48",
-    "physics": "96.31 ± 0.42", "ogbn-arxiv": "69.17 ± 0.33", "ogbn-mag": "33.74 ± 0.24",
-}  # fmt: skip
 RUNS = "runs.jsonl"
 RECIPE = "recipe.yaml"
 _RESERVE = 1.5  # times what ten seeds should take is kept free for them
@@ -44,7 +39,7 @@ _START_SECONDS = 20.0  # of a process with torch and a GPU
 
 
 def main() -> None:
-    """Searches and trains on each dataset, then prints the table."""
+    """Search and train on each dataset, then print the table."""
     options = _options()
     end = time.time() + options.budget
     for name in options.data:
@@ -54,6 +49,12 @@ def main() -> None:
         print(f"== {name}", file=sys.stderr, flush=True)
         _one(name, options, end)
     _table(options)
+
+
+def published_scores() -> dict[str, str]:
+    """Return published mean and standard deviation of DHIL-GT by dataset, per cent."""
+    figures = {name: rows[OURS] for name, rows in published_figures()["figures"].items()}
+    return {name: f"{row['score']:.2f} ± {row['sd']:.2f}" for name, row in figures.items()}
 
 
 def _options() -> argparse.Namespace:
@@ -96,60 +97,61 @@ def _one(name: str, options: argparse.Namespace, end: float) -> None:
         seeds=tuple(parse_seeds(options.search_seeds)),
         trials=options.trials,
         budget=options.seconds,
-        # Where the files lie on this machine is no part of what is searched.
+        # The folder of the files is no part of the search.
         about={"dataset": info(name).name},
     )
-    told = [0.0]
+    last_printed = 0.0
 
-    def tell() -> None:
-        if time.time() - told[0] > 20:
-            told[0] = time.time()
+    def watch() -> None:
+        nonlocal last_printed
+        if time.time() - last_printed > 20:
+            last_printed = time.time()
             _progress(look(search))
 
     finished = run_search(
-        search, jobs=options.jobs, watch=tell, until=end - _reserve(search, len(seeds), options)
+        search, jobs=options.jobs, watch=watch, until=end - _reserve(search, len(seeds), options)
     )
-    found = look(search)
-    _progress(found)
-    if found.settings is None or found.best is None:
+    state = look(search)
+    _progress(state)
+    if state.settings is None or state.best is None:
         return
-    write_found(search, found, command)
+    write_best(search, state, command)
     if not finished:
         print(f"{name}: the search was paused by the budget", file=sys.stderr)
-    runs = _seeds(source, found.settings, folder, seeds, options.jobs, end)
+    runs = _seeds(source, state.settings, folder, seeds, options.jobs, end)
     of_search = {
-        "trials": len(found.trials), "seconds": round(found.seconds), "space": options.space,
-        "seeds": list(search.seeds), "score": found.best["score"], "processes": options.jobs,
+        "trials": len(state.trials), "seconds": round(state.seconds), "space": options.space,
+        "seeds": list(search.seeds), "score": state.best["score"], "processes": options.jobs,
     }  # fmt: skip
     runs = [run | {"search": of_search} for run in runs]
     _write_lines(folder / RUNS, runs)
     searched = [
-        ("search", f"{len(found.trials)} trials of the space {options.space!r} in "
-         f"{found.seconds:.0f} s by {options.jobs} processes"),
-        ("search score", f"{found.best['score']:.4f} on the validation nodes of seeds "
+        ("search", f"{len(state.trials)} trials of the space {options.space!r} in "
+         f"{state.seconds:.0f} s by {options.jobs} processes"),
+        ("search score", f"{state.best['score']:.4f} on the validation nodes of seeds "
          f"{options.search_seeds}"),
     ]  # fmt: skip
     about = f"{name}: the best settings found by validation score."
     if runs:
-        _write_recipe(folder, name, found.settings, runs, about, command, searched)
+        _write_recipe(folder, name, state.settings, runs, about, command, searched)
 
 
 def _reserve(search: Search, count: int, options: argparse.Namespace) -> float:
-    """Gives the seconds that the runs after the search should take, from the trials so far."""
+    """Estimate the seconds of the runs after the search, from the trials so far."""
     if not (search.folder / "search.journal").exists():
         return _START_SECONDS
-    found = look(search)
-    if found.best is None:
+    best = look(search).best
+    if best is None:
         return _START_SECONDS
-    one = float(found.best["seconds"]) / len(search.seeds)
+    one = float(best["seconds"]) / len(search.seeds)
     rounds = -(-count // min(options.jobs, count))
     return min(_START_SECONDS + _RESERVE * one * rounds, options.budget / 2)
 
 
-def _progress(found: Found) -> None:
-    best = "none yet" if found.best is None else f"{found.best['score']:.4f} {found.best['chosen']}"
-    ended = f"{found.count('complete')} ended, {found.count('pruned')} pruned"
-    print(f"  {found.seconds:.0f} s: {ended}, {found.count('failed')} failed; best {best}",
+def _progress(state: SearchState) -> None:
+    best = "none yet" if state.best is None else f"{state.best['score']:.4f} {state.best['chosen']}"
+    ended = f"{state.count('complete')} ended, {state.count('pruned')} pruned"
+    print(f"  {state.seconds:.0f} s: {ended}, {state.count('failed')} failed; best {best}",
           file=sys.stderr, flush=True)  # fmt: skip
 
 
@@ -159,13 +161,10 @@ def _progress(found: Found) -> None:
 def _seeds(
     source: InputSource, settings: Settings, folder: Path, seeds: list[int], jobs: int, end: float
 ) -> list[dict[str, Any]]:
-    """Gives a line per seed; what was measured with the same settings is not measured again."""
+    """Return a line per seed; runs with the same settings are not repeated."""
     path = folder / RUNS
     folder.mkdir(parents=True, exist_ok=True)
-    known = {}
-    if path.exists():
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        known = {one["seed"]: one for one in lines if _same(one["config"], settings)}
+    known = {one["seed"]: one for one in lines_of(path) if _same(one["config"], settings)}
     waiting = [seed for seed in seeds if seed not in known]
     with Workers(max(1, min(jobs, len(waiting)))) as workers:
 
@@ -192,10 +191,9 @@ def _same(config: Mapping[str, Any], settings: Settings) -> bool:
 
 
 def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, Any]:
-    """Trains with one seed and gives its line; runs in a process of its own."""
-
+    """Train with one seed, in a process of its own, and return the line of the run."""
     import dhilgt
-    from dhilgt.benchmark.running.results import environment
+    from dhilgt.benchmark.running.cell import environment
 
     chosen = Settings.from_dict(settings.to_dict() | {"seed": seed})
     start = time.perf_counter()
@@ -204,10 +202,11 @@ def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, An
         clf, Path(), set(), time.perf_counter() - start, {"dataset": source.inputs.dataset}
     )
     device = next(clf.model_.parameters()).device
-    where = environment(str(device))
-    where.pop("release", None)  # of the kernel: says nothing about a score
-    gone = ("path", "files", "reused_from_cache", "classes_without_training_nodes")
-    return {key: value for key, value in line.items() if key not in gone} | {"environment": where}
+    machine = environment(str(device))
+    machine.pop("release", None)  # the kernel does not affect scores
+    removed = ("path", "files", "reused_from_cache", "classes_without_training_nodes")
+    kept = {key: value for key, value in line.items() if key not in removed}
+    return kept | {"environment": machine}
 
 
 def _write_recipe(
@@ -229,27 +228,19 @@ def _write_recipe(
 def _table(options: argparse.Namespace) -> None:
     rows = [("dataset", "metric", "seeds", "val %", "test %", "paper %", "seconds a run")]
     for name in options.data:
-        path = options.results / name / RUNS
-        if not path.exists():
+        runs = lines_of(options.results / name / RUNS)
+        if not runs:
             continue
-        runs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         metric = runs[0]["metric"]
-        shown = []
-        for part in ("val", "test"):
-            values = [100 * run["scores"][part][metric] for run in runs]
-            mean, _, sd = mean_sd(values).partition(" ± ")
-            shown.append(f"{float(mean):.2f}" + (f" ± {float(sd):.2f}" if sd else ""))
+        parts = ("val", "test")
+        scores = [score_text([run["scores"][part][metric] for run in runs]) for part in parts]
         seconds = sum(run["seconds"] for run in runs) / len(runs)
-        paper = PAPER.get(name, "")
-        rows.append((name, metric, str(len(runs)), *shown, paper, f"{seconds:.1f}"))
-    drawn = Table(*rows[0])
-    for row in rows[1:]:
-        drawn.add_row(*row)
-    Console(width=110).print(drawn)
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    lines.insert(1, "|" + "---|" * len(rows[0]))
+        paper = published_scores().get(name, "")
+        rows.append((name, metric, str(len(runs)), *scores, paper, f"{seconds:.1f}"))
+    text = markdown([rows[0], ["---"] * len(rows[0]), *rows[1:]])
     options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (options.results / "table.md").write_text(text, encoding="utf-8")
+    print(text, end="")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,31 @@
-"""Lines of results with known figures, and contenders that do what a test wants."""
+"""Records with known figures, and contenders that do what a test needs."""
 
 import numpy as np
 
-from dhilgt.benchmark.running import contenders, results
+from dhilgt.benchmark.record import Record
+from dhilgt.benchmark.running import contenders
 from dhilgt.benchmark.running.data import about
 from dhilgt.benchmark.running.grid import Cell
 
 GPU = {"device": "cuda:0", "gpus": ["H200"], "cpu": "Xeon", "cpus": 16, "torch": "2.9"}
 
 
+def changed(record, **values):
+    """A record with some values of its line changed."""
+    return Record.from_json(record.to_json() | values)
+
+
+def unrun(cell, budget=None):
+    """The record of a cell of which nothing is known yet."""
+    return Record.of(cell, about(cell.data), budget)
+
+
 def line(system, data, seed, score=None, *, trials=0, recipe="paper", variant="paper", **more):
-    """A line as a cell would have written it: all figures given, or a status and message."""
+    """A record as a cell would have: all figures given, or a status and message."""
     cell = Cell(system, data, seed, variant, recipe, trials=trials)
-    found = results.line_of(cell, about(data), 600.0) | {
+    names = about(data).metrics
+    scores = score if isinstance(score, dict) else {names[0]: score}
+    figures = {
         "status": "ok",
         "precompute_seconds": 0.5,
         "epoch_seconds": 0.012,
@@ -21,18 +34,15 @@ def line(system, data, seed, score=None, *, trials=0, recipe="paper", variant="p
         "gpu_peak_bytes": 1_250_000_000,
         "host_peak_bytes": 900_000_000,
         "environment": GPU,
+        "scores": {"test": {name: scores.get(name) for name in names}},
     }
-    names = about(data).metrics
-    scores = score if isinstance(score, dict) else {names[0]: score}
-    return found | {"scores": {"test": {name: scores.get(name) for name in names}}} | more
+    return changed(unrun(cell, 600.0), **(figures | more))
 
 
 def broken(system, data, seed, status, message=""):
-    """A line of a cell that gave no figures."""
+    """The record of a cell that has no figures."""
     cell = Cell(system, data, seed)
-    return results.line_of(cell, about(data), 600.0) | {
-        "status": status, "message": message, "environment": GPU,
-    }  # fmt: skip
+    return changed(unrun(cell, 600.0), status=status, message=message, environment=GPU)
 
 
 class Scripted(contenders.Contender):

@@ -1,8 +1,8 @@
-"""Lines of DHIL-GT with known scores, and a recipe small enough to train with."""
+"""Records of DHIL-GT with known scores, and a recipe small enough to train with."""
 
-from dhilgt.benchmark.running import results as record
+from dhilgt.benchmark import Results
 from dhilgt.benchmark.running.data import about
-from tests.benchmark.cases import GPU
+from tests.benchmark.cases import GPU, changed, unrun
 
 TINY = """\
 dhilgt:
@@ -18,18 +18,18 @@ def tiny_recipe(folder):
 
 
 def scored(cell, score, **more):
-    """The line that a cell with this test score would have written."""
-    found = record.line_of(cell, about(cell.data), None) | {
+    """The record that a cell with this test score would have."""
+    figures = {
         "status": "ok",
         "scores": {"test": {about(cell.data).metrics[0]: score}},
         "split_hash": f"{cell.data} {cell.seed}",
         "environment": GPU,
     }
-    return found | more
+    return changed(unrun(cell), **(figures | more))
 
 
 def write(path, lines):
-    with record.Results(path).open(resume=False) as results:
+    with Results(path).open(resume=False) as results:
         for line in lines:
             results.add(line)
     return path

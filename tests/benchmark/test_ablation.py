@@ -18,6 +18,7 @@ from dhilgt.benchmark.running.grid import Cell
 from dhilgt.benchmark.running.recipe import Recipe
 from dhilgt.benchmark.show.render import render
 from dhilgt.errors import ArtifactError, ConfigError
+from tests.benchmark.cases import changed
 from tests.benchmark.study_cases import scored, tiny_recipe, write
 from tests.cli.cases import fails, ok
 
@@ -183,7 +184,7 @@ def test_other_cells_are_left_out():
 
 def test_a_cell_that_failed_is_named_and_not_counted():
     lines = known()
-    lines[1] |= {"status": "oom", "message": "CUDA out of memory", "scores": {}}
+    lines[1] = changed(lines[1], status="oom", message="CUDA out of memory", scores={})
     table = ablation_tables(lines)[0]
     assert table.rows[1].entries[0][0].text == "70.00 ± 4.24 (2 of 3)"
     assert "dhilgt, citeseer, seed 0: oom (CUDA out of memory)." in table.notes
@@ -191,7 +192,7 @@ def test_a_cell_that_failed_is_named_and_not_counted():
 
 def test_different_splits_of_a_seed_are_refused():
     lines = known()
-    lines[1] |= {"split_hash": "another"}
+    lines[1] = changed(lines[1], split_hash="another")
     with pytest.raises(ArtifactError, match="splits of 'paper' and 'paper, no readout' differ"):
         effects(lines)
 

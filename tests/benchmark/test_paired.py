@@ -1,6 +1,7 @@
 """Paired differences: mean and interval are those of SciPy, and words follow from the interval."""
 
 import statistics
+import sys
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dhilgt.benchmark.show.paired import difference, t_quantile
+from dhilgt.errors import DhilgtError
 
 SCORES = st.floats(0, 1, allow_subnormal=False)
 
@@ -77,3 +79,10 @@ def test_what_is_no_pair_is_refused():
     for share, degrees in ((0.0, 3), (1.0, 3), (0.95, 0)):
         with pytest.raises(ValueError, match="pass"):
             t_quantile(share, degrees)
+
+
+def test_without_scipy_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(DhilgtError, match=r'pip install "dhilgt\[plot\]"'):
+        difference([0.5, 0.6], [0.5, 0.7])
+    assert difference([0.5], [0.6]).verdict == "too few seeds"

@@ -4,7 +4,6 @@ import contextlib
 import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,14 +14,15 @@ import torch
 from dhilgt import baselines
 from dhilgt.benchmark import Limits, Results, cells, models
 from dhilgt.benchmark.running import contenders, data, runner
-from dhilgt.benchmark.running import results as record
 from dhilgt.benchmark.running.cell import run_cell
-from dhilgt.benchmark.running.child import Child, Stopped, run_apart
-from dhilgt.benchmark.running.grid import Cell, trials_of
-from dhilgt.benchmark.running.recipe import Changes, Recipe, space_of
+from dhilgt.benchmark.running.child import CellStopped, Child
+from dhilgt.benchmark.running.grid import Cell
+from dhilgt.benchmark.running.recipe import Changes, Recipe
+from dhilgt.benchmark.running.search import num_settings, read_space, trials_of
 from dhilgt.errors import ArtifactError, ConfigError, DatasetError
 from dhilgt.training.trainer import Trainer
-from tests.benchmark.cases import scripted
+from tests.benchmark import cell_runs
+from tests.benchmark.cases import changed, scripted, unrun
 from tests.cli.cases import shell_command
 
 HERE = Limits(apart=False, device="cpu")
@@ -87,7 +87,7 @@ def test_what_compiles_kernels_before_the_clock_changes_no_result(tmp_path, monk
 
     monkeypatch.setattr(Trainer, "fit", watched)
     _, (plain,) = run(tmp_path / "plain.jsonl", wanted)
-    monkeypatch.setattr(contenders.Ours, "_compiles", lambda self: True)
+    monkeypatch.setattr(contenders.OurContender, "_compiles", lambda self: True)
     _, (line,) = run(tmp_path / "tried.jsonl", wanted)
     (_, alone), (limit, _), (_, after) = tried
     assert limit is None
@@ -197,14 +197,19 @@ def test_undefined_scores_are_null_with_a_note(monkeypatch):
     assert line["scores"]["test"]["accuracy"] == 1.0
     assert line["scores"]["test"]["roc_auc"] is None
     assert "undefined" in line["score_notes"]["test roc_auc"]
-    json.dumps(line, allow_nan=False)
+    json.dumps(line.to_json(), allow_nan=False)
 
 
 # ---- processes of their own --------------------------------------------------------------------
 
 
-def python(text):
-    return (sys.executable, "-c", "import sys; sys.stdin.readline()\n" + text)
+def run_apart(cell, *, budget=None, stop=lambda: False, **options):
+    """The record of a cell from a process of its own."""
+    child = Child(**options)
+    try:
+        return child.run(cell, budget=budget, stop=stop)
+    finally:
+        child.close()
 
 
 CELL = Cell("mlp", "generated:40", 0, changes=Changes(training={"epochs": 2}))
@@ -220,28 +225,27 @@ def test_a_cell_in_a_process_of_its_own_says_the_same():
 
 
 def test_a_killed_process_is_out_of_memory():
-    line = run_apart(CELL, command=python("import os; os.kill(os.getpid(), 9)"))
+    line = run_apart(CELL, run=cell_runs.kill_itself)
     assert (line["status"], line["key"]) == ("oom", CELL.key)
     assert "signal 9" in line["message"]
 
 
 def test_a_crash_is_a_failure_with_its_last_words():
-    line = run_apart(CELL, command=python("sys.exit('the kernel is not there')"))
+    line = run_apart(CELL, run=cell_runs.exit_with_a_message)
     assert line["status"] == "failed"
     assert "code 1: the kernel is not there" in line["message"]
 
 
 def test_a_process_that_does_not_hear_its_alarm_is_killed():
-    begun = "print('{\"begun\": true}', flush=True); import time; time.sleep(60)"
     started = time.monotonic()
-    line = run_apart(CELL, budget=0.2, grace=0.2, command=python(begun))
+    line = run_apart(CELL, budget=0.2, grace=0.2, run=cell_runs.begin_and_sleep)
     assert line["status"] == "over-budget"
     assert time.monotonic() - started < 20
 
 
 def test_a_stop_ends_the_process_and_leaves_no_line():
-    with pytest.raises(Stopped):
-        run_apart(CELL, stop=lambda: True, command=python("import time; time.sleep(60)"))
+    with pytest.raises(CellStopped):
+        run_apart(CELL, stop=lambda: True, run=cell_runs.begin_and_sleep)
 
 
 def test_a_process_that_does_many_cells_says_the_same(tmp_path):
@@ -275,7 +279,7 @@ def test_several_at_once_are_recorded_as_such(tmp_path, monkeypatch):
 
         def run(self, cell, **options):
             time.sleep(0.3)
-            return {**run_cell(cell, device="cpu"), "threads_given": self.threads}
+            return changed(run_cell(cell, device="cpu"), threads_given=self.threads)
 
         def close(self):
             pass
@@ -306,8 +310,7 @@ def test_a_cell_without_memory_beside_others_is_tried_again_alone(tmp_path, monk
             try:
                 time.sleep(0.2)
                 if full or cell.seed == 2:
-                    line = record.line_of(cell, data.about(cell.data), None)
-                    return line | record.failure(MemoryError("no room"))
+                    return unrun(cell).after_error(MemoryError("no room"))
                 return run_cell(cell, device="cpu")
             finally:
                 if not full:
@@ -534,7 +537,7 @@ def test_a_missing_dataset_stops_the_run_before_it_begins(tmp_path, monkeypatch)
 
 def test_every_system_has_a_search_space_of_valid_settings():
     for name in ("dhilgt", *baselines.names()):
-        assert space_of(name).size >= 30
+        assert num_settings(read_space(name)) >= 30
 
 
 # ---- the clock ---------------------------------------------------------------------------------

@@ -12,19 +12,18 @@ from dhilgt import baselines
 from dhilgt.benchmark import Limits, Results, models
 from dhilgt.benchmark.experiments import growth, growth_plot, scaling
 from dhilgt.benchmark.experiments.growth import Power, fit
-from dhilgt.benchmark.experiments.scaling import Sizes, run_scaling, stopped_before
+from dhilgt.benchmark.experiments.scaling import GraphSizes, run_scaling, stopped_before
 from dhilgt.benchmark.running import data
-from dhilgt.benchmark.running import results as record
 from dhilgt.benchmark.running.data import Generated
 from dhilgt.benchmark.running.grid import Cell
 from dhilgt.benchmark.show.render import render
 from dhilgt.classifier.cache import Cache
 from dhilgt.errors import ArtifactError, ConfigError, DatasetError
-from tests.benchmark.cases import scripted
+from tests.benchmark.cases import changed, scripted, unrun
 from tests.cli.cases import fails, ok
 
 HERE = Limits(apart=False, device="cpu")
-SMALL = Sizes((40, 80, 160), 4, 80, (2, 4, 8), 8, 3)
+SMALL = GraphSizes((40, 80, 160), 4, 80, (2, 4, 8), 8, 3)
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 # ---- graphs by name ----------------------------------------------------------------------------
@@ -77,8 +76,8 @@ def test_a_large_graph_is_made_once_and_a_small_one_is_not_kept(monkeypatch, tmp
     monkeypatch.setenv("DHILGT_CACHE", str(tmp_path))
     monkeypatch.setattr("dhilgt.benchmark.running.data._KEPT_EDGES", 400)
     made = []
-    make = Generated._made
-    monkeypatch.setattr(Generated, "_made", lambda self: made.append(self.name) or make(self))
+    make = Generated._generated
+    monkeypatch.setattr(Generated, "_generated", lambda self: made.append(self.name) or make(self))
     data.make_ready("generated:100")
     first, second = (data.load("generated:100", 0) for _ in range(2))
     assert made == ["generated:100"]
@@ -173,7 +172,7 @@ def test_a_system_that_does_not_fit_is_recorded_once_and_not_tried_on_larger_gra
 )
 def test_beyond_is_what_is_as_large_in_nodes_and_in_degree(graph, beyond):
     def line(cell, status):
-        return record.line_of(cell, data.about(cell.data), None) | {"status": status}
+        return changed(unrun(cell), status=status)
 
     full = line(Cell("gcn", "generated:80", 0), "oom")
     others = [
@@ -221,7 +220,9 @@ def test_what_the_whole_time_does_not_suffice_for_is_left(go, monkeypatch):
     assert (found.ran, found.left) == (0, 5)
 
 
-@pytest.mark.parametrize("sizes", [Sizes((), degrees=()), Sizes((0,)), Sizes(features=0)])
+@pytest.mark.parametrize(
+    "sizes", [GraphSizes((), degrees=()), GraphSizes((0,)), GraphSizes(features=0)]
+)
 def test_sizes_that_are_none_are_refused(sizes):
     with pytest.raises(ConfigError, match="above 0"):
         sizes.graphs()
@@ -315,11 +316,12 @@ def measured(system, nodes, degree=20, *, seconds, nbytes, **more):
     """The line of a system that takes so many seconds in every stage and so much memory."""
     cell = Cell(system, Generated(nodes, degree).name, 0)
     stages = {"epoch": {"seconds": 2 * seconds + 7, "times": 3, "device_peak_bytes": nbytes}}
-    return record.line_of(cell, data.about(cell.data), None) | {
+    figures = {
         "status": "ok", "stages": stages, "first_epoch_seconds": 7.0, "precompute_seconds": seconds,
         "inference_seconds": seconds, "host_before_bytes": 5 * 10**8,
         "host_peak_bytes": 10**9 + nbytes,
-    } | more  # fmt: skip
+    }  # fmt: skip
+    return changed(unrun(cell), **(figures | more))
 
 
 @pytest.fixture
@@ -331,7 +333,7 @@ def lines():
     for nodes in (1000, 10_000):
         found.append(measured("gcn", nodes, seconds=1e-8 * nodes**2, nbytes=1))
     stop = {"status": "oom", "message": "no\nroom", "graph": None, "stages": None}
-    found.append(measured("gcn", 100_000, seconds=0, nbytes=0) | stop)
+    found.append(measured("gcn", 100_000, seconds=0, nbytes=0, **stop))
     for degree in (5, 10, 40):
         found.append(measured("dhilgt", 100_000, degree, seconds=10.0, nbytes=5 * 10**9))
     return found
@@ -349,7 +351,7 @@ def test_the_series_are_told_apart(lines):
     assert (by_nodes.fixed, by_nodes.sizes) == (20, (1000, 10_000, 100_000, 1_000_000))
     assert (by_edges.fixed, by_edges.sizes) == (100_000, (500_000, 1_000_000, 2_000_000, 4_000_000))
     with pytest.raises(ArtifactError, match="no results of generated graphs"):
-        growth.series_of([measured("gcn", 100, seconds=1, nbytes=1) | {"data": "cora"}])
+        growth.series_of([measured("gcn", 100, seconds=1, nbytes=1, data="cora")])
 
 
 def test_the_table_has_figures_powers_and_verdicts(lines):
@@ -377,8 +379,8 @@ def test_the_table_has_figures_powers_and_verdicts(lines):
 def test_a_line_without_a_gpu_or_of_one_epoch_has_its_figures():
     line = measured("mlp", 1000, seconds=1.0, nbytes=0)
     assert growth.figure(line, "gpu") is None
-    line["stages"]["epoch"]["times"] = 1
-    assert growth.figure(line, "epoch") == 7.0
+    once = {"epoch": line["stages"]["epoch"] | {"times": 1}}
+    assert growth.figure(changed(line, stages=once), "epoch") == 7.0
 
 
 def test_the_figure_names_every_curve_and_repeats_itself(lines, tmp_path):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from docs.make import against, known, scores
+from docs.make import against, known, lines_of, scores
 
-from dhilgt.benchmark import Results
+from dhilgt.benchmark import Record, Results
 from dhilgt.benchmark.experiments.paper import OURS, SYSTEMS
 from dhilgt.settings.recipes import recipe
 from dhilgt.settings.settings import Settings
@@ -32,7 +32,7 @@ def test_a_score_at_or_above_the_published_one_is_bold():
 @pytest.mark.parametrize("file", BEST, ids=lambda file: file.stem)
 def test_the_shipped_recipe_is_the_one_that_was_run(file):
     shipped = Settings.from_dict(recipe("best", file.stem)).to_dict()
-    runs = scores.lines_of(file)
+    runs = lines_of(file)
     assert [run["seed"] for run in runs] == list(range(10))
     for run in runs:
         # Settings that came later than the run are at their defaults in it.
@@ -43,7 +43,7 @@ def test_the_shipped_recipe_is_the_one_that_was_run(file):
 
 def test_rows_of_the_best_recipes_are_cells_of_the_same_runs():
     cells = Results(RESULTS / "paper" / "best.jsonl").lines()
-    runs = {(file.stem, run["seed"]): run for file in BEST for run in scores.lines_of(file)}
+    runs = {(file.stem, run["seed"]): run for file in BEST for run in lines_of(file)}
     beside = scores.seeds_beside(RESULTS / "paper" / "best.jsonl")
     wanted = {(file.stem, seed) for file in BEST for seed in beside[file.stem]}
     assert {(cell["data"], cell["seed"]) for cell in cells} == wanted
@@ -61,11 +61,12 @@ def test_the_differences_to_each_system_are_made_from_the_lines():
 
 def test_differences_are_ours_minus_theirs_over_the_splits_that_both_have():
     def line(system, recipe, seed, score):
-        return {
-            "system": system, "variant": "paper", "recipe": recipe, "trials": 0, "trial": None,
+        return Record.from_json({
+            "format": 1, "key": f"{system} {recipe} {seed}", "system": system,
+            "variant": "paper", "recipe": recipe, "trials": 0, "trial": None,
             "data": "cora", "standin_for": None, "seed": seed, "split_hash": str(seed),
             "status": "ok", "metrics": ["accuracy"], "scores": {"test": {"accuracy": score}},
-        }  # fmt: skip
+        })  # fmt: skip
 
     ours = [line("dhilgt", "best", seed, 0.8 + 0.01 * seed) for seed in range(4)]
     worse = [line("gcn", "paper", seed, 0.75 + 0.01 * seed + 0.001 * seed**2) for seed in range(3)]
@@ -116,7 +117,7 @@ def test_known_figures_are_read_against_their_range():
 
 
 def test_the_table_of_known_figures_is_made_from_its_lines():
-    made = known.table(scores.lines_of(RESULTS / "known.jsonl"))
+    made = known.table(lines_of(RESULTS / "known.jsonl"))
     assert (RESULTS / "known-table.md").read_text(encoding="utf-8") == made
 
 
@@ -127,6 +128,6 @@ def test_the_recorded_runs_of_the_papers_recipe_are_near_an_independent_trial():
         "citeseer": (72, 74),
         "chameleon": (39, 42),
     }.items():
-        runs = scores.lines_of(RESULTS / "scores" / "paper" / f"{name}.jsonl")
+        runs = lines_of(RESULTS / "scores" / "paper" / f"{name}.jsonl")
         mean = float(scores.score(runs, "test").partition(" ")[0])
         assert low - 3 <= mean <= high + 3, name

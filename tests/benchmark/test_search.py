@@ -1,5 +1,9 @@
 """The search before a comparison: as many trials for each, by validation scores only."""
 
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,12 +11,15 @@ from hypothesis import strategies as st
 from dhilgt import baselines
 from dhilgt.benchmark import Limits, Results, cells, models
 from dhilgt.benchmark.running import recipe, runner
-from dhilgt.benchmark.running import recipe as space
-from dhilgt.benchmark.running.grid import Cell, check, trials_of
-from dhilgt.benchmark.running.recipe import Changes
+from dhilgt.benchmark.running.grid import Cell, check
+from dhilgt.benchmark.running.recipe import PARTS, Changes
+from dhilgt.benchmark.running.search import draws, num_settings, read_space, trials_of
 from dhilgt.errors import ConfigError
 from dhilgt.settings import recipes
+from dhilgt.tune.space import space_of_choices
 from tests.benchmark.cases import scripted
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def search(path, script, monkeypatch, systems="gcn,mlp", trials=4, seeds=(3, 5), resume=False):
@@ -117,7 +124,7 @@ def test_all_that_a_space_can_give_is_valid(system):
     for trial in trials_of(cell, 0):
         check(trial)
     # Each value alone, with the system's own settings around it.
-    for one in space.space_of(system).draws("each", 500):
+    for one in draws(read_space(system), "each", 500):
         check(Cell(system, "cora", 0, changes=one))
 
 
@@ -125,12 +132,35 @@ def test_all_that_a_space_can_give_is_valid(system):
 @given(st.text(max_size=8), st.integers(1, 30), st.integers(0, 30))
 def test_draws_differ_and_do_not_depend_on_how_many_are_wanted(key, few, more):
     values = {"model": {"a": [1, 2, 3]}, "training": {"b": [1, 2, 3], "c": [True, False]}}
-    one = space.Space(values)
-    short, long = one.draws(key, few), one.draws(key, few + more)
+    one = space_of_choices(values, "mine", "mine.yaml", PARTS)
+    short, long = draws(one, key, few), draws(one, key, few + more)
     assert long[: len(short)] == short
-    assert len(short) == min(few, one.size + 1)
+    assert num_settings(one) == 18
+    assert len(short) == min(few, 18 + 1)
     assert all(short.count(draw) == 1 for draw in short)
-    assert all(draw in list(one.all()) for draw in short[1:])
+    everything = [
+        Changes({"a": a}, {"b": b, "c": c})
+        for a, b, c in itertools.product((1, 2, 3), (1, 2, 3), (True, False))
+    ]
+    assert all(draw in everything for draw in short[1:])
+
+
+def searches():
+    for name in ("main", "homophilous"):
+        for record in Results(RESULTS / "paper" / f"{name}.jsonl").lines():
+            if record.search is not None and record.search.chosen is not None:
+                yield record
+
+
+def test_the_settings_that_recorded_searches_chose_are_drawn_again():
+    checked = 0
+    for record in searches():
+        search = record.search
+        limits = Changes(training={"max_seconds": search.changes.training["max_seconds"]})
+        asked = replace(record.cell, changes=limits, trials=search.trials)
+        assert trials_of(asked, search.seed)[search.chosen].changes == search.changes
+        checked += 1
+    assert checked == 588
 
 
 @pytest.mark.parametrize(
@@ -145,9 +175,9 @@ def test_draws_differ_and_do_not_depend_on_how_many_are_wanted(key, few, more):
 def test_spaces_that_are_none_are_refused(tmp_path, text, message):
     (tmp_path / "gcn.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
-        space.space_of("gcn", tmp_path)
+        read_space("gcn", tmp_path)
     with pytest.raises(ConfigError, match="has no search space"):
-        space.space_of("nothing", tmp_path)
+        read_space("nothing", tmp_path)
 
 
 # ---- recipes -----------------------------------------------------------------------------------

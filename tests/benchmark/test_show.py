@@ -5,8 +5,8 @@ import math
 import pytest
 
 from dhilgt.benchmark import Results, tables
+from dhilgt.benchmark.experiments.paper import published_figures
 from dhilgt.benchmark.show.render import render
-from dhilgt.benchmark.show.tables import published_figures
 from dhilgt.errors import ConfigError
 from tests.benchmark.cases import broken, line
 from tests.cli.cases import fails, ok

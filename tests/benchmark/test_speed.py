@@ -51,7 +51,7 @@ def test_a_step_learns_and_an_answer_does_not():
 
 
 def test_sizes_other_than_the_main_one_change_one_thing():
-    shapes = speed.Sizes((8, 16), (4, 5), (16,), (0.8,)).shapes()
+    shapes = speed.BatchSizes((8, 16), (4, 5), (16,), (0.8,)).shapes()
     assert shapes[0] == {"rows": 8, "slots": 4, "width": 16, "fill": 0.8}
     for shape in shapes[1:]:
         assert sum(shape[name] != shapes[0][name] for name in shape) == 1
@@ -59,8 +59,8 @@ def test_sizes_other_than_the_main_one_change_one_thing():
 
 
 def test_all_ways_take_the_main_size_and_its_fills():
-    ways = speed.parse_ways("reference,sdpa:fp32,sdpa:bf16", CPU)
-    lines = list(speed.measure(speed.Sizes((3, 4), (2,), (16,), (1.0, 0.5)), ways, CPU, 1))
+    ways = speed.parse_implementations("reference,sdpa:fp32,sdpa:bf16", CPU)
+    lines = list(speed.measure(speed.BatchSizes((3, 4), (2,), (16,), (1.0, 0.5)), ways, CPU, 1))
     taken = [(line["rows"], line["fill"], line["way"]) for line in lines]
     names = ["reference fp32", "sdpa fp32", "sdpa bf16"]
     assert taken == [
@@ -75,8 +75,8 @@ def test_all_ways_take_the_main_size_and_its_fills():
 
 @pytest.mark.parametrize("text", ["plain", "sdpa:fp16", "reference,,sdpa", "fused:bf16"])
 def test_ways_that_are_not_there_are_refused(text):
-    with pytest.raises(DhilgtError, match=r"no way to compute|runs on CUDA"):
-        speed.parse_ways(text, CPU)
+    with pytest.raises(DhilgtError, match=r"no implementation of attention|runs on CUDA"):
+        speed.parse_implementations(text, CPU)
 
 
 def test_the_table_compares_with_the_first_way_of_a_size():

@@ -21,6 +21,7 @@ from dhilgt.benchmark.running.recipe import Recipe
 from dhilgt.errors import ArtifactError
 from dhilgt.settings.recipes import recipe
 from dhilgt.tokens.spec import TokenSpec
+from tests.benchmark.cases import changed
 from tests.benchmark.study_cases import scored, tiny_recipe, write
 from tests.cli.cases import fails, ok
 
@@ -112,7 +113,7 @@ def test_other_cells_and_failed_ones_are_left_out():
     ]
     assert curves(others) == []
     lines = known(("cora",), (0,))
-    lines[0] |= {"status": "failed", "scores": {}}
+    lines[0] = changed(lines[0], status="failed", scores={})
     assert 2 not in curves(lines)[0].points
     notes = tables(lines)[-1].notes
     assert any("seed 0: failed" in note for note in notes)

@@ -192,9 +192,11 @@ def test_a_new_experiment_is_one_entry(folder, monkeypatch):
 
 
 def test_tables_of_the_comparison_are_sections_too():
-    from dhilgt.benchmark.show.tables import Entry, Row, Table
+    from dhilgt.benchmark.show.tables import Row, Table, TableEntry
 
-    one = Table(("cora",), (("Acc",),), (Row("<GCN>", ((Entry("1 & 2", "best"),),)),), ("<note>",))
+    one = Table(
+        ("cora",), (("Acc",),), (Row("<GCN>", ((TableEntry("1 & 2", "best"),),)),), ("<note>",)
+    )
     result = of_tables(lambda lines: [one] * len(lines))([Source("a", [{}]), Source("b", [{}])])
     assert result.count("<b>1 &amp; 2</b>") == 2
     assert "&lt;GCN&gt;" in result

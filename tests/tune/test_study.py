@@ -17,7 +17,7 @@ from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 from dhilgt.settings import yaml_files
 from dhilgt.settings.settings import Settings
 from dhilgt.tune.objective import GraphSource, Objective, Outcome, without_test
-from dhilgt.tune.results import BEST, TRIALS, look, write_found
+from dhilgt.tune.results import BEST, TRIALS, look, write_best
 from dhilgt.tune.study import run_search
 from tests.tune.cases import BASE, ONE_STAGE, chosen, graph, search
 
@@ -118,7 +118,7 @@ def test_the_file_of_the_best_settings_says_where_they_come_from(tmp_path):
     one = search(tmp_path / "s", about={"edges": "e.csv"})
     run_search(one)
     found = look(one)
-    path = write_found(one, found, "dhilgt tune -o s")
+    path = write_best(one, found, "dhilgt tune -o s")
     text = path.read_text()
     for part in ("command: dhilgt tune -o s", "validation accuracy: ", "trials: 4 (4 complete)",
                  "time: ", "memory: ", "versions: dhilgt ", "optuna ", "hardware: "):  # fmt: skip

@@ -140,11 +140,11 @@ def _check_place(folder: Path) -> None:
 
 def _write_results(search: Any, command: str) -> Any:
     """Write the best settings so far, if there are any, and return all results."""
-    from dhilgt.tune.results import look, write_found
+    from dhilgt.tune.results import look, write_best
 
     results = look(search)
     if results.settings is not None:
-        write_found(search, results, command)
+        write_best(search, results, command)
     return results
 
 

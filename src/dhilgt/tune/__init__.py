@@ -1,1 +1,1 @@
-"""Search for settings by validation score: what to choose from, one trial, the search itself."""
+"""Search for settings by validation score: the space, one trial, the search itself."""

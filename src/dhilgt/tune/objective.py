@@ -1,4 +1,4 @@
-"""One trial: settings in, mean validation score out. Test labels are out of reach here."""
+"""One trial: settings in, mean validation score out. Classes of test nodes are never read."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ REPORTS_PER_RUN = 20
 
 
 class Source(Protocol):
-    """Where the graph of a search comes from. It travels to the worker processes."""
+    """Where the graph of a search comes from. It is pickled for the worker processes."""
 
     def __call__(self, seed: int) -> Graph:
-        """Gives the graph with the split of a seed; the graph itself is always the same."""
+        """Return the graph with the split of a seed; the graph itself is always the same."""
 
 
 @dataclass(frozen=True)
 class GraphSource:
-    """A graph that is there already: the split in its masks, or one held out by seed.
+    """A graph in memory: the split in its masks, or one held out by seed.
 
     Example:
         >>> graph = Graph.from_edges([0, 1], [1, 2])
@@ -52,13 +52,13 @@ class GraphSource:
     graph: Graph
 
     def __call__(self, seed: int) -> Graph:
-        """Gives the graph."""
+        """Return the graph."""
         return self.graph
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial came to.
+    """The result of a trial.
 
     Attributes:
         score: Mean of the scores.
@@ -79,14 +79,14 @@ class Outcome:
     device_peak_bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values."""
+        """Return plain values."""
         return asdict(self)
 
 
 def without_test(graph: Graph) -> Graph:
-    """Gives the graph without the labels of its test nodes, and without saying which they are.
+    """Return the graph without the classes of its test nodes, and without the test mask.
 
-    Labels of nodes that are in no part go too, where the graph says who trains.
+    Where the graph has a training mask, nodes in no part lose their classes, too.
 
     Example:
         >>> masks = {"train": [1, 0, 0], "val": [0, 1, 0], "test": [0, 0, 1]}
@@ -107,14 +107,14 @@ def without_test(graph: Graph) -> Graph:
 
 
 class Objective:
-    """Trains on each of some seeds and gives the mean of the best validation scores.
+    """Trains on each of some seeds and returns the mean of the best validation scores.
 
-    Labels are made or found once; tokens and features are kept while their settings stay.
+    Hub labels are made once; tokens and features are kept while their settings stay the same.
 
     Args:
         source: Where the graph comes from.
         seeds: Of splits, tokens and weights.
-        cache: Where labels are kept between processes; None keeps them in memory.
+        cache: Where hub labels are kept between processes; None keeps them in memory.
 
     Example:
         >>> import dhilgt
@@ -140,13 +140,13 @@ class Objective:
         report: Callable[[int, float], None] | None = None,
         alive: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Gives the outcome of some settings; their own seed does not count.
+        """Return the outcome of some settings; their own seed is ignored.
 
         Args:
             settings: To try.
             report: Called now and then with a step and the score so far: the mean over the seeds
-                that have ended and the best of the one under way. What it raises ends the trial.
-            alive: Called after every epoch, likewise.
+                that have ended and the best of the current one. What it raises ends the trial.
+            alive: Called after every epoch. What it raises ends the trial.
         """
         start = time.perf_counter()
         results: list[TrainResult] = []
@@ -185,18 +185,18 @@ class Objective:
             )
         return result
 
-    # ---- what is kept --------------------------------------------------------------------------
+    # ---- kept between trials -------------------------------------------------------------------
 
     def _prepared(self, settings: Settings) -> FitInputs:
         key = (settings.seed, settings.validation)
         if key not in self._inputs:
-            found = prepare(
+            inputs = prepare(
                 without_test(self._source(settings.seed)), None, train=None, val=None,
                 validation=settings.validation, seed=settings.seed,
             )  # fmt: skip
-            if "val" not in found.split:
+            if "val" not in inputs.split:
                 raise TrainingError("there are no validation nodes, and a search needs some")
-            self._inputs[key] = found
+            self._inputs[key] = inputs
         return self._inputs[key]
 
     def _pipeline(self, graph: Graph, settings: Settings) -> Pipeline:

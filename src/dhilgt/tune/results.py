@@ -1,4 +1,4 @@
-"""What a search found: the best settings as a file, all trials as lines of JSON."""
+"""The results of a search: the best settings as a file, all trials as lines of JSON."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TRIALS = "trials.jsonl"
 
 
 @dataclass(frozen=True)
-class Found:
-    """Where a search stands.
+class SearchState:
+    """The trials of a search so far.
 
     Attributes:
-        trials: One dict per trial that ended: stage, number, state, score, chosen, and what it
-            took; in the order of their start.
-        best: The best one, of equal ones that of the last stage; None before.
-        settings: All settings of the best trial; None before.
+        trials: One dict per trial that ended: stage, number, state, score, chosen, time and memory;
+            in the order of their start.
+        best: The best one, of equal ones that of the last stage; None if none has ended.
+        settings: All settings of the best trial; None if none has ended.
         seconds: Wall clock of the search so far.
     """
 
@@ -39,19 +39,19 @@ class Found:
     seconds: float
 
     def count(self, state: str) -> int:
-        """Gives how many trials ended so: "complete", "pruned", "failed"."""
+        """Return the number of trials in a state: "complete", "pruned" or "failed"."""
         return sum(one["state"] == state for one in self.trials)
 
 
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 
 
-def look(search: Search, storage: Any = None) -> Found:
-    """Gives where a search stands, from its storage.
+def look(search: Search, storage: Any = None) -> SearchState:
+    """Return the state of a search, from its storage.
 
     Args:
         search: The search.
-        storage: Its storage, where it is open already.
+        storage: Its storage, if it is open already.
     """
     storage = open_storage(search.address) if storage is None else storage
     trials: list[dict[str, Any]] = []
@@ -74,7 +74,7 @@ def look(search: Search, storage: Any = None) -> Found:
                 best = top
                 values = followed(values | top["chosen"], {one.name for one in stage.parameters})
     settings = None if best is None else Settings.from_dict(values)
-    return Found(trials, best, settings, seconds)
+    return SearchState(trials, best, settings, seconds)
 
 
 def _plain(trial: Any, stage: str) -> dict[str, Any]:
@@ -90,23 +90,23 @@ def _plain(trial: Any, stage: str) -> dict[str, Any]:
     }
 
 
-def write_found(search: Search, found: Found, command: str) -> Path:
-    """Writes the best settings and all trials into the folder of a search.
+def write_best(search: Search, state: SearchState, command: str) -> Path:
+    """Write the best settings and all trials into the folder of a search.
 
     Args:
         search: The search.
-        found: Where it stands.
-        command: What was typed, for the header.
+        state: Its state.
+        command: The command line, for the header.
 
     Raises:
         DhilgtError: If no trial has ended yet.
     """
-    if found.settings is None or found.best is None:
+    if state.settings is None or state.best is None:
         raise DhilgtError("no trial has ended yet, so there are no best settings to write")
-    lines = b"".join(canonical_json(one) + b"\n" for one in found.trials)
+    lines = b"".join(canonical_json(one) + b"\n" for one in state.trials)
     path = search.folder / BEST
-    text = best_header(search, found, command) + yaml_files.settings_text(
-        found.settings, dict(search.about) or None
+    text = _best_header(search, state, command) + yaml_files.settings_text(
+        state.settings, dict(search.about) or None
     )
     for place, data in ((search.folder / TRIALS, lines), (path, text.encode())):
         with explained("write", place):
@@ -114,19 +114,19 @@ def write_found(search: Search, found: Found, command: str) -> Path:
     return path
 
 
-def best_header(search: Search, found: Found, command: str) -> str:
-    """Gives the comment at the top of the best settings."""
+def _best_header(search: Search, state: SearchState, command: str) -> str:
+    """Return the comment at the top of the best settings."""
     from dhilgt.training.run_folder import environment
     from dhilgt.utils.devices import choose_device
 
-    assert found.best is not None, "asked only where there is one"
-    where = environment(choose_device(search.base.device), 1)
-    where["optuna"] = optuna().__version__
+    assert state.best is not None, "checked by the caller"
+    versions = environment(choose_device(search.base.device), 1)
+    versions["optuna"] = optuna().__version__
     seeds = ", ".join(map(str, search.seeds))
-    each = ", ".join(f"{score:.4f}" for score in found.best["scores"])
-    states = Counter(one["state"] for one in found.trials)
-    how = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    ended = [one for one in found.trials if one["state"] == "complete"]
+    each = ", ".join(f"{score:.4f}" for score in state.best["scores"])
+    states = Counter(one["state"] for one in state.trials)
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(states.items()))
+    ended = [one for one in state.trials if one["state"] == "complete"]
     return header(
         "The best settings of a search by validation score. No training of it read the labels of "
         "its own split's test nodes; with a split per seed these are other nodes for other seeds. "
@@ -135,19 +135,19 @@ def best_header(search: Search, found: Found, command: str) -> str:
             ("command", command),
             ("space", search.space.name),
             (f"validation {search.base.metric}",
-             f"{found.best['score']:.4f}, the mean of {each} on seeds {seeds}"),
-            ("trials", f"{len(found.trials)} ({how})"),
-            ("time", f"{found.seconds:.0f} s for the search, {found.best['seconds']:.1f} s for "
+             f"{state.best['score']:.4f}, the mean of {each} on seeds {seeds}"),
+            ("trials", f"{len(state.trials)} ({counts})"),
+            ("time", f"{state.seconds:.0f} s for the search, {state.best['seconds']:.1f} s for "
              "the best trial"),
             ("memory", memory_text(ended)),
-            ("versions", versions_text(where)),
-            ("hardware", hardware_text(where)),
+            ("versions", versions_text(versions)),
+            ("hardware", hardware_text(versions)),
         ],
     )  # fmt: skip
 
 
 def is_search(folder: Path) -> bool:
-    """Says whether a folder holds a search, or nothing."""
+    """Return whether a folder holds a search, or nothing."""
     ours = (BEST, TRIALS, JOURNAL, ".search.lock")
     return folder.is_dir() and all(
         path.name.removesuffix(".tmp") in ours or path.name.startswith(f"{JOURNAL}.")

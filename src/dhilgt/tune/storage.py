@@ -12,34 +12,34 @@ _PREFIX = "journal:"
 
 
 def optuna() -> Any:
-    """Gives the Optuna package, told to be quiet.
+    """Return the Optuna package, with its log silenced.
 
     Raises:
         DhilgtError: If it is not installed.
     """
     try:
-        import optuna as found
+        import optuna as package
     except ImportError as error:
         missing = error.name or "optuna"
         raise DhilgtError(
             f"a search needs {missing}; install it with pip install 'dhilgt[tune]'"
         ) from error
-    found.logging.set_verbosity(found.logging.ERROR)
-    return found
+    package.logging.set_verbosity(package.logging.ERROR)
+    return package
 
 
 def default_address(folder: Path) -> str:
-    """Gives the address of the one file a search keeps in its folder."""
+    """Return the address of the one file a search keeps in its folder."""
     return f"{_PREFIX}{folder.resolve() / JOURNAL}"
 
 
 def is_journal(address: str) -> bool:
-    """Says whether an address is a file of this machine, used by one search at a time."""
+    """Return whether an address is a local file, used by one search at a time."""
     return address.startswith(_PREFIX)
 
 
 def open_storage(address: str) -> Any:
-    """Gives the Optuna storage at an address.
+    """Return the Optuna storage at an address.
 
     Args:
         address: "journal:PATH" for a file, "redis://..." for a journal there, or the address of a

@@ -1,4 +1,4 @@
-"""A search: trials by Optuna, stage by stage, in one process or several, going on where it was."""
+"""A search: trials by Optuna, stage by stage, in one process or several; it can be continued."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class Search:
 
     Attributes:
         source: Where the graph comes from.
-        base: Settings outside the space, and the first trial's.
+        base: Settings outside the space, and those of the first trial.
         space: What to choose from.
         folder: Where the search is kept.
         seeds: A trial's score is the mean over these.
         trials: How many in all stages together; None for no limit.
         budget: Seconds in all, earlier runs of this search counted in; None for no limit.
-        pruner: "median", "hyperband" or "none": how trials that fall behind are ended.
+        pruner: "median", "hyperband" or "none": which trials are ended early.
         storage: An address of Optuna's; None for a file in the folder.
         name: Of the search in its storage; None for the folder's name.
-        about: Plain values that say what data this is; a search goes on only with the same.
+        about: Plain values that identify the data; a search is only continued with the same.
         cache: Keep hub labels in the user's cache.
         seed: Of the choices.
     """
@@ -85,17 +85,17 @@ class Search:
         return metrics.metric(self.base.metric).higher_is_better
 
     def as_good(self, new: float, old: float | None) -> bool:
-        """Says whether a score is at least as good as another, or there is no other."""
+        """Return whether a score is at least as good as another, or there is no other."""
         return old is None or (new >= old if self.higher_is_better else new <= old)
 
     def limit(self, number: int) -> int | None:
-        """Gives the trials of all stages up to number ``number`` (from 0)."""
+        """Return the trials of all stages up to number ``number`` (from 0)."""
         return (
             None if self.trials is None else max(number + 1, round(self.trials * self._up(number)))
         )
 
     def time_limit(self, number: int) -> float:
-        """Gives the seconds of all stages up to number ``number`` (from 0)."""
+        """Return the seconds of all stages up to number ``number`` (from 0)."""
         return float("inf") if self.budget is None else self.budget * self._up(number)
 
     def _up(self, number: int) -> float:
@@ -103,11 +103,11 @@ class Search:
         return sum(shares[: number + 1]) / sum(shares)
 
     def study(self, number: int, storage: Any = None) -> Any:
-        """Gives the Optuna study of a stage, made now or found."""
+        """Return the Optuna study of a stage, which is created if there is none."""
         package = optuna()
         storage = open_storage(self.address) if storage is None else storage
         name = self.study_name(number)
-        try:  # asking to make one that is there would write to the storage each time
+        try:  # create_study would write to the storage each time
             storage.get_study_id_from_name(name)
         except KeyError:
             package.create_study(
@@ -119,14 +119,14 @@ class Search:
         return package.load_study(storage=storage, study_name=name, pruner=self._pruner(package))
 
     def study_name(self, number: int) -> str:
-        """Gives the name of a stage's study in the storage."""
+        """Return the name of a stage's study in the storage."""
         stage = self.space.stages[number]
         return f"{self.name or self.folder.resolve().name}: {number + 1} {stage.name}"
 
     def _pruner(self, package: Any) -> Any:
         epochs = self.base.epochs
         if self.pruner == "median":
-            # Early scores say little while the learning rate still climbs.
+            # Early scores say little while the learning rate still rises.
             warm = max(int(self.base.warmup_epochs) + 1, epochs // 10)
             return package.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=warm)
         if self.pruner == "hyperband":
@@ -136,7 +136,7 @@ class Search:
         return package.pruners.NopPruner()
 
     def facts(self) -> dict[str, Any]:
-        """Gives what must be the same for trials to be compared."""
+        """Return what must be the same for trials to be compared."""
         return {
             "data": dict(self.about),
             "base": self.base.to_dict(),
@@ -157,7 +157,7 @@ def run_search(
     watch: Callable[[], None] | None = None,
     until: float = float("inf"),
 ) -> bool:
-    """Runs a search to its end, or goes on with one; its trials are in the storage afterwards.
+    """Run a search to its end, or continue one; its trials are in the storage afterwards.
 
     Args:
         search: What to do.
@@ -166,16 +166,16 @@ def run_search(
         until: Time of day, as `time.time` gives it, at which to pause.
 
     Returns:
-        Whether the search has come to its end; the same call goes on with one that has not.
+        Whether the search has ended; the same call continues one that has not.
 
     Raises:
-        KeyboardInterrupt: When stopped by a signal; the same call goes on.
+        KeyboardInterrupt: When stopped by a signal; the same call continues.
         ConfigError: If the storage holds a search of something else.
-        DhilgtError: If no trial of a stage can be ended.
+        DhilgtError: If no trial of a stage ends well.
     """
     with explained("write in", search.folder):
         search.folder.mkdir(parents=True, exist_ok=True)
-    # Noted, and looked at between steps: a write to the storage is not to be broken off.
+    # Signals are handled between steps, so that no write to the storage is interrupted.
     with _alone(search), StopSignals() as stop:
         storage = open_storage(search.address)
         begun = stages_begun(search, storage)
@@ -191,13 +191,13 @@ def run_search(
             ended = _run_stages(stages, search, max(begun - 1, 0), jobs, clock)
         finally:
             clock.note(at_once=True)
-        fixed_before(search, stages.now + 1, storage)  # or say that there is nothing
+        fixed_before(search, stages.now + 1, storage)  # raises if no trial has ended
     return ended
 
 
 @contextlib.contextmanager
 def _alone(search: Search) -> Iterator[None]:
-    """Keeps a second search out of the folder's file."""
+    """Keep a second search out of the folder's file."""
     if not is_journal(search.address):
         yield
         return
@@ -228,7 +228,7 @@ class _Clock:
         return self._before + time.time() - self._start
 
     def wall(self, seconds: float) -> float:
-        """Gives the time of day at which so many seconds are spent."""
+        """Return the time of day at which the search has taken some seconds."""
         return self._start + seconds - self._before
 
     def note(self, at_once: bool = False) -> None:
@@ -240,7 +240,7 @@ class _Clock:
 
 
 def stages_begun(search: Search, storage: Any) -> int:
-    """Gives how many stages have begun."""
+    """Return how many stages have begun."""
     known = {one.study_name for one in optuna().get_all_study_summaries(storage)}
     numbers = range(len(search.space.stages))
     return max((at + 1 for at in numbers if search.study_name(at) in known), default=0)
@@ -265,7 +265,7 @@ def _check_same(search: Search, study: Any) -> None:
 
 
 def fixed_before(search: Search, number: int, storage: Any) -> dict[str, Any]:
-    """Gives all settings a stage begins with: the base, and the best of each stage before it.
+    """Return all settings a stage begins with: the base, and the best of each stage before it.
 
     Raises:
         DhilgtError: If no trial of the stages before it has ended.
@@ -273,7 +273,7 @@ def fixed_before(search: Search, number: int, storage: Any) -> dict[str, Any]:
     values: dict[str, Any] = search.base.to_dict()
     best: float | None = None
     for earlier in range(number):
-        with contextlib.suppress(ValueError):  # none ended: what was best before stays
+        with contextlib.suppress(ValueError):  # none ended: the best of earlier stages stays
             trial = search.study(earlier, storage).best_trial
             if search.as_good(trial.value, best):
                 best, stage = trial.value, search.space.stages[earlier]
@@ -290,7 +290,7 @@ def fixed_before(search: Search, number: int, storage: Any) -> dict[str, Any]:
 
 
 class _Stages:
-    """Opens one stage after the other, for whoever does the work."""
+    """Opens one stage after the other, for all workers."""
 
     def __init__(
         self, search: Search, storage: Any, jobs: int, clock: _Clock, until: float
@@ -304,13 +304,13 @@ class _Stages:
         self.task: Task | None = None
 
     def open(self, number: int) -> Task:
-        """Opens a stage: from here on its trials may be tried."""
+        """Open a stage: from here on its trials may be tried."""
         search = self._search
         study = search.study(number, self._storage)
         base = fixed_before(search, number, self._storage)
         if not study.get_trials(deepcopy=False):
             own = search.space.stages[number].first(base)
-            if own is not None:  # nothing found can then be worse than what was there
+            if own is not None:  # the search then never ends worse than the base
                 study.enqueue_trial(own)
         total = search.limit(number)
         earlier = sum(counted(search.study(at, self._storage)) for at in range(number))
@@ -324,15 +324,15 @@ class _Stages:
         return self.task
 
     def done(self) -> bool:
-        """Says whether the stage that is open has had its trials or its time."""
-        assert self.task is not None, "asked once one is open"
+        """Return whether the open stage has used its trials or its time."""
+        assert self.task is not None, "a stage is open"
         if time.time() >= self.task.soft:
             return True
         study = self._search.study(self.now, self._storage)
         return self.task.limit is not None and counted(study) >= self.task.limit
 
     def finished(self) -> bool:
-        """Says whether the search has come to its end."""
+        """Return whether the search has ended."""
         last = self.now == len(self._search.space.stages) - 1
         paused = time.time() >= self._until < self._clock.wall(self._search.time_limit(self.now))
         if not (last and self.done()):
@@ -342,7 +342,7 @@ class _Stages:
         return not paused or (self.task.limit is not None and counted(study) >= self.task.limit)
 
     def advance(self) -> None:
-        """Opens the next stage if this one is done and nobody is at work in it any more."""
+        """Open the next stage if this one is done and none of its trials is running."""
         if self._clock.stop.requested:
             raise KeyboardInterrupt("stopped")
         self._clock.note()

@@ -1,4 +1,4 @@
-"""The trials of a search, in whatever process does the work."""
+"""The trials of a search, as each worker process runs them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 LATE = "late"
 """Marks a trial that was cut off and does not count."""
 
-_MOST_FAILURES = 5  # at the start of a stage, before the search gives up
+_MOST_FAILURES = 5  # at the start of a stage, before the search ends with an error
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done in a stage.
+    """The work of a stage.
 
     Attributes:
-        run: Names the call that wants it.
+        run: Identifies the call of `run_search`.
         base: All settings outside the stage.
         limit: Trials; None for no limit.
         soft: Time of day from which no trial is begun.
@@ -46,21 +46,21 @@ class Task:
     hard: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values; what has no end is None."""
+        """Return plain values; None for times without a limit."""
         return {
             name: None if value == float("inf") else value for name, value in asdict(self).items()
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Task:
-        """Gives what `to_dict` wrote."""
+        """Return what `to_dict` wrote."""
         ends = {name: values[name] for name in ("soft", "hard")}
         endless = {name: float("inf") if at is None else at for name, at in ends.items()}
         return cls(values["run"], dict(values["base"]), values["limit"], **endless)
 
 
 class _OutOfTimeError(Exception):
-    """The time is up, or whoever wanted the result is gone."""
+    """The time is up, or the process that started this one has ended."""
 
 
 def work(
@@ -72,13 +72,13 @@ def work(
     parent: int,
     tick: Callable[..., None] | None = None,
 ) -> bool:
-    """Runs trials of some stages, each once it is open.
+    """Run trials of some stages, each as soon as it is open.
 
     Args:
         search: The search.
         first: Number of the first stage.
         last: Number after that of the last.
-        run: Which call's tasks to take.
+        run: Whose tasks to take.
         hard: Time of day to end at.
         parent: Number of the process that started this one; 0 if it is this one.
         tick: Called now and then.
@@ -111,30 +111,22 @@ def work(
 
 
 def _next_trial(study: Any, task: Task) -> Any:
-    """Gives a trial to try, None if there are enough."""
+    """Return the next trial, None if there are enough."""
     if task.limit is not None and counted(study) >= task.limit:
         return None
     trial = study.ask()
-    if task.limit is not None and _place(study, trial.number) > task.limit:
+    if task.limit is not None and counted(study, trial.number) > task.limit:
         trial.set_user_attr(LATE, True)  # others asked at the same moment
         study.tell(trial, state=optuna().trial.TrialState.FAIL)
         return None
     return trial
 
 
-def counted(study: Any) -> int:
-    """Gives the trials that count: all that have begun, but those that were cut off."""
+def counted(study: Any, last: float = float("inf")) -> int:
+    """Return how many trials up to a number have started, without those that were cut off."""
     waiting = optuna().trial.TrialState.WAITING
     return sum(
-        one.state != waiting and not one.user_attrs.get(LATE)
-        for one in study.get_trials(deepcopy=False)
-    )
-
-
-def _place(study: Any, number: int) -> int:
-    waiting = optuna().trial.TrialState.WAITING
-    return sum(
-        one.number <= number and one.state != waiting and not one.user_attrs.get(LATE)
+        one.number <= last and one.state != waiting and not one.user_attrs.get(LATE)
         for one in study.get_trials(deepcopy=False)
     )
 
@@ -155,11 +147,11 @@ class _Attempt:
         self._study, self._parent, self._tick = study, parent, tick
 
     def run(self, trial: Any, objective: Objective) -> None:
-        """Tries the settings and tells the study how it went."""
+        """Try the settings and report the result to the study."""
         package, study = optuna(), self._study
         states = package.trial.TrialState
-        # By place, so that a search that goes on chooses as one that was never stopped.
-        seed = (self._seed * 1_000_003 + _place(study, trial.number)) % 2**32
+        # By place, so that a continued search chooses as one that was never stopped.
+        seed = (self._seed * 1_000_003 + counted(study, trial.number)) % 2**32
         study.sampler = package.samplers.TPESampler(
             seed=seed, n_startup_trials=10, constant_liar=bool(self._parent)
         )
@@ -179,7 +171,7 @@ class _Attempt:
         except (_OutOfTimeError, KeyboardInterrupt):
             _cut(study, trial.number, trial._trial_id, trial.params)
         except (DhilgtError, MemoryError, RuntimeError, ValueError) as error:
-            # Settings that do not fit together, a loss that is not a number, a GPU that is full.
+            # Settings that contradict each other, a loss of NaN, a full GPU.
             trial.set_user_attr("error", f"{type(error).__name__}: {error}"[:500])
             study.tell(trial, state=states.FAIL)
         else:
@@ -198,7 +190,7 @@ class _Attempt:
 
 
 def take_back(study: Any) -> None:
-    """Has trials that a killed process left behind tried again."""
+    """Queue the trials of killed processes again."""
     package = optuna()
     running = (package.trial.TrialState.RUNNING,)
     for trial in study.get_trials(deepcopy=False, states=running):
@@ -206,7 +198,7 @@ def take_back(study: Any) -> None:
 
 
 def _cut(study: Any, number: int, trial_id: int, params: Mapping[str, Any]) -> None:
-    """Marks a trial as cut off and puts its choices back in the queue."""
+    """Mark a trial as cut off and put its choices back in the queue."""
     package = optuna()
     study._storage.set_trial_user_attr(trial_id, LATE, True)
     study.tell(number, state=package.trial.TrialState.FAIL)
@@ -215,13 +207,13 @@ def _cut(study: Any, number: int, trial_id: int, params: Mapping[str, Any]) -> N
 
 
 def failures(study: Any) -> list[str]:
-    """Gives why trials failed."""
+    """Return the error messages of failed trials."""
     trials = study.get_trials(deepcopy=False)
     return [one.user_attrs["error"] for one in trials if "error" in one.user_attrs]
 
 
 def _refuse_hopeless(study: Any) -> None:
-    """Ends a search whose trials all fail, with the reason of the last."""
+    """End a search whose trials all fail, with the reason of the last."""
     errors = failures(study)
     trials = study.get_trials(deepcopy=False)
     ended = [one for one in trials if one.state.name in ("COMPLETE", "PRUNED")]

@@ -1,7 +1,7 @@
 """The ablation: DHIL-GT without some of its parts, on the same splits as the whole.
 
-`ablation_cells` says what to run. From the lines of that, `effects` gives the numbers,
-`ablation_tables` tables and `draw_ablation` the figure.
+`ablation_cells` returns what to run. From its records, `effects` computes the numbers,
+`ablation_tables` makes tables and `draw_ablation` the figure.
 """
 
 from __future__ import annotations
@@ -12,20 +12,29 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt.benchmark.experiments.paper import published_figures
+from dhilgt.benchmark.record import Record
 from dhilgt.benchmark.running.grid import Cell, check
-from dhilgt.benchmark.running.recipe import OURS, Changes
+from dhilgt.benchmark.running.recipe import OURS
 from dhilgt.benchmark.show import figures, paired
 from dhilgt.benchmark.show.notes import machines, troubles
 from dhilgt.benchmark.show.paired import (
     BySeed,
     Difference,
-    Line,
     difference_texts,
     paired_difference,
     seeds_text,
     title,
 )
-from dhilgt.benchmark.show.tables import NOT_RUN, NOTHING, SCORES, Entry, Row, Table, score_text
+from dhilgt.benchmark.show.tables import (
+    NOT_RUN,
+    NOTHING,
+    SCORES,
+    Row,
+    Table,
+    TableEntry,
+    in_known_order,
+    score_text,
+)
 from dhilgt.errors import ArtifactError, ConfigError
 
 FULL = "full"
@@ -57,29 +66,27 @@ _PANEL_HEIGHT, _ROW_HEIGHT = 0.9, 0.3  # inches, of a panel without rows and of 
 def ablation_cells(
     whole: Iterable[Cell], variants: Mapping[str, dict[str, Any]] = WITHOUT
 ) -> list[Cell]:
-    """Gives each cell of the whole model, followed by those without some of its parts.
+    """Return each cell of the whole model, followed by those without some of its parts.
 
-    What the recipe of a dataset is without already is not removed once more, and of two variants
-    that come to the same the first is taken.
+    A part that the recipe of a dataset does not have is not removed, and of two variants with the
+    same settings the first is used.
 
     Args:
         whole: Cells of DHIL-GT, from `grid.cells`.
         variants: `WITHOUT`, or `BEYOND`.
 
     Raises:
-        ConfigError: If the recipe is without all of the parts already.
+        ConfigError: If the recipe has none of the parts.
 
     Example:
         >>> [cell.recipe for cell in ablation_cells([Cell("dhilgt", "cora", 0)])][:3]
         ['paper', 'paper, no readout', 'paper, no virtual nodes']
     """
-    from dhilgt.benchmark.running.contenders import (
-        resolved,
-    )  # needs torch, which showing lines does not
+    from dhilgt.benchmark.running.contenders import resolved  # needs torch, tables do not
 
-    found = []
+    cells = []
     for cell in whole:
-        found.append(cell)
+        cells.append(cell)
         settings = resolved(cell, "accuracy").model
         present: dict[str, dict[str, Any]] = {}
         for name, removed in variants.items():
@@ -92,22 +99,21 @@ def ablation_cells(
                 "is left to remove; choose another recipe"
             )
         for name, removed in present.items():
-            changes = Changes(removed).over(cell.changes)
-            found.append(replace(cell, recipe=f"{cell.recipe}, {name}", changes=changes))
-            check(found[-1])
-    return found
+            cells.append(cell.varied(name, removed))
+            check(cells[-1])
+    return cells
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What lines say of one variant on one dataset.
+    """What was measured of one variant on one dataset.
 
     Attributes:
         recipe: Of the whole model.
         data: The dataset.
         variant: `FULL`, or a name of `VARIANTS`.
         metric: The score.
-        scores: On the test nodes, as shares, in the order of the seeds.
+        scores: On the test nodes, as fractions, in the order of the seeds.
         tried: Seeds that the variant with the most has on this dataset.
         difference: To the whole model over the seeds that both have; None for the whole model
             itself, and without such seeds.
@@ -124,26 +130,26 @@ class Effect:
     published: float | None
 
 
-def effects(lines: Iterable[Line]) -> list[Effect]:
-    """Gives the effects that lines show, by dataset and recipe; cells of other kinds are left out.
+def effects(records: Iterable[Record]) -> list[Effect]:
+    """Return the effects by dataset and recipe; cells of other experiments are left out.
 
     Args:
-        lines: Of results files.
+        records: Of results files.
 
     Raises:
-        ArtifactError: If lines contradict each other: two of one cell with different settings, or
+        ArtifactError: If records contradict each other: two of one cell with different settings, or
             two of one seed with different splits.
     """
-    found = []
-    groups = _groups(lines)
-    for data in paired.in_known_order(data for data, _ in groups):
+    measured = []
+    groups = _groups(records)
+    for data in in_known_order(data for data, _ in groups):
         for recipe in (recipe for name, recipe in groups if name == data):
             variants = groups[data, recipe]
             whole = variants.get(FULL, {})
-            metric = next(line["metrics"][0] for by in variants.values() for line in by.values())
+            metric = next(iter(next(iter(variants.values())).values())).metrics[0]
             for name in _shown(variants):
                 own = variants.get(name, {})
-                found.append(
+                measured.append(
                     Effect(
                         recipe=recipe,
                         data=data,
@@ -155,26 +161,26 @@ def effects(lines: Iterable[Line]) -> list[Effect]:
                         published=_published(data, name),
                     )
                 )
-    return found
+    return measured
 
 
 def _shown(ran: Iterable[str]) -> list[str]:
-    """Gives the rows of a table: all parts of the model if any was removed, options as removed."""
-    there = set(ran)
-    parts = list(WITHOUT) if there & set(WITHOUT) else []
-    return [FULL, *parts, *(name for name in BEYOND if name in there)]
+    """Return the rows of a table: all parts of the model if any was removed, options as removed."""
+    present = set(ran)
+    parts = list(WITHOUT) if present & set(WITHOUT) else []
+    return [FULL, *parts, *(name for name in BEYOND if name in present)]
 
 
-def _groups(lines: Iterable[Line]) -> dict[tuple[str, str], dict[str, BySeed]]:
-    """Gives lines by dataset and recipe, then by variant, where any part is removed."""
-    named = [(*_variant(line["recipe"]), line) for line in lines if paired.is_ours(line)]
-    wanted = {(line["data"], recipe) for recipe, variant, line in named if variant != FULL}
-    found: dict[tuple[str, str], dict[str, BySeed]] = {}
-    for recipe, variant, line in named:
-        if (line["data"], recipe) in wanted:
-            variants = found.setdefault((line["data"], recipe), {})
-            paired.add(variants.setdefault(variant, {}), line)
-    return found
+def _groups(records: Iterable[Record]) -> dict[tuple[str, str], dict[str, BySeed]]:
+    """Return records by dataset and recipe, then by variant, where any part is removed."""
+    named = [(*_variant(one.cell.recipe), one) for one in records if paired.is_ours(one)]
+    ablated = {(one.cell.data, recipe) for recipe, variant, one in named if variant != FULL}
+    groups: dict[tuple[str, str], dict[str, BySeed]] = {}
+    for recipe, variant, record in named:
+        key = (record.cell.data, recipe)
+        if key in ablated:
+            paired.add(groups.setdefault(key, {}).setdefault(variant, {}), record)
+    return groups
 
 
 def _variant(recipe: str) -> tuple[str, str]:
@@ -187,8 +193,8 @@ def _variant(recipe: str) -> tuple[str, str]:
 def _published(data: str, variant: str) -> float | None:
     known = published_figures()
     if variant != FULL:
-        found: float | None = known["ablation"].get(data, {}).get(variant)
-        return found
+        published: float | None = known["ablation"].get(data, {}).get(variant)
+        return published
     row = known["figures"].get(data, {}).get(OURS)
     return None if row is None else row["score"]
 
@@ -196,16 +202,16 @@ def _published(data: str, variant: str) -> float | None:
 # ---- tables ------------------------------------------------------------------------------------
 
 
-def ablation_tables(lines: Iterable[Line]) -> list[Table]:
-    """Gives a table per dataset and recipe; the notes stand under the last one.
+def ablation_tables(records: Iterable[Record]) -> list[Table]:
+    """Return a table per dataset and recipe; the notes stand under the last one.
 
     Args:
-        lines: Of results files.
+        records: Of results files.
     """
-    kept = list(lines)
-    found = effects(kept)
+    known = list(records)
+    measured = effects(known)
     blocks: dict[tuple[str, str], list[Effect]] = {}
-    for effect in found:
+    for effect in measured:
         blocks.setdefault((effect.data, effect.recipe), []).append(effect)
     tables = []
     for (data, recipe), block in blocks.items():
@@ -213,28 +219,28 @@ def ablation_tables(lines: Iterable[Line]) -> list[Table]:
         rows = tuple(Row(effect.variant, (_entries(effect),)) for effect in block)
         tables.append(Table((title(data, recipe),), (columns,), rows))
     if tables:
-        used = [line for line in kept if (line["data"], _variant(line["recipe"])[0]) in blocks]
-        tables[-1] = replace(tables[-1], notes=tuple(_notes(found, used)))
+        used = [one for one in known if (one.cell.data, _variant(one.cell.recipe)[0]) in blocks]
+        tables[-1] = replace(tables[-1], notes=tuple(_notes(measured, used)))
     return tables
 
 
-def _entries(effect: Effect) -> tuple[Entry, ...]:
+def _entries(effect: Effect) -> tuple[TableEntry, ...]:
     score = score_text(effect.scores) if effect.scores else NOT_RUN
     if effect.scores and len(effect.scores) < effect.tried:
         score += f" ({len(effect.scores)} of {effect.tried})"
     published = effect.published
     if effect.variant == FULL:
         last = NOTHING if published is None else f"{published:.2f}"
-        return tuple(map(Entry, (score, "", "", "", last)))
+        return tuple(map(TableEntry, (score, "", "", "", last)))
     last = NOTHING if published is None else f"{published:+.2f}"
-    return tuple(map(Entry, (score, *difference_texts(effect.difference), last)))
+    return tuple(map(TableEntry, (score, *difference_texts(effect.difference), last)))
 
 
-def _notes(found: Sequence[Effect], lines: Sequence[Line]) -> list[str]:
-    tried = sum(e.difference is not None and e.difference.low is not None for e in found)
+def _notes(measured: Sequence[Effect], records: Sequence[Record]) -> list[str]:
+    tried = sum(e.difference is not None and e.difference.low is not None for e in measured)
     notes = [
         "Test scores in per cent, mean ± standard deviation over "
-        f"{seeds_text(effect.tried for effect in found)}. The difference to "
+        f"{seeds_text(effect.tried for effect in measured)}. The difference to "
         "the full model is taken split by split; its mean has the interval of the t distribution. "
         "Seen: drops or gains where the interval leaves 0 out.",
     ]
@@ -244,31 +250,31 @@ def _notes(found: Sequence[Effect], lines: Sequence[Line]) -> list[str]:
             "changes. Random splits of one graph share nodes, so the intervals are rather too "
             "narrow."
         )
-    if any(effect.published is not None for effect in found):
+    if any(effect.published is not None for effect in measured):
         notes.append("Published: the paper's score of the full model, and its differences to it.")
-    return notes + machines(lines) + troubles(lines)
+    return notes + machines(records) + troubles(records)
 
 
 # ---- figure ------------------------------------------------------------------------------------
 
 
-def draw_ablation(lines: Iterable[Line], stem: Path) -> list[Path]:
-    """Draws the differences to the whole model with their intervals; gives the files.
+def draw_ablation(records: Iterable[Record], stem: Path) -> list[Path]:
+    """Draw the differences to the whole model with their intervals; return the files.
 
     Args:
-        lines: Of results files.
+        records: Of results files.
         stem: Path without a suffix; a PNG and an SVG are written.
 
     Raises:
-        ArtifactError: If the lines show no difference to draw.
-        DhilgtError: If matplotlib is not there, or a file cannot be written.
+        ArtifactError: If there is no difference to draw.
+        DhilgtError: If matplotlib is not installed, or a file cannot be written.
     """
-    found = [effect for effect in effects(lines) if effect.difference is not None]
-    if not found:
+    measured = [effect for effect in effects(records) if effect.difference is not None]
+    if not measured:
         raise ArtifactError("there are no differences to draw; run more cells with --resume")
-    data = list(dict.fromkeys(effect.data for effect in found))
-    recipes = list(dict.fromkeys(effect.recipe for effect in found))
-    ran = {effect.variant for effect in found}
+    data = list(dict.fromkeys(effect.data for effect in measured))
+    recipes = list(dict.fromkeys(effect.recipe for effect in measured))
+    ran = {effect.variant for effect in measured}
     rows = [name for name in VARIANTS if name in ran]
     across = min(2, len(data))
     down = -(-len(data) // across)
@@ -277,27 +283,22 @@ def draw_ablation(lines: Iterable[Line], stem: Path) -> list[Path]:
         panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
         for at, panel in enumerate(panels.flat):
             if at < len(data):
-                own = [effect for effect in found if effect.data == data[at]]
+                own = [effect for effect in measured if effect.data == data[at]]
                 _panel(panel, data[at], own, recipes, rows)
             else:
                 panel.set_visible(False)
-        legend = {
-            label: handle  # once, though several panels have it
-            for panel in panels.flat
-            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend))
+        figures.add_legend(figure, panels.flat)
     return figures.paths(stem)
 
 
 def _panel(
-    panel: Any, data: str, found: Sequence[Effect], recipes: Sequence[str], rows: Sequence[str]
+    panel: Any, data: str, shown: Sequence[Effect], recipes: Sequence[str], rows: Sequence[str]
 ) -> None:
     places = {name: -at for at, name in enumerate(rows)}
     panel.axvline(0, color=figures.GREY, linewidth=1)
     for at, recipe in enumerate(recipes):
         shift = 0.18 * (at - (len(recipes) - 1) / 2)
-        for effect in (effect for effect in found if effect.recipe == recipe):
+        for effect in (effect for effect in shown if effect.recipe == recipe):
             gap = effect.difference
             assert gap is not None, "chosen by the caller"
             reach = 0.0 if gap.high is None else 100 * (gap.high - gap.mean)
@@ -312,7 +313,7 @@ def _panel(
                 linestyle="none",
                 label=f"measured, recipe {recipe}",
             )
-    published = {e.variant: e.published for e in found if e.published is not None}
+    published = {e.variant: e.published for e in shown if e.published is not None}
     if published:
         panel.plot(
             list(published.values()),

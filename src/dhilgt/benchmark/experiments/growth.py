@@ -10,18 +10,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dhilgt.benchmark.experiments.scaling import NONE, QUANTITIES, Claim, claim, in_paper
-from dhilgt.benchmark.running import results
+from dhilgt.benchmark.record import Record
 from dhilgt.benchmark.running.data import PREFIX, Generated
 from dhilgt.benchmark.show.notes import machines
 from dhilgt.benchmark.show.tables import (
+    GB,
     NOT_RUN,
     NOTHING,
     WORDS,
-    Entry,
-    Line,
     Row,
+    RowKey,
     Table,
+    TableEntry,
     label_of,
+    row_key,
     seconds_text,
     sorted_keys,
 )
@@ -36,7 +38,7 @@ class Power:
 
     Attributes:
         exponent: Of the size.
-        error: Its standard error; None where two points leave none to be seen.
+        error: Its standard error; None with only two points.
         points: Number of points.
     """
 
@@ -50,9 +52,9 @@ class Power:
 
 
 def fit(sizes: Sequence[float], values: Sequence[float]) -> Power | None:
-    """Fits a power by least squares on logarithms, over the larger half of the sizes.
+    """Fit a power by least squares on logarithms, over the larger half of the sizes.
 
-    Small sizes hide behind what any size costs. Three points are taken at least, if there are.
+    At small sizes fixed costs dominate. At least three points are used, if there are as many.
 
     Args:
         sizes: Above 0.
@@ -71,12 +73,12 @@ def fit(sizes: Sequence[float], values: Sequence[float]) -> Power | None:
         return None
     x, y = np.log(np.array(pairs, dtype=np.float64)).T
     x = x - x.mean()
-    slope = float(x @ y / (x @ x))
+    exponent = float(x @ y / (x @ x))
     if len(pairs) < _FEWEST:
-        return Power(slope, None, len(pairs))
-    rest = y - y.mean() - slope * x
-    error = math.sqrt(float(rest @ rest) / (len(pairs) - 2) / float(x @ x))
-    return Power(slope, error, len(pairs))
+        return Power(exponent, None, len(pairs))
+    residual = y - y.mean() - exponent * x
+    error = math.sqrt(float(residual @ residual) / (len(pairs) - 2) / float(x @ x))
+    return Power(exponent, error, len(pairs))
 
 
 TITLES = {
@@ -87,105 +89,107 @@ TITLES = {
     "gpu": "GPU memory in training, GB",
 }
 BEYOND = "beyond"
-_GB = 1e9
-_LARGEST_ERROR = 0.25  # a power that is known no better says nothing
+_LARGEST_ERROR = 0.25  # a less certain power is not judged
 _SLACK = 0.15  # caches, launches and other fixed costs bend a straight line by about this much
-# Below these a figure is the clock's or the allocator's, not the system's.
+# Smaller figures measure the clock or the allocator, not the system.
 _LEAST = {"precompute": 1e-3, "epoch": 1e-3, "inference": 1e-3, "host": 20e6, "gpu": 20e6}
-RowKey = tuple[str, str, str, int]
 
 
-def figure(line: Line, quantity: str) -> float | None:
-    """Gives a figure of a line that ended well: seconds, or bytes; None if it has none.
+def figure(record: Record, quantity: str) -> float | None:
+    """Return a figure of a cell that ended well: seconds, or bytes; None if it has none.
 
     An epoch is the mean of all but the first. Host memory is what the process took beyond what it
     held before it loaded the graph, GPU memory what an epoch of training took.
 
     Args:
-        line: Of a results file.
+        record: Of a results file.
         quantity: One of `QUANTITIES`.
 
     Example:
-        >>> line = {"status": "ok", "stages": {"epoch": {"seconds": 9.0, "times": 3}},
-        ...         "first_epoch_seconds": 5.0}
-        >>> figure(line, "epoch")
+        >>> from dhilgt.benchmark.record import Costs
+        >>> from dhilgt.benchmark.running.grid import Cell
+        >>> costs = Costs(first_epoch_seconds=5.0, stages={"epoch": {"seconds": 9.0, "times": 3}})
+        >>> figure(Record(Cell("gcn", "cora", 0), "", status="ok", costs=costs), "epoch")
         2.0
     """
-    if line["status"] != results.OK:
+    if not record.ok:
         return None
-    epoch = line["stages"].get("epoch", {})
+    costs = record.costs
+    epoch = (costs.stages or {}).get("epoch", {})
+    first = costs.first_epoch_seconds
     if quantity == "epoch":
-        if epoch.get("times", 0) < 2:
-            return _number(line["first_epoch_seconds"])
-        return _number((epoch["seconds"] - line["first_epoch_seconds"]) / (epoch["times"] - 1))
+        if first is None or epoch.get("times", 0) < 2:
+            return _positive(first)
+        return _positive((epoch["seconds"] - first) / (epoch["times"] - 1))
     if quantity == "host":
-        return _number(line["host_peak_bytes"] - line["host_before_bytes"])
+        peak, before = costs.host_peak_bytes, costs.host_before_bytes
+        return None if peak is None or before is None else _positive(peak - before)
     if quantity == "gpu":
-        return _number(epoch.get("device_peak_bytes"))
-    return _number(line[f"{quantity}_seconds"])
+        return _positive(epoch.get("device_peak_bytes"))
+    return _positive(costs.seconds(quantity))
 
 
-def _number(value: float | None) -> float | None:
+def _positive(value: float | None) -> float | None:
     return None if value is None or value <= 0 else float(value)
 
 
 @dataclass(frozen=True)
 class Series:
-    """The lines of one series by system, the smaller graphs first.
+    """The records of one series by system, the smaller graphs first.
 
     Attributes:
         over: "nodes" or "edges": what grows.
         fixed: The other number: the degree, or the nodes.
         sizes: All values of what grows.
-        lines: By system, then by size.
+        records: By system, then by size.
     """
 
     over: str
     fixed: int
     sizes: tuple[int, ...]
-    lines: dict[RowKey, dict[int, Line]]
+    records: dict[RowKey, dict[int, Record]]
 
     def points(self, key: RowKey, quantity: str) -> list[tuple[int, float]]:
-        """Gives size and figure wherever a system has one."""
-        found = self.lines.get(key, {})
-        pairs = ((size, figure(found[size], quantity)) for size in sorted(found))
+        """Return size and figure wherever a system has one."""
+        by_size = self.records.get(key, {})
+        pairs = ((size, figure(by_size[size], quantity)) for size in sorted(by_size))
         return [(size, value) for size, value in pairs if value is not None]
 
     def power(self, key: RowKey, quantity: str, less: float = 0.0) -> Power | None:
-        """Gives the power that a figure grows with.
+        """Return the power that a figure grows with.
 
         Args:
             key: The system.
             quantity: One of `QUANTITIES`.
-            less: What any graph costs, taken off first.
+            less: The fixed cost of any graph, subtracted first.
         """
         points = [(size, value - less) for size, value in self.points(key, quantity)]
         points = [pair for pair in points if pair[1] >= _LEAST[quantity]]
         return fit([size for size, _ in points], [value for _, value in points])
 
 
-def series_of(lines: Iterable[Line]) -> tuple[Series, Series]:
-    """Gives the series over nodes and that over edges.
+def series_of(records: Iterable[Record]) -> tuple[Series, Series]:
+    """Return the series over nodes and that over edges.
 
     The degree of the first is the one with the most different numbers of nodes, the nodes of the
     second those with the most different degrees.
 
     Raises:
-        ArtifactError: If no line is of a generated graph.
+        ArtifactError: If no record is of a generated graph.
     """
-    found = [
-        (Generated.from_name(line["data"]), line)
-        for line in lines
-        if line["data"].startswith(PREFIX) and line["trial"] is None
+    pairs = [
+        (Generated.from_name(record.cell.data), record)
+        for record in records
+        if record.cell.data.startswith(PREFIX) and record.cell.trial is None
     ]
-    if not found:
+    if not pairs:
         raise ArtifactError("there are no results of generated graphs; run dhilgt bench scaling")
-    graphs = {graph for graph, _ in found}
+    graphs = {graph for graph, _ in pairs}
     degree = _most(Counter(graph.degree for graph in graphs))
     nodes = _most(Counter(graph.nodes for graph in graphs))
     return (
-        _series("nodes", degree, [pair for pair in found if pair[0].degree == degree]),
-        _series("edges", nodes, [pair for pair in found if pair[0].nodes == nodes]),
+        _series("nodes", degree, [pair for pair in pairs if pair[0].degree == degree]),
+        _series("edges", nodes, [pair for pair in pairs if pair[0].nodes == nodes]),
     )
 
 
@@ -193,47 +197,46 @@ def _most(counts: Counter[int]) -> int:
     return max(counts, key=lambda value: (counts[value], value))
 
 
-def _series(over: str, fixed: int, found: Sequence[tuple[Generated, Line]]) -> Series:
-    lines: dict[RowKey, dict[int, Line]] = {}
-    for graph, line in found:
-        key = (line["system"], line["variant"], line["recipe"], int(line["trials"]))
-        lines.setdefault(key, {})[getattr(graph, over)] = line
-    sizes = sorted({size for by_size in lines.values() for size in by_size})
-    return Series(over, fixed, tuple(sizes), lines)
+def _series(over: str, fixed: int, pairs: Sequence[tuple[Generated, Record]]) -> Series:
+    records: dict[RowKey, dict[int, Record]] = {}
+    for graph, record in pairs:
+        records.setdefault(row_key(record), {})[getattr(graph, over)] = record
+    sizes = sorted({size for by_size in records.values() for size in by_size})
+    return Series(over, fixed, tuple(sizes), records)
 
 
 # ---- tables ------------------------------------------------------------------------------------
 
 
-def tables(lines: Sequence[Line]) -> list[Table]:
-    """Gives a table per quantity: figures by number of nodes, and powers beside what is claimed.
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Return a table per quantity: figures by number of nodes, and powers beside what is claimed.
 
     Args:
-        lines: Of a results file.
+        records: Of a results file.
     """
-    by_nodes, by_edges = series_of(lines)
-    keys = sorted_keys(sorted({*by_nodes.lines, *by_edges.lines}))
+    by_nodes, by_edges = series_of(records)
+    keys = sorted_keys(sorted({*by_nodes.records, *by_edges.records}))
     shown = [
         quantity
         for quantity in QUANTITIES
-        if any(by_nodes.points(key, quantity) for key in by_nodes.lines)
+        if any(by_nodes.points(key, quantity) for key in by_nodes.records)
     ]
-    found = [_table(quantity, keys, by_nodes, by_edges) for quantity in shown]
-    if found:
-        found[-1] = replace(found[-1], notes=tuple(_notes(lines, by_nodes, by_edges)))
-    return found
+    made = [_table(quantity, keys, by_nodes, by_edges) for quantity in shown]
+    if made:
+        made[-1] = replace(made[-1], notes=tuple(_notes(records, by_nodes, by_edges)))
+    return made
 
 
 def _table(quantity: str, keys: Sequence[RowKey], by_nodes: Series, by_edges: Series) -> Table:
     rows = []
     for key in keys:
-        figures = tuple(Entry(_text(by_nodes, key, size, quantity)) for size in by_nodes.sizes)
+        figures = tuple(TableEntry(_text(by_nodes, key, size, quantity)) for size in by_nodes.sizes)
         less = _fixed_cost(by_nodes, key, quantity)
         of_nodes = by_nodes.power(key, quantity, less)
         of_edges = by_edges.power(key, quantity, less)
-        claimed = claim(key[0], quantity)
+        claimed = claim(key.system, quantity)
         stated = NOTHING if claimed is None else claimed.text
-        if claimed is not None and not in_paper(key[0]):
+        if claimed is not None and not in_paper(key.system):
             stated += " †"
         growth = (
             stated,
@@ -241,7 +244,7 @@ def _table(quantity: str, keys: Sequence[RowKey], by_nodes: Series, by_edges: Se
             NOTHING if of_edges is None else str(of_edges),
             verdict(claimed, of_nodes, of_edges),
         )
-        rows.append(Row(label_of(key), (figures, tuple(map(Entry, growth)))))
+        rows.append(Row(label_of(key), (figures, tuple(map(TableEntry, growth)))))
     return Table(
         (f"{TITLES[quantity]}, n =", "Growth"),
         (
@@ -253,7 +256,7 @@ def _table(quantity: str, keys: Sequence[RowKey], by_nodes: Series, by_edges: Se
 
 
 def _fixed_cost(by_nodes: Series, key: RowKey, quantity: str) -> float:
-    """Gives the host memory that the smallest graph takes: nearly all of it is any graph's."""
+    """Return the host memory of the smallest graph, nearly all of which does not depend on size."""
     if quantity != "host":
         return 0.0
     points = by_nodes.points(key, quantity)
@@ -261,21 +264,21 @@ def _fixed_cost(by_nodes: Series, key: RowKey, quantity: str) -> float:
 
 
 def _text(series: Series, key: RowKey, size: int, quantity: str) -> str:
-    found = series.lines.get(key, {})
-    line = found.get(size)
-    if line is None:
-        stopped = any(at < size and found[at]["status"] != results.OK for at in found)
+    by_size = series.records.get(key, {})
+    record = by_size.get(size)
+    if record is None:
+        stopped = any(at < size and not by_size[at].ok for at in by_size)
         return BEYOND if stopped else NOT_RUN
-    if line["status"] != results.OK:
-        return WORDS[line["status"]]
-    value = figure(line, quantity)
+    if not record.ok:
+        return WORDS[record.status]
+    value = figure(record, quantity)
     if value is None:
         return NOTHING
-    return f"{value / _GB:.2f}" if quantity in ("host", "gpu") else seconds_text(value)
+    return f"{value / GB:.2f}" if quantity in ("host", "gpu") else seconds_text(value)
 
 
 def verdict(claimed: Claim | None, of_nodes: Power | None, of_edges: Power | None) -> str:
-    """Says what measured powers make of a claim.
+    """Return what measured powers make of a claim.
 
     A power counts as equal within 0.15 and two standard errors. A claim is a bound: growing more
     slowly does not contradict it.
@@ -318,8 +321,8 @@ def _compared(power: Power, bound: int) -> int:
     return (power.exponent > bound + slack) - (power.exponent < bound - slack)
 
 
-def _notes(lines: Sequence[Line], by_nodes: Series, by_edges: Series) -> list[str]:
-    found = [
+def _notes(records: Sequence[Record], by_nodes: Series, by_edges: Series) -> list[str]:
+    notes = [
         f"Generated graphs with m = {by_nodes.fixed} n, edges counted in both directions. Powers "
         f"of n along this series, powers of m at n = {by_edges.fixed:,} with m of "
         f"{', '.join(f'{size:,}' for size in by_edges.sizes)}: least squares on logarithms over "
@@ -332,12 +335,13 @@ def _notes(lines: Sequence[Line], by_nodes: Series, by_edges: Series) -> list[st
         "† not in the paper's table: as the page of the baseline states.",
         "Beyond: not tried, as a smaller graph was too much already.",
     ]
-    found += machines(lines)
-    if any(line["beside"] for line in lines):
-        found.append("Some cells ran beside others on the same machine: their times are too long.")
-    for line in lines:
-        if line["status"] != results.OK and line["data"].startswith(PREFIX):
-            graph = Generated.from_name(line["data"])
-            what = f"{line['system']}, n = {graph.nodes:,}, m = {graph.edges:,}: {line['status']}"
-            found.append(f"{what} ({' '.join(line['message'].split())[:160]}).")
-    return found
+    notes += machines(records)
+    if any(record.costs.beside for record in records):
+        notes.append("Some cells ran beside others on the same machine: their times are too long.")
+    for record in records:
+        if not record.ok and record.cell.data.startswith(PREFIX):
+            graph = Generated.from_name(record.cell.data)
+            size = f"n = {graph.nodes:,}, m = {graph.edges:,}"
+            why = " ".join(record.message.split())[:160]
+            notes.append(f"{record.cell.system}, {size}: {record.status} ({why}).")
+    return notes

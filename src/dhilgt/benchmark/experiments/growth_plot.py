@@ -7,38 +7,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dhilgt.benchmark.experiments.growth import TITLES, RowKey, Series, series_of
+from dhilgt.benchmark.experiments.growth import TITLES, Series, series_of
 from dhilgt.benchmark.experiments.scaling import QUANTITIES
+from dhilgt.benchmark.record import Record
 from dhilgt.benchmark.running.recipe import OURS
 from dhilgt.benchmark.show import figures
-from dhilgt.benchmark.show.tables import Line, label_of, sorted_keys
+from dhilgt.benchmark.show.tables import GB, RowKey, label_of, sorted_keys
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DASHES = ("-", "--")  # there are more systems than colours
 _OURS = {"color": "black", "marker": "o", "linestyle": "-", "linewidth": 2.0}
-_GB = 1e9
 _ROW_HEIGHT = 2.6
 _TEXT = 6.5
-_APART = 0.055  # of a panel's height: lines of text closer than this lie on each other
+_APART = 0.055  # of a panel's height: lines of text closer than this overlap
 
 
-def draw_growth(lines: Sequence[Line], stem: Path) -> None:
-    """Draws the curves of results of `dhilgt bench scaling`, as PNG and as SVG.
+def draw_growth(records: Sequence[Record], stem: Path) -> None:
+    """Draw the curves of results of `dhilgt bench scaling`, as PNG and as SVG.
 
     Args:
-        lines: Of a results file.
+        records: Of a results file.
         stem: Path without a suffix.
 
     Raises:
-        ArtifactError: If no line is of a generated graph.
-        DhilgtError: If matplotlib is not there, or a file cannot be written.
+        ArtifactError: If no record is of a generated graph.
+        DhilgtError: If matplotlib is not installed, or a file cannot be written.
     """
-    both = series_of(lines)
-    keys = sorted_keys(sorted({key for series in both for key in series.lines}))
+    both = series_of(records)
+    keys = sorted_keys(sorted({key for series in both for key in series.records}))
     shown = [
-        name for name in QUANTITIES if any(s.points(key, name) for s in both for key in s.lines)
+        name for name in QUANTITIES if any(s.points(key, name) for s in both for key in s.records)
     ]
     with figures.drawn(stem, 0.3 + _ROW_HEIGHT * len(shown)) as figure:
         if not shown:
@@ -67,7 +67,7 @@ class _End:
 def _panel(axes: Axes, series: Series, keys: Sequence[RowKey], quantity: str) -> list[_End]:
     from matplotlib.ticker import NullLocator
 
-    scale = _GB if quantity in ("host", "gpu") else 1.0
+    scale = GB if quantity in ("host", "gpu") else 1.0
     ends = []
     for at, key in enumerate(keys):
         points = series.points(key, quantity)
@@ -89,7 +89,7 @@ def _panel(axes: Axes, series: Series, keys: Sequence[RowKey], quantity: str) ->
 
 
 def short(size: int) -> str:
-    """Gives a size in few letters.
+    """Return a size in few letters.
 
     Example:
         >>> [short(size) for size in (200, 2_000, 1_500_000, 40_000_000)]
@@ -102,7 +102,7 @@ def short(size: int) -> str:
 
 
 def _style(at: int, key: RowKey) -> dict[str, Any]:
-    if key[0] == OURS:
+    if key.system == OURS:
         return _OURS
     return {
         "color": figures.COLOURS[at % len(figures.COLOURS)],
@@ -113,7 +113,7 @@ def _style(at: int, key: RowKey) -> dict[str, Any]:
 
 
 def _label_ends(axes: Axes, ends: Sequence[_End]) -> None:
-    """Names each curve where it ends; at the right, as near to that as the others let it."""
+    """Name each curve where it ends; at the right, as near to that as the others let it."""
     for end in ends:
         if end.early:
             axes.annotate(
@@ -145,10 +145,10 @@ def _label_ends(axes: Axes, ends: Sequence[_End]) -> None:
 
 
 def spread(heights: Sequence[float], apart: float) -> list[float]:
-    """Moves heights as little as needed for any two to be apart, and into 0 to 1 if they fit.
+    """Move heights as little as needed for any two to be apart, and into 0 to 1 if they fit.
 
     Args:
-        heights: Where things want to be.
+        heights: Preferred positions.
         apart: The least distance.
 
     Example:
@@ -157,7 +157,7 @@ def spread(heights: Sequence[float], apart: float) -> list[float]:
         >>> spread([1.0, 1.0], 0.2)
         [0.8, 1.0]
     """
-    # Things that touch are one block, which stands with its middle where theirs would be.
+    # Labels that touch form a block, centred on the mean of their preferred positions.
     blocks: list[list[int]] = []
     for at in sorted(range(len(heights)), key=lambda at: heights[at]):
         members = [at]
@@ -167,15 +167,15 @@ def spread(heights: Sequence[float], apart: float) -> list[float]:
         ):
             members = blocks.pop() + members
         blocks.append(members)
-    found = [0.0] * len(heights)
+    placed = [0.0] * len(heights)
     for members in blocks:
         middle = _middle(members, heights, apart)
         for step, at in enumerate(members):
-            found[at] = round(middle + apart * (step - (len(members) - 1) / 2), 6)
-    return found
+            placed[at] = round(middle + apart * (step - (len(members) - 1) / 2), 6)
+    return placed
 
 
 def _middle(members: Sequence[int], heights: Sequence[float], apart: float) -> float:
-    wanted = sum(heights[at] for at in members) / len(members)
+    mean = sum(heights[at] for at in members) / len(members)
     half = apart * (len(members) - 1) / 2
-    return max(half, min(wanted, 1 - half))
+    return max(half, min(mean, 1 - half))

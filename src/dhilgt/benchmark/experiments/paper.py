@@ -26,11 +26,11 @@ SYSTEMS = (
     "difformer", "polynormer", "nagphormer", "ansgt", "goat", "hsgt",
     "sgformer", "gcn", "sage", "linkx", "mlp",
 )  # fmt: skip
-"""The six systems that the paper compares with, and five that a reader will ask for."""
+"""The six systems that the paper compares with, and five common references."""
 PARTS = ("scores", "times", "stand-ins", "all")
 TIMES = "times"
 """Name of the recipe of cells that are run for time and memory: no score of theirs is shown."""
-_FEW = 3  # seeds of everything, before there are more of anything
+_FEW = 3  # seeds of all cells, before further seeds of any
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Round:
 
 
 def standin_of(name: str) -> str | None:
-    """Gives the generated graph that stands in for a dataset, None where there is none.
+    """Return the generated graph that stands in for a dataset, None where there is none.
 
     Example:
         >>> standin_of("ogbn-arxiv"), standin_of("cora")
@@ -68,16 +68,16 @@ def rounds(
     systems: Sequence[str] = (OURS, *SYSTEMS),
     root: str | PathLike[str] | None = None,
 ) -> list[Round]:
-    """Gives the work for a table, such that a run that is cut short is of use.
+    """Return the work for a table, in an order that makes an incomplete run useful.
 
-    Small graphs come before large ones and few seeds of everything before more of anything. Times
-    are taken after the few seeds, in rounds of their own.
+    Small graphs come before large ones, and a few seeds of all cells before further seeds. Times
+    are measured after the few seeds, in rounds of their own.
 
     Args:
-        data: Real datasets; those that are not here are passed over, or have their stand-in timed.
+        data: Real datasets; those that are not available are skipped, or their stand-in is timed.
         seeds: Of splits and training; the smallest one is that of searches and times.
         part: "scores" (real graphs), "times" (the same, in short trainings), "stand-ins" (time
-            and memory where the real graph is not here) or "all".
+            and memory where the real graph is not available) or "all".
         trials: Settings tried for every system on every dataset.
         epochs: Of cells that are run for their times.
         score_epochs: The most epochs of cells that are scored; None for those of each system.
@@ -87,7 +87,7 @@ def rounds(
 
     Raises:
         ConfigError: If the part is none of these.
-        DatasetError: If none of the data is here that the part needs.
+        DatasetError: If none of the data that the part needs is available.
 
     Example:
         >>> work = rounds(["generated:40"], [0, 1, 2, 3], part="scores", systems=["gcn"])
@@ -97,18 +97,15 @@ def rounds(
     if part not in PARTS:
         raise ConfigError(f"part {part!r}; choose {', '.join(PARTS)}")
     seeds = sorted(set(seeds))
-    here = _by_size([name for name in data if is_here(name, root)])
-    wanted = part in ("scores", "all")
+    local = _by_size([name for name in data if is_here(name, root)])
+    scored = part in ("scores", "all")
     limits = {"epochs": score_epochs, "seconds": seconds}
-    few = _scored(here, seeds[:_FEW], trials, limits, systems, apart=True) if wanted else []
-    rest = _scored(here, seeds, trials, limits, systems, apart=False) if wanted else []
-    timed = here if part in ("times", "all") else []
+    few = _scored(local, seeds[:_FEW], trials, limits, systems, apart=True) if scored else []
+    rest = _scored(local, seeds, trials, limits, systems, apart=False) if scored else []
+    timed = local if part in ("times", "all") else []
     if part in ("stand-ins", "all"):
-        found = (standin_of(name) for name in data if name not in here)
-        timed = [
-            *timed,
-            *_by_size([one for one in found if one is not None and is_here(one, root)]),
-        ]
+        standins = (standin_of(name) for name in data if name not in local)
+        timed = [*timed, *_by_size([one for one in standins if one and is_here(one, root)])]
     recipe = Recipe(TIMES, {"all": {"training": {"epochs": epochs}}})
     short = cells([(name, PAPER) for name in systems], timed, seeds[:1], recipe)
     rest = rest if len(seeds) > _FEW else []
@@ -116,14 +113,14 @@ def rounds(
     if not work:
         raise DatasetError(
             f"nothing to run for the part {part!r}: of {', '.join(data)} the files of "
-            f"{', '.join(here) or 'none'} are here; see dhilgt datasets list, or choose another "
+            f"{', '.join(local) or 'none'} are here; see dhilgt datasets list, or choose another "
             "part"
         )
     return work
 
 
 def _scored(
-    here: Sequence[str],
+    data: Sequence[str],
     seeds: Sequence[int],
     trials: int,
     limits: dict[str, Any],
@@ -131,23 +128,23 @@ def _scored(
     *,
     apart: bool,
 ) -> list[Round]:
-    """Gives the cells of scores; with a search a dataset at a time, while searches are to be done.
+    """Return the cells of scores; with a search one dataset at a time if ``apart``.
 
     Cells with and without a search are in rounds of their own: a search is for all of its round.
     """
     paper, best = Recipe(), Recipe(BEST)
     plain: list[Cell] = []
     if OURS in systems:
-        known = [name for name in here if recipes.recipe_file(BEST, name) is not None]
+        known = [name for name in data if recipes.recipe_file(BEST, name) is not None]
         plain += cells([(OURS, PAPER)], known, seeds, best, **limits)
         if not trials:  # else it is the first trial
-            plain += cells([(OURS, PAPER)], here, seeds, paper, **limits)
+            plain += cells([(OURS, PAPER)], data, seeds, paper, **limits)
     variants = [(name, PAPER_SPACE if name == OURS else PAPER) for name in systems]
     if not trials:
         others = [one for one in variants if one[0] != OURS]
-        plain += cells(others, here, seeds, paper, **limits)
+        plain += cells(others, data, seeds, paper, **limits)
         return [Round(plain)] if plain else []
-    groups = [[name] for name in here] if apart else [list(here)]
+    groups = [[name] for name in data] if apart else [list(data)]
     tuned = [cells(variants, each, seeds, paper, trials=trials, **limits) for each in groups]
     return [Round(each) for each in (*tuned, plain) if each]
 
@@ -161,12 +158,12 @@ def _by_size(data: Sequence[str]) -> list[str]:
 
 @cache
 def published_figures() -> dict[str, Any]:
-    """Gives the figures of the paper, by dataset and system.
+    """Return the figures of the paper, by dataset and system.
 
     Example:
         >>> published_figures()["figures"]["cora"]["dhilgt"]["score"]
         85.58
     """
     text = (files("dhilgt.benchmark.experiments") / "published.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    figures: dict[str, Any] = json.loads(text)
+    return figures

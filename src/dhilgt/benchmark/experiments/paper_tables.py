@@ -1,25 +1,25 @@
-"""The paper's tables of scores and speed, rendered from result lines."""
+"""The paper's tables of scores and speed, made from records."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dhilgt.benchmark.experiments.paper import SYSTEMS, TABLES, TIMES, published_figures, standin_of
-from dhilgt.benchmark.running import results
+from dhilgt.benchmark.record import Record
 from dhilgt.benchmark.running.grid import PAPER_SPACE
 from dhilgt.benchmark.running.recipe import BEST, OURS, PAPER
 from dhilgt.benchmark.show.notes import HOST, OWN, SHARED, machines
 from dhilgt.benchmark.show.tables import (
-    APART,
     NOTHING,
+    STAGES,
     TITLES,
-    Entry,
     Row,
     RowKey,
     Table,
-    ran_alone,
+    TableEntry,
     row_key,
     seconds_text,
     sorted_keys,
@@ -27,12 +27,6 @@ from dhilgt.benchmark.show.tables import (
 )
 from dhilgt.errors import ConfigError
 
-Line = dict[str, Any]
-_MEASURED = (
-    "load_seconds", "precompute_seconds", "epoch_seconds", "first_epoch_seconds",
-    "inference_seconds", "inference_device", "gpu_peak_bytes", "host_peak_bytes",
-    "host_before_bytes", "stages", "environment", "beside", "jobs", "own_process",
-)  # fmt: skip
 _LEFT_OUT = ("stages", "settings", "training", "host_before_bytes", "own_process")
 _ENVIRONMENT = (
     "dhilgt", "python", "torch", "cuda", "cpu", "cpus", "gpus", "device", "memory_bytes",
@@ -41,70 +35,73 @@ _LONGEST_MESSAGE = 300
 _ABOUT_TIMES = ("Seconds for", SHARED, HOST, OWN)
 
 
-# ---- lines -------------------------------------------------------------------------------------
+# ---- records -----------------------------------------------------------------------------------
 
 
-def joined(files: Iterable[Iterable[Line]]) -> list[Line]:
-    """Gives the lines of several files, one per cell, without the trials of searches.
+def joined(files: Iterable[Iterable[Record]]) -> list[Record]:
+    """Return the records of several files, one per cell, without the trials of searches.
 
-    Of two lines of a cell the later counts, but a result counts more than a failure, and the times
-    of a cell that ran alone more than those of one that did not.
+    Of two records of a cell the later counts, but a result counts more than a failure, and the
+    times of a cell that ran alone more than those of one that did not.
 
     Args:
-        files: The lines of each file.
+        files: The records of each file.
     """
-    found: dict[str, Line] = {}
-    for lines in files:
-        for line in lines:
-            if line["trial"] is None:
-                found[line["key"]] = _together(found.get(line["key"]), line)
-    return list(found.values())
+    by_key: dict[str, Record] = {}
+    for records in files:
+        for record in records:
+            if record.cell.trial is None:
+                by_key[record.key] = _merged(by_key.get(record.key), record)
+    return list(by_key.values())
 
 
-def _together(old: Line | None, new: Line) -> Line:
-    if old is None or old["status"] != results.OK:
+def _merged(old: Record | None, new: Record) -> Record:
+    if old is None or not old.ok:
         return new
-    if new["status"] != results.OK:
+    if not new.ok:
         return old
-    if ran_alone(old) and not ran_alone(new):
-        return {**new, **{name: old.get(name) for name in _MEASURED}}
+    if old.costs.ran_alone and not new.costs.ran_alone:
+        return replace(new, costs=old.costs)
     return new
 
 
-def slim(line: Line) -> Line:
-    """Gives a line without what no table needs, to be kept for good.
+def slim(record: Record) -> dict[str, Any]:
+    """Return the JSON of a record without what no table needs, to be kept for good.
 
     All settings are left out: they follow from the version, the variant and `changes`. So are
     scores that mean nothing: of stand-ins, and of trainings that were run for their times.
     """
-    found = {name: value for name, value in line.items() if name not in _LEFT_OUT}
-    if _for_time(line):
-        found |= {"scores": {}, "score_notes": {}, "val_score": None}
-    found["message"] = line["message"][:_LONGEST_MESSAGE]
-    where = line["environment"]
-    if where is not None:
-        found["environment"] = {name: where[name] for name in _ENVIRONMENT if name in where}
-    return found
+    environment = record.costs.environment
+    if environment is not None:
+        environment = {name: environment[name] for name in _ENVIRONMENT if name in environment}
+    kept = replace(
+        record,
+        message=record.message[:_LONGEST_MESSAGE],
+        costs=replace(record.costs, environment=environment),
+    )
+    if _for_time(record):
+        kept = replace(kept, scores={}, score_notes={}, val_score=None)
+    return {name: value for name, value in kept.to_json().items() if name not in _LEFT_OUT}
 
 
 # ---- the two tables ----------------------------------------------------------------------------
 
 
 def paper_tables(
-    lines: Iterable[Line],
+    records: Iterable[Record],
     which: str,
     *,
     data: Sequence[str] | None = None,
     across: int = 3,
     published: bool = True,
 ) -> list[Table]:
-    """Gives a table of the paper, three datasets side by side.
+    """Return a table of the paper, three datasets side by side.
 
-    A dataset without lines has its stand-in in its place where that has some. Lines of the recipe
-    "times" and of stand-ins count as times and memory only.
+    A dataset without records has its stand-in in its place where that has some. Records of the
+    recipe "times" and of stand-ins count as times and memory only.
 
     Args:
-        lines: From `joined`.
+        records: From `joined`.
         which: "main" or "homophilous".
         data: Datasets in place of those of the table.
         across: Datasets side by side.
@@ -115,21 +112,21 @@ def paper_tables(
     """
     if which not in TABLES:
         raise ConfigError(f"table {which!r}; choose {', '.join(TABLES)}")
-    known = list(lines)
-    present = {line["data"] for line in known}
+    known = list(records)
+    present = {record.cell.data for record in known}
     shown = [_shown(name, present) for name in (TABLES[which] if data is None else data)]
-    used = [line for line in known if line["data"] in shown]
-    short = [line for line in used if _for_time(line)]
-    scored = [line for line in used if not _for_time(line)]
+    used = [record for record in known if record.cell.data in shown]
+    short = [record for record in used if _for_time(record)]
+    scored = [record for record in used if not _for_time(record)]
     keys = _keys(scored)
     placed = [
-        {**line, APART: True, "variant": key[1], "recipe": key[2], "trials": key[3]}
-        for line in short
+        _placed(record, key)
+        for record in short
         for key in keys
-        if key[0] == line["system"] and key[2] != BEST
+        if key.system == record.cell.system and key.recipe != BEST
     ]
     scored_keys = set(map(row_key, scored))
-    searched = any(key[3] for key in keys)
+    searched = any(key.trials for key in keys)
     return tables(
         [*scored, *placed],
         across=across,
@@ -137,54 +134,43 @@ def paper_tables(
         data=shown,
         keys=keys,
         label=lambda key: (
-            label(key, searched=searched) if key in scored_keys else TITLES.get(key[0], key[0])
+            label(key, searched=searched)
+            if key in scored_keys
+            else TITLES.get(key.system, key.system)
         ),
     )
+
+
+def _placed(record: Record, key: RowKey) -> Record:
+    """Return a record of a short training as one of a row, for its times."""
+    cell = replace(record.cell, variant=key.variant, recipe=key.recipe, trials=key.trials)
+    return replace(record, cell=cell, timed_apart=True)
 
 
 def score_table(
-    lines: Iterable[Line], data: Sequence[str] | None = None, *, published: bool = True
+    records: Iterable[Record], data: Sequence[str] | None = None, *, published: bool = True
 ) -> Table:
-    """Gives the scores alone, all graphs that have some side by side.
+    """Return the scores alone, all graphs that have some side by side.
 
     Args:
-        lines: From `joined`.
+        records: From `joined`.
         data: Datasets in place of those of both tables.
         published: Put the paper's figures under each system.
     """
-    known = list(lines)
-    scored = {line["data"] for line in known if not _for_time(line)}
-    asked = [name for names in TABLES.values() for name in names] if data is None else data
-    shown = [name for name in asked if name in scored]
+    known = list(records)
+    scored = {record.cell.data for record in known if not _for_time(record)}
+    listed = [name for names in TABLES.values() for name in names] if data is None else data
+    shown = [name for name in listed if name in scored]
     if not shown:
         raise ConfigError("these lines have no scores of a real graph; pass others")
     (whole,) = paper_tables(known, "main", data=shown, across=len(shown), published=published)
-    kept = [_scores_of(columns) for columns in whole.columns]
-    notes = (note for note in whole.notes if not note.startswith(_ABOUT_TIMES))
-    return Table(
-        whole.data,
-        tuple(
-            tuple(columns[at] for at in places)
-            for columns, places in zip(whole.columns, kept, strict=True)
-        ),
-        tuple(
-            Row(
-                row.label,
-                tuple(
-                    tuple(entries[at] for at in places)
-                    for entries, places in zip(row.entries, kept, strict=True)
-                ),
-                row.published,
-            )
-            for row in whole.rows
-        ),
-        tuple(notes),
+    at = whole.columns[0].index("Mem.") + 1  # the first score stands behind times and memory
+    rows = (
+        replace(row, entries=tuple((entries[at],) for entries in row.entries)) for row in whole.rows
     )
-
-
-def _scores_of(columns: Sequence[str]) -> list[int]:
-    """Gives the place of the first score; what stands before are times and memory."""
-    return [columns.index("Mem.") + 1]
+    notes = (note for note in whole.notes if not note.startswith(_ABOUT_TIMES))
+    columns = tuple((heads[at],) for heads in whole.columns)
+    return Table(whole.data, columns, tuple(rows), tuple(notes))
 
 
 def _shown(name: str, present: set[str]) -> str:
@@ -192,42 +178,37 @@ def _shown(name: str, present: set[str]) -> str:
     return standin if standin in present and name not in present else name
 
 
-def _for_time(line: Line) -> bool:
-    return line["recipe"] == TIMES or line["standin_for"] is not None
+def _for_time(record: Record) -> bool:
+    return record.cell.recipe == TIMES or record.standin_for is not None
 
 
-def _keys(scored: Sequence[Line]) -> list[RowKey]:
-    """Gives the rows: those that there are lines of, and one of every system that has none."""
+def _keys(scored: Sequence[Record]) -> list[RowKey]:
+    """Return the rows: those that there are records of, and one of every system that has none."""
     keys = list(dict.fromkeys(map(row_key, scored)))
-    present = {key[0] for key in keys}
-    keys += [(name, PAPER, PAPER, 0) for name in (*SYSTEMS, OURS) if name not in present]
+    present = {key.system for key in keys}
+    keys += [RowKey(name, PAPER, PAPER, 0) for name in (*SYSTEMS, OURS) if name not in present]
     return sorted_keys(sorted(keys, key=_rank))
 
 
 def _rank(key: RowKey) -> tuple[bool, bool, bool, int]:
-    """Gives what the rows of one system are sorted by: the paper's search, best, not searched."""
-    _, _, recipe, trials = key
-    return (
-        recipe != PAPER and recipe != BEST,
-        not trials and recipe == PAPER,
-        recipe == BEST,
-        trials,
-    )
+    """Return what the rows of one system are sorted by: the paper's search, best, not searched."""
+    recipe, trials = key.recipe, key.trials
+    return recipe not in (PAPER, BEST), not trials and recipe == PAPER, recipe == BEST, trials
 
 
 def label(key: RowKey, *, searched: bool) -> str:
-    """Gives the name of a row, such that rows of DHIL-GT are never taken for each other.
+    """Return the name of a row; all rows of DHIL-GT have different names.
 
     Args:
         key: The row.
         searched: Whether the table has rows with a search.
 
     Example:
-        >>> label(("dhilgt", "paper-space", "paper", 20), searched=True)
+        >>> label(RowKey("dhilgt", "paper-space", "paper", 20), searched=True)
         'DHIL-GT (20 trials)'
-        >>> label(("dhilgt", "paper", "best", 0), searched=True)
+        >>> label(RowKey("dhilgt", "paper", "best", 0), searched=True)
         'DHIL-GT, best recipe'
-        >>> label(("gcn", "paper", "paper", 0), searched=True)
+        >>> label(RowKey("gcn", "paper", "paper", 0), searched=True)
         'GCN, not searched'
     """
     system, variant, recipe, trials = key
@@ -248,99 +229,97 @@ def label(key: RowKey, *, searched: bool) -> str:
 
 
 UNREAD = "§"
-_NAMES = ("precompute", "epoch", "inference")
 _HEADS = ("Precomputation", "Epoch", "Inference of the test nodes")
 _COLUMNS = ("ours, s", "published, s", "ratio")
 
 
-def speed_table(lines: Iterable[Line]) -> Table:
-    """Gives seconds of DHIL-GT with the paper's settings on every dataset beside the published.
+def speed_table(records: Iterable[Record]) -> Table:
+    """Return seconds of DHIL-GT with the paper's settings on every dataset beside the published.
 
     The precomputation is everything from files to tokens: reading and cleaning the graph, labels,
     tokens. The ratio is published by ours: above 1 where ours is faster. A stand-in is in the place
-    of a real graph that has no lines; it is generated, not read.
+    of a real graph that has no records; it is generated, not read.
 
     Args:
-        lines: From `paper_tables.joined`.
+        records: From `joined`.
     """
-    ours = [
-        line
-        for line in lines
-        if line["system"] == OURS and line["status"] == results.OK and line["trial"] is None
-    ]
+    ours: dict[str | None, list[Record]] = {}
+    for record in records:
+        if record.cell.system == OURS and record.ok and record.cell.trial is None:
+            ours.setdefault(record.cell.data, []).append(record)
     rows, used = [], []
     for name in (name for names in TABLES.values() for name in names):
-        chosen = _chosen([c for c in ours if c["data"] == name])
         standin = standin_of(name)
-        if not chosen and standin is not None:
-            chosen = _chosen([c for c in ours if c["data"] == standin])
+        real = _chosen(ours.get(name, []))
+        chosen = real or _chosen(ours.get(standin, []))
         used += chosen
-        title = f"{standin} (stand-in)" if chosen and chosen[0]["data"] == standin else name
-        rows.append(Row(title, tuple(_entries(chosen, name, at) for at in _NAMES)))
+        title = f"{standin} (stand-in)" if chosen and not real else name
+        rows.append(Row(title, tuple(_entries(chosen, name, stage) for stage in STAGES)))
     return Table(_HEADS, (_COLUMNS,) * len(_HEADS), tuple(rows), tuple(_notes(used, rows)))
 
 
-def _chosen(lines: Sequence[Line]) -> list[Line]:
-    """Gives the lines with the paper's settings: best those timed alone, never a best recipe."""
+def _chosen(records: Sequence[Record]) -> list[Record]:
+    """Return the records with the paper's settings, preferably timed alone."""
     kinds = (
-        [line for line in lines if line["recipe"] == PAPER and not line["trials"]],
-        [line for line in lines if line["recipe"] == TIMES],
+        [one for one in records if one.cell.recipe == PAPER and not one.cell.trials],
+        [one for one in records if one.cell.recipe == TIMES],
     )
     for kind in kinds:
-        if alone := [line for line in kind if ran_alone(line)]:
+        if alone := [record for record in kind if record.costs.ran_alone]:
             return alone
     return next((kind for kind in kinds if kind), [])
 
 
-def _entries(chosen: Sequence[Line], name: str, figure: str) -> tuple[Entry, ...]:
-    published = published_figures()["figures"][name][OURS][figure]
-    theirs = Entry(f"{published:g}")
-    values = [value for value in (_seconds(line, figure) for line in chosen) if value is not None]
+def _entries(chosen: Sequence[Record], name: str, stage: str) -> tuple[TableEntry, ...]:
+    published = published_figures()["figures"][name][OURS][stage]
+    theirs = TableEntry(f"{published:g}")
+    known = (_seconds(record, stage) for record in chosen)
+    values = [seconds for seconds in known if seconds is not None]
     if not values:
-        return Entry(NOTHING), theirs, Entry(NOTHING)
+        return TableEntry(NOTHING), theirs, TableEntry(NOTHING)
     mean = statistics.fmean(values)
-    marks = "" if all(map(ran_alone, chosen)) else SHARED
-    if figure == "precompute" and any(_read_seconds(line) is None for line in chosen):
+    marks = "" if all(record.costs.ran_alone for record in chosen) else SHARED
+    if stage == "precompute" and any(_read_seconds(record) is None for record in chosen):
         marks += UNREAD
     ratio = "" if mean <= 0 else f"{_digits(published / mean)}×{marks}"
-    return Entry(seconds_text(mean) + marks), theirs, Entry(ratio)
+    return TableEntry(seconds_text(mean) + marks), theirs, TableEntry(ratio)
 
 
-def _seconds(line: Line, figure: str) -> float | None:
-    seconds: float | None = line[f"{figure}_seconds"]
-    if seconds is None or figure != "precompute":
+def _seconds(record: Record, stage: str) -> float | None:
+    seconds = record.costs.seconds(stage)
+    if seconds is None or stage != "precompute":
         return seconds
-    return seconds + (_read_seconds(line) or 0.0)
+    return seconds + (_read_seconds(record) or 0.0)
 
 
-def _read_seconds(line: Line) -> float | None:
-    """Gives the seconds of reading and cleaning; None where nothing was read, or not timed."""
-    return None if line["standin_for"] is not None else line.get("load_seconds")
+def _read_seconds(record: Record) -> float | None:
+    """Return the seconds of reading and cleaning; None where nothing was read, or not timed."""
+    return None if record.standin_for is not None else record.costs.load_seconds
 
 
 def _digits(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 99.5 else f"{ratio:.1f}" if ratio >= 0.95 else f"{ratio:.2g}"
 
 
-def _notes(used: Sequence[Line], rows: Sequence[Row]) -> list[str]:
-    found = [
+def _notes(used: Sequence[Record], rows: Sequence[Row]) -> list[str]:
+    notes = [
         "DHIL-GT with the paper's settings. Precomputation is all from the files to the tokens: "
         "reading and cleaning the graph, labels, tokens. Ratio: published by ours, above 1 where "
         "ours is faster; it is one of two programs on two machines, not of programs alone."
     ]
-    found += machines(used)
-    found.append("Published: one A30 GPU of 24 GB, 32 Xeon cores.")
+    notes += machines(used)
+    notes.append("Published: one A30 GPU of 24 GB, 32 Xeon cores.")
     text = "".join(e.text for row in rows for entries in row.entries for e in entries)
     if SHARED in text:
-        found.append(f"{SHARED} measured in a run of several cells at once: blurred.")
+        notes.append(f"{SHARED} measured in a run of several cells at once: blurred.")
     if UNREAD in text:
-        found.append(
+        notes.append(
             f"{UNREAD} without reading: a stand-in is generated, or the line does not say how long "
             "it took."
         )
-    if standins := sorted({line["data"] for line in used if line["standin_for"] is not None}):
-        found.append(
+    if standins := sorted({one.cell.data for one in used if one.standin_for is not None}):
+        notes.append(
             f"{', '.join(standins)}: generated graphs of the size of the real ones, which are not "
             "here; the published figure is of the real one."
         )
-    return found
+    return notes

@@ -10,28 +10,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from dhilgt.benchmark.running import results as result_lines
+from dhilgt.benchmark.record import FAILED, Record
 from dhilgt.benchmark.running.data import PREFIX, Generated
 from dhilgt.benchmark.running.grid import Cell, cells
 from dhilgt.benchmark.running.recipe import OURS, Recipe
 from dhilgt.benchmark.running.results import Results
-from dhilgt.benchmark.running.runner import Limits, Summary, Tell, run
+from dhilgt.benchmark.running.runner import Limits, OnCell, Summary, run
 from dhilgt.errors import ConfigError
 
 NODES = (2_000, 10_000, 50_000, 200_000, 500_000, 1_000_000, 2_000_000)
 DEGREE = 20
 FIXED_NODES, DEGREES = 200_000, (5, 10, 20, 40)
 EPOCHS = 3
-_LEAST_SECONDS = 1.0  # of a run: less is no time to start a process in
+_LEAST_SECONDS = 1.0  # of a run: a process does not even start in less
 
-Line = dict[str, Any]
-Beyond = Callable[[Cell, Line], None]
+Beyond = Callable[[Cell, Record], None]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class GraphSizes:
     """The graphs of a run.
 
     Attributes:
@@ -43,7 +41,7 @@ class Sizes:
         classes: Number of classes.
 
     Example:
-        >>> [graph.name for graph in Sizes((50, 30), 4, 30, (2, 4), 8, 3).graphs()]
+        >>> [graph.name for graph in GraphSizes((50, 30), 4, 30, (2, 4), 8, 3).graphs()]
         ['generated:30:degree=2', 'generated:30', 'generated:50']
     """
 
@@ -55,7 +53,7 @@ class Sizes:
     classes: int = 10
 
     def graphs(self) -> list[Generated]:
-        """Gives all graphs, the ones with fewer edges first, each once.
+        """Return all graphs, the ones with fewer edges first, each once.
 
         Raises:
             ConfigError: If a number is not above 0, or there is no graph.
@@ -65,24 +63,24 @@ class Sizes:
         pairs += [(self.fixed_nodes, degree) for degree in self.degrees]
         if not pairs or min(map(min, pairs)) < 1 or min(self.features, self.classes) < 1:
             raise ConfigError(f"{self}; pass whole numbers above 0, and at least one size")
-        found = {Generated(n, d, self.features, self.classes) for n, d in pairs}
-        for graph in found:
+        graphs = {Generated(n, d, self.features, self.classes) for n, d in pairs}
+        for graph in graphs:
             Generated.from_name(graph.name)
-        return sorted(found, key=lambda graph: (graph.edges, graph.nodes))
+        return sorted(graphs, key=lambda graph: (graph.edges, graph.nodes))
 
 
 def run_scaling(
     systems: Sequence[tuple[str, str]],
-    sizes: Sizes,
+    sizes: GraphSizes,
     results: Results,
     limits: Limits,
     *,
     recipe: Recipe | None = None,
     epochs: int = EPOCHS,
-    tell: Tell = lambda cell, line, done, of: None,
-    beyond: Beyond = lambda cell, line: None,
+    tell: OnCell = lambda cell, record, done, of: None,
+    beyond: Beyond = lambda cell, record: None,
 ) -> Summary:
-    """Runs all systems on one graph after the other, the smaller ones first.
+    """Run all systems on one graph after the other, the smaller ones first.
 
     A graph is made only when a system is left to be run on it.
 
@@ -94,7 +92,7 @@ def run_scaling(
         recipe: How systems are trained; None for each as its own paper has it.
         epochs: Epochs of each training; the first one warms up and is not counted.
         tell: As for `run`; the numbers are those of one graph.
-        beyond: Called for each cell that is skipped, with the line that says why.
+        beyond: Called for each cell that is skipped, with the record of the smaller graph.
 
     Raises:
         ConfigError: If a size or a setting is wrong; nothing was run then.
@@ -104,49 +102,49 @@ def run_scaling(
     ends = None if limits.total is None else time.monotonic() + limits.total
     ran = skipped = left = 0
     for grid in grids:
-        wanted = []
-        known = {line["key"]: line for line in results.lines()}
+        pending = []
+        known = results.by_key()
         for cell in grid:
             stop = stopped_before(cell, known.values(), limits.budget)
+            record = known.get(cell.key)
             if stop is not None:
                 beyond(cell, stop)
-            elif result_lines.is_done(known.get(cell.key), limits.budget):
+            elif record is not None and record.is_final(limits.budget):
                 skipped += 1
             else:
-                wanted.append(cell)
+                pending.append(cell)
         rest = None if ends is None else ends - time.monotonic()
         if rest is not None and rest < _LEAST_SECONDS:
-            left += len(wanted)
-        elif wanted:
-            found = run(wanted, results, replace(limits, total=rest), tell)
-            ran, left = ran + found.ran, left + found.left
+            left += len(pending)
+        elif pending:
+            summary = run(pending, results, replace(limits, total=rest), tell)
+            ran, left = ran + summary.ran, left + summary.left
     return Summary(ran, skipped, left)
 
 
-def stopped_before(cell: Cell, lines: Iterable[Line], budget: float | None) -> Line | None:
-    """Gives the line of a smaller graph on which the system of a cell did not fit, if there is one.
+def stopped_before(cell: Cell, records: Iterable[Record], budget: float | None) -> Record | None:
+    """Return the record of a smaller graph that was too large for the system of a cell, if any.
 
     Smaller means: no more nodes and no higher degree, and not the same graph. A failure that more
     time may mend does not count if there is more now.
 
     Args:
         cell: On a generated graph.
-        lines: Of a results file.
+        records: Of a results file.
         budget: Seconds that a cell may take.
     """
     graph = Generated.from_name(cell.data)
     own = (cell.system, cell.variant, cell.recipe)
-    for line in lines:
-        same = (line["system"], line["variant"], line["recipe"]) == own
-        if line["status"] == result_lines.OK or not same or not line["data"].startswith(PREFIX):
+    for record in records:
+        other = record.cell
+        same = (other.system, other.variant, other.recipe) == own
+        if record.ok or not same or not other.data.startswith(PREFIX):
             continue
-        other = Generated.from_name(line["data"])
-        smaller = other.nodes <= graph.nodes and other.degree <= graph.degree and other != graph
+        tried = Generated.from_name(other.data)
+        smaller = tried.nodes <= graph.nodes and tried.degree <= graph.degree and tried != graph
         # A failed cell has been tried again by now: graphs are run in the order of their size.
-        if smaller and (
-            line["status"] == result_lines.FAILED or result_lines.is_done(line, budget)
-        ):
-            return line
+        if smaller and (record.status == FAILED or record.is_final(budget)):
+            return record
     return None
 
 
@@ -211,7 +209,7 @@ _OWN: dict[str, tuple[Claim, Claim]] = {
 
 
 def claim(system: str, quantity: str) -> Claim | None:
-    """Gives what is claimed of a system, None where nothing is.
+    """Return what is claimed of a system, None where nothing is.
 
     Args:
         system: Its name.
@@ -223,5 +221,5 @@ def claim(system: str, quantity: str) -> Claim | None:
 
 
 def in_paper(system: str) -> bool:
-    """Says whether the claims of a system are the paper's."""
+    """Return whether the claims of a system are the paper's."""
     return system in _PAPER

@@ -1,8 +1,8 @@
 """The parameter study: scores against the size of token rows, their parts, and the exponents.
 
 All points are changes of one base, the paper's 32 slots with 15 holders and exponents of -1; other
-settings are those of the recipe. `study_cells` says what to run; from the lines of that, `curves`
-and `squares` give the numbers, `study_tables` tables.
+settings are those of the recipe. `study_cells` returns what to run; from its records, `curves` and
+`squares` compute the numbers and `study_tables` makes tables.
 """
 
 from __future__ import annotations
@@ -12,20 +12,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dhilgt.benchmark.record import Record
 from dhilgt.benchmark.running.grid import Cell, check
-from dhilgt.benchmark.running.recipe import Changes
 from dhilgt.benchmark.show import paired
 from dhilgt.benchmark.show.notes import machines, troubles
 from dhilgt.benchmark.show.paired import (
     BySeed,
     Difference,
-    Line,
     difference_texts,
     paired_difference,
     seeds_text,
     title,
 )
-from dhilgt.benchmark.show.tables import NOT_RUN, NOTHING, SCORES, Entry, Row, Table, score_text
+from dhilgt.benchmark.show.tables import (
+    NOT_RUN,
+    NOTHING,
+    SCORES,
+    Row,
+    Table,
+    TableEntry,
+    in_known_order,
+    score_text,
+)
 
 SIZES = (2, 4, 8, 16, 24, 32, 48, 64)
 HOLDERS = (0, 3, 7, 11, 15, 19, 23, 27, 31)
@@ -93,7 +101,7 @@ SQUARE = {
 
 
 def study_cells(base: Iterable[Cell], *, grid: bool = False) -> list[Cell]:
-    """Gives a cell for each point in place of each cell; a point of two parameters is one cell.
+    """Return a cell for each point in place of each cell; a point of two parameters is one cell.
 
     Args:
         base: Cells of DHIL-GT, from `grid.cells`.
@@ -109,13 +117,12 @@ def study_cells(base: Iterable[Cell], *, grid: bool = False) -> list[Cell]:
     """
     points = [point for values in PARAMETERS.values() for point in values.values()]
     points += SQUARE.values() if grid else ()
-    found = []
-    for cell in base:
-        for point in dict.fromkeys(points):
-            changes = Changes(point.settings).over(cell.changes)
-            found.append(replace(cell, recipe=f"{cell.recipe}, {point.name}", changes=changes))
-            check(found[-1])
-    return found
+    cells = [
+        cell.varied(point.name, point.settings) for cell in base for point in dict.fromkeys(points)
+    ]
+    for cell in cells:
+        check(cell)
+    return cells
 
 
 # ---- numbers -----------------------------------------------------------------------------------
@@ -123,10 +130,10 @@ def study_cells(base: Iterable[Cell], *, grid: bool = False) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Measured:
-    """What lines say of one point on one dataset.
+    """What was measured of one point on one dataset.
 
     Attributes:
-        scores: On the test nodes, as shares, in the order of the seeds.
+        scores: On the test nodes, as fractions, in the order of the seeds.
         filled: Slots of a row that hold a node, on average; None where that was not recorded.
         difference: To the base over the same splits; None for the base itself, or without it.
     """
@@ -175,17 +182,17 @@ class Square:
     means: dict[tuple[int, int], float]
 
 
-def curves(lines: Iterable[Line]) -> list[Curve]:
-    """Gives the curves that lines show, by parameter, dataset and recipe.
+def curves(records: Iterable[Record]) -> list[Curve]:
+    """Return the curves by parameter, dataset and recipe.
 
     Args:
-        lines: Of results files; cells of other kinds are left out.
+        records: Of results files; cells of other experiments are left out.
 
     Raises:
-        ArtifactError: If lines contradict each other.
+        ArtifactError: If records contradict each other.
     """
-    groups = _groups(lines)
-    found = []
+    groups = _groups(records)
+    drawn = []
     for parameter, points in PARAMETERS.items():
         for (data, recipe), by_point in groups.items():
             measured = {
@@ -194,78 +201,77 @@ def curves(lines: Iterable[Line]) -> list[Curve]:
                 if paired.scores(by_point.get(point, {}))
             }
             if measured:
-                found.append(Curve(parameter, data, recipe, _metric(by_point), measured))
-    return found
+                drawn.append(Curve(parameter, data, recipe, _metric(by_point), measured))
+    return drawn
 
 
-def squares(lines: Iterable[Line]) -> list[Square]:
-    """Gives means over both exponents where more was run than one exponent at a time.
+def squares(records: Iterable[Record]) -> list[Square]:
+    """Return means over both exponents where more was run than one exponent at a time.
 
     Args:
-        lines: Of results files; cells of other kinds are left out.
+        records: Of results files; cells of other experiments are left out.
     """
-    found = []
-    for (data, recipe), by_point in _groups(lines).items():
+    measured = []
+    for (data, recipe), by_point in _groups(records).items():
         means = {
             place: statistics.fmean(scores.values())
             for place, point in SQUARE.items()
             if (scores := paired.scores(by_point.get(point, {})))
         }
         if any(-1 not in place for place in means):
-            found.append(Square(data, recipe, _metric(by_point), means))
-    return found
+            measured.append(Square(data, recipe, _metric(by_point), means))
+    return measured
 
 
 _Groups = dict[tuple[str, str], dict[Point, BySeed]]
 
 
-def _groups(lines: Iterable[Line]) -> _Groups:
-    """Gives lines by dataset and recipe, then by point."""
+def _groups(records: Iterable[Record]) -> _Groups:
+    """Return records by dataset and recipe, then by point."""
     known = {point.name: point for values in PARAMETERS.values() for point in values.values()}
     known |= {point.name: point for point in SQUARE.values()}
-    found: _Groups = {}
-    for line in filter(paired.is_ours, lines):
-        recipe, _, name = line["recipe"].rpartition(", ")
+    groups: _Groups = {}
+    for record in filter(paired.is_ours, records):
+        recipe, _, name = record.cell.recipe.rpartition(", ")
         if name in known:
-            points = found.setdefault((line["data"], recipe), {})
-            paired.add(points.setdefault(known[name], {}), line)
-    order = paired.in_known_order(data for data, _ in found)
-    return {key: found[key] for key in sorted(found, key=lambda key: order.index(key[0]))}
+            points = groups.setdefault((record.cell.data, recipe), {})
+            paired.add(points.setdefault(known[name], {}), record)
+    order = in_known_order(data for data, _ in groups)
+    return {key: groups[key] for key in sorted(groups, key=lambda key: order.index(key[0]))}
 
 
-def _measured(lines: BySeed, base: BySeed, is_base: bool) -> Measured:
-    rows = [line["rows"]["filled"] for line in lines.values() if line.get("rows")]
+def _measured(by_seed: BySeed, base: BySeed, is_base: bool) -> Measured:
+    filled = [record.rows["filled"] for record in by_seed.values() if record.rows]
     return Measured(
-        tuple(paired.scores(lines).values()),
-        statistics.fmean(rows) if rows else None,
-        None if is_base else paired_difference(base, lines),
+        tuple(paired.scores(by_seed).values()),
+        statistics.fmean(filled) if filled else None,
+        None if is_base else paired_difference(base, by_seed),
     )
 
 
 def _metric(by_point: dict[Point, BySeed]) -> str:
-    metric: str = next(line["metrics"][0] for by in by_point.values() for line in by.values())
-    return metric
+    return next(iter(next(iter(by_point.values())).values())).metrics[0]
 
 
 # ---- tables ------------------------------------------------------------------------------------
 
 
-def study_tables(lines: Iterable[Line]) -> list[Table]:
-    """Gives a table per parameter, and one of both exponents per dataset where these were run.
+def study_tables(records: Iterable[Record]) -> list[Table]:
+    """Return a table per parameter, and one of both exponents per dataset where these were run.
 
     Args:
-        lines: Of results files; the notes stand under the last table.
+        records: Of results files; the notes stand under the last table.
     """
-    kept = list(lines)
-    found = curves(kept)
+    known = list(records)
+    measured = curves(known)
     tables = []
     for parameter in PARAMETERS:
-        own = [curve for curve in found if curve.parameter == parameter]
+        own = [curve for curve in measured if curve.parameter == parameter]
         if own:
             tables.append(_table(parameter, own))
-    tables += [_square_table(square) for square in squares(kept)]
+    tables += [_square_table(square) for square in squares(known)]
     if tables:
-        tables[-1] = replace(tables[-1], notes=tuple(_notes(found, kept)))
+        tables[-1] = replace(tables[-1], notes=tuple(_notes(measured, known)))
     return tables
 
 
@@ -282,12 +288,12 @@ def _table(parameter: str, own: Sequence[Curve]) -> Table:
     return Table(titles, columns, tuple(rows))
 
 
-def _entries(point: Measured | None) -> tuple[Entry, ...]:
+def _entries(point: Measured | None) -> tuple[TableEntry, ...]:
     if point is None:
-        return tuple(map(Entry, (NOT_RUN, NOTHING, NOTHING, NOTHING)))
+        return tuple(map(TableEntry, (NOT_RUN, NOTHING, NOTHING, NOTHING)))
     mean, interval, _ = difference_texts(point.difference)
     filled = NOTHING if point.filled is None else f"{point.filled:.1f}"
-    return tuple(map(Entry, (score_text(point.scores), mean, interval, filled)))
+    return tuple(map(TableEntry, (score_text(point.scores), mean, interval, filled)))
 
 
 def _square_table(square: Square) -> Table:
@@ -299,15 +305,15 @@ def _square_table(square: Square) -> Table:
     return Table((title(square.data, square.recipe),), (heads,), rows)
 
 
-def _square_entry(square: Square, out: int, inside: int) -> Entry:
+def _square_entry(square: Square, out: int, inside: int) -> TableEntry:
     mean = square.means.get((out, inside))
     if mean is None:
-        return Entry(NOT_RUN)
-    return Entry(f"{100 * mean:.2f}", "best" if mean == max(square.means.values()) else "")
+        return TableEntry(NOT_RUN)
+    return TableEntry(f"{100 * mean:.2f}", "best" if mean == max(square.means.values()) else "")
 
 
-def _notes(found: Sequence[Curve], lines: Sequence[Line]) -> list[str]:
-    points = [point for curve in found for point in curve.points.values()]
+def _notes(measured: Sequence[Curve], records: Sequence[Record]) -> list[str]:
+    points = [point for curve in measured for point in curve.points.values()]
     seeds = seeds_text(len(point.scores) for point in points)
     notes = [
         f"Test scores in per cent, mean ± standard deviation over {seeds}. The difference to "
@@ -316,5 +322,5 @@ def _notes(found: Sequence[Curve], lines: Sequence[Line]) -> list[str]:
         "The values were compared on test nodes, to show what a setting does: the best of them is "
         "no estimate of what a chosen setting would reach.",
     ]
-    used = [line for line in lines if paired.is_ours(line)]
+    used = [record for record in records if paired.is_ours(record)]
     return notes + machines(used) + troubles(used)

@@ -16,8 +16,9 @@ from dhilgt.benchmark.experiments.study import (
     curves,
     squares,
 )
+from dhilgt.benchmark.record import Record
 from dhilgt.benchmark.show import figures
-from dhilgt.benchmark.show.paired import Line, title
+from dhilgt.benchmark.show.paired import title
 from dhilgt.errors import ArtifactError
 
 CLAIMS = {
@@ -26,7 +27,7 @@ CLAIMS = {
     "r_in": "paper: negative slightly\nbetter, small effect",
     "r_out": "paper: negative slightly\nbetter, small effect",
 }
-"""What the paper found on chameleon, to stand over the panels."""
+"""The findings of the paper on chameleon, as titles of the panels."""
 
 _PANEL_HEIGHT = 2.0
 _TICKS = {
@@ -37,46 +38,41 @@ _TICKS = {
 }
 
 
-def draw_curves(lines: Iterable[Line], stem: Path) -> list[Path]:
-    """Draws scores against each parameter, mean and standard deviation over seeds.
+def draw_curves(records: Iterable[Record], stem: Path) -> list[Path]:
+    """Draw scores against each parameter, mean and standard deviation over seeds.
 
-    A column of panels per parameter, a row per dataset: their scores lie far apart, and on a common
-    axis no effect would be seen. Recipes are lines of one panel.
+    A column of panels per parameter, a row per dataset: scores of datasets differ too much for a
+    common axis. Recipes are lines of one panel.
 
     Args:
-        lines: Of results files.
-        stem: Path without a suffix; a PNG and an SVG are written, whose paths are given back.
+        records: Of results files.
+        stem: Path without a suffix; a PNG and an SVG are written, whose paths are returned.
 
     Raises:
-        ArtifactError: If the lines show no curve.
-        DhilgtError: If matplotlib is not there, or a file cannot be written.
+        ArtifactError: If there is no curve to draw.
+        DhilgtError: If matplotlib is not installed, or a file cannot be written.
     """
-    found = curves(lines)
-    if not found:
+    drawn = curves(records)
+    if not drawn:
         raise ArtifactError("there are no curves to draw; run more cells with --resume")
-    data = list(dict.fromkeys(curve.data for curve in found))
-    recipes = list(dict.fromkeys(curve.recipe for curve in found))
-    parameters = [name for name in PARAMETERS if any(c.parameter == name for c in found)]
+    data = list(dict.fromkeys(curve.data for curve in drawn))
+    recipes = list(dict.fromkeys(curve.recipe for curve in drawn))
+    parameters = [name for name in PARAMETERS if any(c.parameter == name for c in drawn)]
     with figures.drawn(stem, 1.0 + _PANEL_HEIGHT * len(data)) as figure:
         panels = figure.subplots(
             len(data), len(parameters), squeeze=False, sharex="col", sharey="row"
         )
         for row, name in enumerate(data):
             for column, parameter in enumerate(parameters):
-                own = [c for c in found if (c.data, c.parameter) == (name, parameter)]
+                own = [c for c in drawn if (c.data, c.parameter) == (name, parameter)]
                 _panel(panels[row, column], parameter, own, data, recipes)
-            metric = next(curve.metric for curve in found if curve.data == name)
+            metric = next(curve.metric for curve in drawn if curve.data == name)
             panels[row, 0].set_ylabel(f"{name}\n{metric.replace('_', ' ')}, %")
         for column, parameter in enumerate(parameters):
             panels[0, column].set_title(CLAIMS[parameter], fontsize=7, color=figures.GREY)
             panels[-1, column].set_xlabel(parameter)
         if len(recipes) > 1:
-            legend = {
-                label: handle
-                for panel in panels.flat
-                for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
-            }
-            figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=4)
+            figures.add_legend(figure, panels.flat, columns=4)
     return figures.paths(stem)
 
 
@@ -110,26 +106,26 @@ def _panel(
         )
 
 
-def draw_squares(lines: Iterable[Line], stem: Path) -> list[Path]:
-    """Draws a heat map of mean scores over both exponents per dataset and recipe.
+def draw_squares(records: Iterable[Record], stem: Path) -> list[Path]:
+    """Draw a heat map of mean scores over both exponents per dataset and recipe.
 
     Args:
-        lines: Of results files.
-        stem: Path without a suffix; a PNG and an SVG are written, whose paths are given back.
+        records: Of results files.
+        stem: Path without a suffix; a PNG and an SVG are written, whose paths are returned.
 
     Returns:
-        The files; none where the lines have no more than one exponent at a time.
+        The files; none where the records have no more than one exponent at a time.
     """
-    found = squares(lines)
-    if not found:
+    drawn = squares(records)
+    if not drawn:
         return []
-    across = min(2, len(found))
-    down = -(-len(found) // across)
+    across = min(2, len(drawn))
+    down = -(-len(drawn) // across)
     with figures.drawn(stem, (3.4 if across == 2 else 5.6) * down) as figure:
         panels = figure.subplots(down, across, squeeze=False)
-        for panel, square in zip(panels.flat, found, strict=False):
+        for panel, square in zip(panels.flat, drawn, strict=False):
             _heat_map(panel, square)
-        for panel in panels.flat[len(found) :]:
+        for panel in panels.flat[len(drawn) :]:
             panel.set_visible(False)
     return figures.paths(stem)
 
@@ -139,7 +135,7 @@ def _heat_map(panel: Any, square: Square) -> None:
         [100 * square.means.get((out, inside), math.nan) for inside in EXPONENTS]
         for out in EXPONENTS
     ]
-    # Goes from dark to light for every eye; r_out rises from below.
+    # Readable with any colour vision; r_out rises from below.
     image = panel.imshow(values, cmap="cividis", origin="lower")
     middle = sum(image.get_clim()) / 2
     for row, line in enumerate(values):

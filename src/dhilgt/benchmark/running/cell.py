@@ -1,22 +1,27 @@
-"""One cell: a system trained on a dataset with a seed, timed and scored, as a line of results."""
+"""One cell: a system trained on a dataset with a seed, timed and scored."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
+import platform
 import signal
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from dhilgt import metrics
-from dhilgt.benchmark.running import contenders, data, results
+from dhilgt.benchmark.record import OK, OVER, Costs, Record
+from dhilgt.benchmark.running import contenders, data
 from dhilgt.benchmark.running.contenders import PREPARING, Contender
 from dhilgt.benchmark.running.grid import Cell
 from dhilgt.datasets import split_hash
@@ -27,7 +32,7 @@ _INFERENCE_PASSES = 3
 
 
 class OverBudget(BaseException):
-    """The time of a cell is over; no error, so that nothing on the way takes it for one."""
+    """The time of a cell is over. A BaseException, so that no handler of errors catches it."""
 
 
 def run_cell(
@@ -38,8 +43,8 @@ def run_cell(
     root: str | PathLike[str] | None = None,
     threads: int | None = None,
     begun: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
-    """Gives the line of a cell. Whatever goes wrong in it is a line too.
+) -> Record:
+    """Run a cell and return its record, also when it fails.
 
     Args:
         cell: What to do.
@@ -50,92 +55,133 @@ def run_cell(
         begun: Called when the clock starts.
 
     Raises:
-        KeyboardInterrupt: If it was stopped: that is no result.
+        KeyboardInterrupt: If it was stopped, which is no result.
     """
-    about = data.about(cell.data)
-    line = results.line_of(cell, about, budget)
-    runner: Contender | None = None
-    started: float | None = None
-    line["host_before_bytes"] = host_peak_bytes()
+    info = data.about(cell.data)
+    record = Record.of(cell, info, budget)
+    costs = Costs(host_before_bytes=host_peak_bytes())
+    contender: Contender | None = None
+    start: float | None = None
     try:
         _use_threads(threads)
-        line["environment"] = results.environment(device)
-        settings = contenders.resolved(cell, about.metrics[0])
-        line["settings"] = settings.model
-        line["training"] = settings.training.to_dict()
+        costs = replace(costs, environment=environment(device))
+        settings = contenders.resolved(cell, info.metrics[0])
+        record = replace(record, settings=settings.model, training=settings.training.to_dict())
         loading = time.perf_counter()
         graph = data.load(cell.data, cell.seed, root)
-        line["load_seconds"] = time.perf_counter() - loading
-        line |= results.graph_facts(graph)
-        line["split_hash"] = split_hash(graph.masks)
+        costs = replace(costs, load_seconds=time.perf_counter() - loading)
+        record = replace(record, graph=_graph_facts(graph), split_hash=split_hash(graph.masks))
         begun()
-        started = time.perf_counter()
+        start = time.perf_counter()
         with _alarm(budget):
-            runner = contenders.contender(cell, settings, graph, device, threads)
-            runner.prepare()
-            done = runner.train()
-            line |= {"epochs": done.epochs, "best_epoch": done.best_epoch}
-            line |= {"val_score": _plain(done.best_score), "chosen_by": done.chosen_by}
-            line["out_of_time"] = done.out_of_time
+            contender = contenders.contender(cell, settings, graph, device, threads)
+            contender.prepare()
+            training = contender.train()
+            record = replace(
+                record,
+                epochs=training.epochs,
+                best_epoch=training.best_epoch,
+                val_score=_finite(training.best_score),
+                chosen_by=training.chosen_by,
+                out_of_time=training.out_of_time,
+            )
             # A trial is chosen by its validation score: the test nodes are not looked at.
             if cell.trial is None:
-                line |= _scored(runner, graph, about.metrics)
-        line["rows"] = runner.rows()
-        line["status"] = results.OK
+                scores, notes = _scores(contender, graph, info.metrics)
+                seconds, where = _inference_seconds(contender), contender.inference_device
+                costs = replace(costs, inference_seconds=seconds, inference_device=where)
+                record = replace(record, scores=scores, score_notes=notes)
+        record = replace(record, rows=contender.rows(), status=OK)
     except OverBudget:
-        line |= {"status": results.OVER, "message": f"not done after {budget:g} seconds"}
+        record = replace(record, status=OVER, message=f"not done after {budget:g} seconds")
     except Exception as error:
-        line |= results.failure(error)
-    line["total_seconds"] = None if started is None else time.perf_counter() - started
-    if runner is not None:
-        line |= _measured(runner)
-    line["host_peak_bytes"] = host_peak_bytes()
-    return line
+        record = record.after_error(error)
+    if start is not None:
+        record = replace(record, total_seconds=time.perf_counter() - start)
+    if contender is not None:
+        record = replace(record, num_parameters=contender.num_parameters)
+        costs = replace(costs, **_stage_costs(contender))
+    return replace(record, costs=replace(costs, host_peak_bytes=host_peak_bytes()))
 
 
-def _scored(runner: Contender, graph: Graph, names: tuple[str, ...]) -> dict[str, Any]:
-    """Gives scores of validation and test nodes, and how long the test nodes take."""
+def _scores(
+    contender: Contender, graph: Graph, names: tuple[str, ...]
+) -> tuple[dict[str, dict[str, float | None]], dict[str, str]]:
+    """Return the scores of validation and test nodes, and notes on undefined ones."""
     assert graph.labels is not None, "checked by every system"
     scores: dict[str, dict[str, float | None]] = {}
     notes: dict[str, str] = {}
     for part in ("val", "test"):
-        shares = runner.predict(part)
-        logits = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
+        probabilities = contender.predict(part)
+        logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
         scores[part] = {}
         for name in names:
-            found = metrics.metric(name)(graph.labels[runner.part(part)], logits)
-            scores[part][name] = _plain(found)
-            if found.note:
-                notes[f"{part} {name}"] = found.note
-    before = len(runner.clock.laps("inference"))
-    for _ in range(_INFERENCE_PASSES):  # the pass above has paid for what is made once
-        runner.predict("test")
-    passes = runner.clock.laps("inference")[before:]
-    return {
-        "scores": scores,
-        "score_notes": notes,
-        "inference_seconds": statistics.median(passes),
-        "inference_device": runner.inference_device,
-    }
+            score = metrics.metric(name)(graph.labels[contender.part(part)], logits)
+            scores[part][name] = _finite(score)
+            if score.note:
+                notes[f"{part} {name}"] = score.note
+    return scores, notes
 
 
-def _measured(runner: Contender) -> dict[str, Any]:
-    """Gives times and memory, as far as the cell came: of stages that came to their end."""
-    stages = runner.clock.to_dict()
-    laps = runner.clock.laps("epoch")
+def _inference_seconds(contender: Contender) -> float:
+    """Time the test nodes; the pass that scored them has paid for what is made once."""
+    before = len(contender.clock.laps("inference"))
+    for _ in range(_INFERENCE_PASSES):
+        contender.predict("test")
+    return statistics.median(contender.clock.laps("inference")[before:])
+
+
+def _stage_costs(contender: Contender) -> dict[str, Any]:
+    """Return times and memory of the stages that were completed."""
+    stages = contender.clock.to_dict()
+    laps = contender.clock.laps("epoch")
     prepared = [stages[name] for name in PREPARING if name in stages]
-    whole = bool(prepared) and all(stage["times"] for stage in prepared)
+    complete = bool(prepared) and all(stage["times"] for stage in prepared)
     return {
-        "precompute_seconds": sum(stage["seconds"] for stage in prepared) if whole else None,
+        "precompute_seconds": sum(stage["seconds"] for stage in prepared) if complete else None,
         "epoch_seconds": statistics.median(laps) if laps else None,
         "first_epoch_seconds": laps[0] if laps else None,
         "gpu_peak_bytes": max((s["device_peak_bytes"] for s in stages.values()), default=0),
-        "num_parameters": runner.num_parameters,
         "stages": stages,
     }
 
 
-def _plain(value: float | None) -> float | None:
+def _graph_facts(graph: Graph) -> dict[str, Any]:
+    return {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "classes": graph.num_classes,
+        "fingerprint": graph.fingerprint,
+    }
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Return versions and hardware."""
+    from dhilgt.training import run_folder
+    from dhilgt.utils.devices import choose_device
+
+    known = run_folder.environment(choose_device(device), 1)
+    return {**known, "cpu": _cpu_name(), "memory_bytes": _memory_bytes()}
+
+
+def _cpu_name() -> str:
+    try:
+        for text in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if text.startswith("model name"):
+                return text.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
@@ -148,7 +194,7 @@ def _use_threads(threads: int | None) -> None:
 
 @contextlib.contextmanager
 def _alarm(seconds: float | None) -> Iterator[None]:
-    """Raises `OverBudget` in the block when the time is over, where the system can tell."""
+    """Raise `OverBudget` in the block when the time is over, where the system has timers."""
     able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if seconds is None or not able:
         yield

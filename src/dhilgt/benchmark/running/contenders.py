@@ -1,4 +1,4 @@
-"""A system in the ring: prepared, trained and asked the same way, whatever it is."""
+"""The systems of a comparison behind one interface: prepare, train, predict."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Training:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The settings of a cell with nothing left open: those of the system, and of its training."""
+    """All settings of a cell: those of the system, and of its training."""
 
     model: dict[str, Any]
     training: TrainConfig
 
 
 def resolved(cell: Cell, metric: str) -> Resolved:
-    """Gives all settings of a cell.
+    """Return all settings of a cell.
 
     Args:
         cell: The cell.
@@ -93,15 +93,15 @@ class Contender(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Does all that is done once, before training; timed under the names of `PREPARING`."""
+        """Do all that is done once, before training; timed under the names of `PREPARING`."""
 
     @abstractmethod
     def train(self) -> Training:
-        """Trains, choosing the epoch by the validation nodes; timed as "epoch"."""
+        """Train, choosing the epoch by the validation nodes; timed as "epoch"."""
 
     @abstractmethod
     def predict(self, part: str) -> NDArray[np.float32]:
-        """Gives class probabilities of the nodes of a part; timed as "inference"."""
+        """Return class probabilities of the nodes of a part; timed as "inference"."""
 
     @property
     @abstractmethod
@@ -109,19 +109,19 @@ class Contender(ABC):
         """Where the last predictions were made."""
 
     def rows(self) -> dict[str, float] | None:
-        """Gives what token rows hold on average; None for systems without them."""
+        """Return what token rows hold on average; None for systems without them."""
         return None
 
     def part(self, name: str) -> NDArray[np.int64]:
-        """Gives the nodes of a part of the split, ascending."""
+        """Return the nodes of a part of the split, ascending."""
         return self._split[name]
 
 
-class Ours(Contender):
-    """DHIL-GT: labels and tokens made anew, the model, the trainer."""
+class OurContender(Contender):
+    """DHIL-GT: labels and tokens made without the cache, the model, the trainer."""
 
     def prepare(self) -> None:
-        """Makes labels, tokens and hops, without the cache: the time is that of making them."""
+        """Make labels, tokens and hops, without the cache: the time is that of making them."""
         from dhilgt.classifier.classifier import new_model
         from dhilgt.classifier.pipeline import Pipeline
         from dhilgt.utils.devices import choose_device
@@ -140,7 +140,7 @@ class Ours(Contender):
         self.num_parameters = sum(weight.numel() for weight in self._model.parameters())
 
     def train(self) -> Training:
-        """Trains by the one trainer."""
+        """Train by the one trainer."""
         from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
         from dhilgt.training.trainer import Trainer
 
@@ -159,20 +159,15 @@ class Ours(Contender):
         finally:
             self.clock.join(trainer.stages)
             trainer.stages = self.clock
-        return Training(
-            result.epochs,
-            result.best_epoch,
-            result.best_score,
-            result.metric,
-            result.out_of_time,
-        )
+        score, metric = result.best_score, result.metric
+        return Training(result.epochs, result.best_epoch, score, metric, result.out_of_time)
 
     def _compiles(self) -> bool:
-        """Says whether the first steps compile kernels."""
+        """Return whether the first steps compile kernels."""
         return self._on.type == "cuda"
 
     def _try_out(self, config: TrainConfig) -> None:
-        """Has kernels compiled, once for all runs, before the seconds of a training are counted.
+        """Compile kernels, once for all runs, before the seconds of a training are counted.
 
         A copy of the model takes a few steps and is thrown away; every training seeds its own
         random numbers.
@@ -194,13 +189,13 @@ class Ours(Contender):
         )
 
     def predict(self, part: str) -> NDArray[np.float32]:
-        """Gives probabilities, batch by batch."""
+        """Return probabilities, batch by batch."""
         if part not in self._loaders:
             self._loaders[part] = self._loader(part)
         return self._trainer.predict(self._loaders[part])[1]
 
     def rows(self) -> dict[str, float] | None:
-        """Gives what token rows hold on average; None where they are drawn anew each time."""
+        """Return what token rows hold on average; None where they are drawn for each batch."""
         from dhilgt.tokens.stats import mean_slots
         from dhilgt.tokens.tokens import Tokens
 
@@ -213,11 +208,11 @@ class Ours(Contender):
         return str(self._on)
 
 
-class Baseline(Contender):
+class BaselineContender(Contender):
     """Any other system, through `dhilgt.baselines`."""
 
     def prepare(self) -> None:
-        """Creates the system, which prepares the graph."""
+        """Create the system, which prepares the graph."""
         from dhilgt import baselines
 
         self._model = baselines.create(
@@ -231,10 +226,10 @@ class Baseline(Contender):
         self.num_parameters = sum(weight.numel() for weight in self._model.parameters())
 
     def train(self) -> Training:
-        """Trains through all phases of the system."""
+        """Train through all phases of the system."""
         from dhilgt import baselines
 
-        counted = StageClock()
+        clock = StageClock()
         try:
             result = baselines.fit(
                 self._model,
@@ -243,11 +238,11 @@ class Baseline(Contender):
                 self.settings.training,
                 device=self._device,
                 progress=False,
-                stages=counted,
+                stages=clock,
             )
         finally:
-            for name in ("epoch", "evaluation"):  # what was prepared is counted already
-                self.clock.take(name, counted)
+            for name in ("epoch", "evaluation"):  # preparation is counted already
+                self.clock.take(name, clock)
         self._trainer = result.trainer
         self._trainer.stages = self.clock
         before = 0
@@ -256,13 +251,13 @@ class Baseline(Contender):
                 break
             before += phase.epochs
         best = result.phases[result.best_phase]
-        late = any(phase.out_of_time for phase in result.phases.values())
+        out_of_time = any(phase.out_of_time for phase in result.phases.values())
         return Training(
-            result.epochs, before + best.best_epoch, result.best_score, best.metric, late
+            result.epochs, before + best.best_epoch, result.best_score, best.metric, out_of_time
         )
 
     def predict(self, part: str) -> NDArray[np.float32]:
-        """Gives probabilities, on the host where the graph does not fit the device."""
+        """Return probabilities, on the host where the graph does not fit the device."""
         if part not in self._loaders:
             self._loaders[part] = self._model.inference_batches(self.part(part))
         return self._trainer.predict(self._loaders[part])[1]
@@ -276,7 +271,7 @@ class Baseline(Contender):
 def contender(
     cell: Cell, settings: Resolved, graph: Graph, device: str, threads: int | None = None
 ) -> Contender:
-    """Gives the contender of a cell.
+    """Return the contender of a cell.
 
     Args:
         cell: The cell.
@@ -285,5 +280,5 @@ def contender(
         device: Where to train.
         threads: For labels and tokens; None for all.
     """
-    kind = Ours if cell.system == OURS else Baseline
+    kind = OurContender if cell.system == OURS else BaselineContender
     return kind(cell, settings, graph, device, threads)

@@ -18,14 +18,14 @@ from dhilgt.graph.graph import Graph
 
 PREFIX = "generated:"
 _LEAST_NODES = 20
-_KEPT_EDGES = 1_000_000  # from here on making a graph anew takes longer than reading it
+_KEPT_EDGES = 1_000_000  # from here on generating a graph takes longer than reading it
 _NODES = re.compile(r"[1-9]\d{0,8}")
 _VALUE = re.compile(r"\d{1,9}")
 
 
 @dataclass(frozen=True)
 class Generated:
-    """A graph of `dhilgt.generate`, all of it given by a few whole numbers.
+    """A graph of `dhilgt.generate`, defined by a few whole numbers.
 
     Attributes:
         nodes: Number of nodes.
@@ -65,7 +65,7 @@ class Generated:
 
     @classmethod
     def from_name(cls, name: str) -> Generated:
-        """Reads a name like "generated:1000" or "generated:1000:degree=20:features=64".
+        """Read a name like "generated:1000" or "generated:1000:degree=20:features=64".
 
         Raises:
             DatasetError: If it is none.
@@ -73,40 +73,40 @@ class Generated:
         nodes, *options = name.removeprefix(PREFIX).split(":")
         known = {field.name for field in fields(cls)} - {"nodes"}
         values: dict[str, int] = {}
-        good = name.startswith(PREFIX) and bool(_NODES.fullmatch(nodes))
+        valid = name.startswith(PREFIX) and bool(_NODES.fullmatch(nodes))
         for option in options:
             key, _, value = option.partition("=")
-            good = good and key in known and key not in values and bool(_VALUE.fullmatch(value))
-            if good:
+            valid = valid and key in known and key not in values and bool(_VALUE.fullmatch(value))
+            if valid:
                 values[key] = int(value)
-        if not good or int(nodes) < _LEAST_NODES:
+        if not valid or int(nodes) < _LEAST_NODES:
             raise DatasetError(
                 f"{name!r} is not a generated graph; write generated:NODES with at least "
-                f"{_LEAST_NODES} nodes, and after it what is wanted of "
+                f"{_LEAST_NODES} nodes, and after it any of "
                 f"{', '.join(f':{key}=NUMBER' for key in sorted(known))}"
             )
         return cls(int(nodes), **values)
 
     def graph(self) -> Graph:
-        """Gives the graph, without a split; a large one is made once and kept in the cache.
+        """Return the graph, without a split; a large one is made once and kept in the cache.
 
         Raises:
             DatasetError: If there is no graph like that.
         """
         if self.edges < _KEPT_EDGES:
-            return self._made()
+            return self._generated()
         try:
-            return Cache().graph(self.name, self._made, progress=False)
+            return Cache().graph(self.name, self._generated, progress=False)
         except (ArtifactError, OSError) as error:
             warn(f"{self.name} cannot be kept for the next time ({error})")
-            return self._made()
+            return self._generated()
 
     def make_ready(self) -> None:
-        """Makes a large graph and keeps it, so that `graph` need not."""
+        """Make a large graph and keep it, so that `graph` need not."""
         if self.edges >= _KEPT_EDGES:
             self.graph()
 
-    def _made(self) -> Graph:
+    def _generated(self) -> Graph:
         try:
             return generate(
                 self.nodes,
@@ -127,10 +127,10 @@ class DataInfo:
     """What a comparison needs to know of a dataset.
 
     Attributes:
-        name: As it is asked for.
+        name: Its name.
         metrics: Scores to log; the first one chooses epochs and ranks systems.
-        standin_for: The graph that this one stands in for: its scores say nothing. None for real
-            graphs.
+        standin_for: The graph that this one stands in for, without meaningful scores. None for
+            real graphs.
     """
 
     name: str
@@ -139,7 +139,7 @@ class DataInfo:
 
 
 def about(name: str) -> DataInfo:
-    """Gives what is known of a dataset.
+    """Return what is known of a dataset.
 
     Raises:
         DatasetError: If there is none of that name.
@@ -150,30 +150,30 @@ def about(name: str) -> DataInfo:
     """
     if str(name).startswith(PREFIX):
         return DataInfo(Generated.from_name(name).name, ("accuracy", "macro_f1"))
-    found = info(name)
-    return DataInfo(found.name, found.metrics, found.standin_for)
+    known = info(name)
+    return DataInfo(known.name, known.metrics, known.standin_for)
 
 
 def chosen(text: str) -> list[str]:
-    """Gives the datasets meant by "small", "paper" or a list like "cora,chameleon".
+    """Return the datasets meant by "small", "paper" or a list like "cora,chameleon".
 
     Example:
         >>> chosen("cora, chameleon"), len(chosen("paper"))
         (['cora', 'chameleon'], 12)
     """
-    found: list[str] = []
+    chosen_names: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         if part == "small":
-            found += SMALL
+            chosen_names += SMALL
         elif part == "paper":
-            found += [name for name in names() if info(name).in_paper]
+            chosen_names += [name for name in names() if info(name).in_paper]
         else:
-            found.append(about(part).name)
-    return list(dict.fromkeys(found))
+            chosen_names.append(about(part).name)
+    return list(dict.fromkeys(chosen_names))
 
 
 def is_here(name: str, root: str | PathLike[str] | None = None) -> bool:
-    """Says whether all files of a dataset are on this machine; nothing is fetched.
+    """Return whether all files of a dataset are on this machine; nothing is fetched.
 
     Example:
         >>> is_here("generated:50"), is_here("genius-like")
@@ -186,12 +186,12 @@ def is_here(name: str, root: str | PathLike[str] | None = None) -> bool:
 
 
 def make_ready(name: str, root: str | PathLike[str] | None = None) -> None:
-    """Fetches the files of a dataset that are not here, before anything is run.
+    """Fetch the missing files of a dataset, before anything is run.
 
-    A large generated graph is made here, once, and not in each process that wants it.
+    A large generated graph is made once and kept, not made in each process that needs it.
 
     Raises:
-        DatasetError: If they cannot be had; the message says which, and where to put them.
+        DatasetError: If they are not available; the message names them and where to put them.
     """
     if name.startswith(PREFIX):
         Generated.from_name(name).make_ready()
@@ -200,11 +200,11 @@ def make_ready(name: str, root: str | PathLike[str] | None = None) -> None:
 
 
 def load(name: str, seed: int, root: str | PathLike[str] | None = None) -> Graph:
-    """Gives a graph with features, classes and the paper's split of a seed.
+    """Return a graph with features, classes and the paper's split of a seed.
 
     Args:
-        name: A dataset, or "generated:NODES" for a random graph of that many nodes; more can be
-            asked for, see `Generated`.
+        name: A dataset, or "generated:NODES" for a random graph of that many nodes; for further
+            options see `Generated`.
         seed: Of the split; the graph does not depend on it.
         root: Folder that holds datasets, as for `dhilgt.datasets.load`.
 

@@ -12,7 +12,7 @@ from dhilgt.errors import ConfigError
 from dhilgt.store.files import canonical_json
 
 REFERENCES = ("gcn", "sage", "linkx", "mlp")
-"""Systems that every table has: without them a reader cannot tell what a figure is worth."""
+"""Systems that every table has, as a reference for the others."""
 
 PAPER_SPACE = "paper-space"
 OUR_VARIANTS = [PAPER, PAPER_SPACE]
@@ -49,7 +49,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Short, for messages."""
         system = self.system if self.variant == PAPER else f"{self.system}:{self.variant}"
         number = "" if self.trial is None else f" trial {self.trial}"
         return f"{system} {self.data} seed {self.seed}{number}"
@@ -59,21 +59,17 @@ class Cell:
         """16 hexadecimal digits that are equal for equal work."""
         return hashlib.sha256(b"dhilgt cell 1" + canonical_json(asdict(self))).hexdigest()[:16]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for another process."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Cell:
-        """Gives the cell that `to_dict` wrote."""
-        return cls(**{**values, "changes": Changes(**values["changes"])})
+    def varied(self, name: str, model: dict[str, Any]) -> Cell:
+        """Return a cell with some settings of the model changed, named in its recipe."""
+        changes = Changes(model).over(self.changes)
+        return replace(self, recipe=f"{self.recipe}, {name}", changes=changes)
 
 
 def models(text: str, *, references: bool = True) -> list[tuple[str, str]]:
-    """Gives the systems meant by "all" or a list like "dhilgt,gcn:tuned", each with its variant.
+    """Return the systems meant by "all" or a list like "dhilgt,gcn:tuned", each with its variant.
 
     Args:
-        text: What was asked for.
+        text: The list.
         references: Whether GCN, GraphSAGE, LINKX and MLP join where they are not named.
 
     Raises:
@@ -85,21 +81,21 @@ def models(text: str, *, references: bool = True) -> list[tuple[str, str]]:
     """
     from dhilgt import baselines
 
-    found: list[tuple[str, str]] = []
+    systems: list[tuple[str, str]] = []
     for part in (part.strip() for part in text.split(",")):
         if part == "all":
-            found += [(OURS, PAPER), *((name, PAPER) for name in baselines.names())]
+            systems += [(OURS, PAPER), *((name, PAPER) for name in baselines.names())]
             continue
         system, _, variant = part.partition(":")
         variant = variant or PAPER
         known = OUR_VARIANTS if system == OURS else list(baselines.describe(system)["variants"])
         if variant not in known:
             raise ConfigError(f"{system} has no variant {variant!r}; choose {', '.join(known)}")
-        found.append((system, variant))
+        systems.append((system, variant))
     if references:
-        named = {system for system, _ in found}
-        found += [(name, PAPER) for name in REFERENCES if name not in named]
-    return list(dict.fromkeys(found))
+        named = {system for system, _ in systems}
+        systems += [(name, PAPER) for name in REFERENCES if name not in named]
+    return list(dict.fromkeys(systems))
 
 
 def cells(
@@ -112,7 +108,7 @@ def cells(
     seconds: float | None = None,
     trials: int = 0,
 ) -> list[Cell]:
-    """Gives all cells, seed by seed: a grid that is cut short has few seeds of all systems.
+    """Return all cells, seed by seed: an incomplete run then has few seeds of all systems.
 
     Args:
         systems: Systems with their variants.
@@ -127,9 +123,9 @@ def cells(
         ConfigError: If a setting of the recipe does not exist or has a wrong value.
     """
     recipe = Recipe() if recipe is None else recipe
-    asked = {"epochs": epochs, "max_seconds": seconds}
-    limit = Changes(training={name: value for name, value in asked.items() if value is not None})
-    found = []
+    limits = {"epochs": epochs, "max_seconds": seconds}
+    limit = Changes(training={name: value for name, value in limits.items() if value is not None})
+    grid = []
     for seed in seeds:
         for name in data:
             for system, variant in systems:
@@ -137,12 +133,12 @@ def cells(
                 used = recipe.name_for(system)
                 cell = Cell(system, name, seed, variant, used, changes, trials)
                 check(cell)
-                found.append(cell)
-    return found
+                grid.append(cell)
+    return grid
 
 
 def check(cell: Cell) -> None:
-    """Refuses settings that do not exist or have a wrong value, before any work.
+    """Refuse settings that do not exist or have a wrong value, before any work.
 
     Raises:
         ConfigError: It names the cell.
@@ -153,28 +149,3 @@ def check(cell: Cell) -> None:
         resolved(cell, "accuracy")
     except ConfigError as error:
         raise ConfigError(f"{cell.name}: {error}") from error
-
-
-def trials_of(cell: Cell, seed: int) -> list[Cell]:
-    """Gives the trials of the search that a cell needs; all cells of its system and data share it.
-
-    Args:
-        cell: A cell with trials.
-        seed: Of the split that is searched on.
-    """
-    from dhilgt.benchmark.running.recipe import space_of
-
-    space = space_of(cell.system, variant=cell.variant)
-    drawn = space.draws(f"{cell.system}:{cell.variant} {cell.data}", cell.trials)
-    return [
-        replace(cell, seed=seed, trials=0, trial=at, changes=_searched(cell.changes, one))
-        for at, one in enumerate(drawn)
-    ]
-
-
-def _searched(recipe: Changes, drawn: Changes) -> Changes:
-    found = drawn.over(recipe)
-    for name in ("epochs", "max_seconds"):  # a limit, whatever is searched
-        if name in recipe.training:
-            found.training[name] = recipe.training[name]
-    return found

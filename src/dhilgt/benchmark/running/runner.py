@@ -1,4 +1,4 @@
-"""Runs the cells of a grid, several at once if asked to, and keeps their lines."""
+"""Runs the cells of a grid, several at once if asked to, and keeps their records."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
 
 from dhilgt import metrics
-from dhilgt.benchmark.running import results as result_lines
-from dhilgt.benchmark.running.child import Child, Stopped
+from dhilgt.benchmark.record import OOM, OVER, Record, SearchSummary
+from dhilgt.benchmark.running.child import CellStopped, Child
 from dhilgt.benchmark.running.data import about, make_ready
-from dhilgt.benchmark.running.grid import Cell, check, trials_of
-from dhilgt.benchmark.running.recipe import Changes
+from dhilgt.benchmark.running.grid import Cell, check
 from dhilgt.benchmark.running.results import Results
+from dhilgt.benchmark.running.search import trials_of
 from dhilgt.errors import ConfigError
 from dhilgt.utils.devices import free_gpu
 
-Line = dict[str, Any]
-Tell = Callable[[Cell, Line, int, int], None]
+OnCell = Callable[[Cell, Record, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -33,11 +31,11 @@ class Limits:
     Attributes:
         budget: Seconds of each cell; None for any time.
         total: Seconds of the whole run: cells that are not done then are left for `--resume`.
-        jobs: Cells at once. More than one blurs all times, which is recorded.
+        jobs: Cells at once. More than one disturbs all times, which is recorded.
         device: Where to train.
         apart: Whether cells run in processes apart from this one.
-        reuse: Let a process do many cells, which saves its start; the peak of host memory is then
-            that of all cells it has done.
+        reuse: Let a process run many cells, which saves its start; the peak of host memory is then
+            that of all cells it has run.
         root: Folder that holds datasets.
     """
 
@@ -57,7 +55,7 @@ class Limits:
         if self.jobs < 1:
             raise ConfigError(f"jobs = {self.jobs}; pass at least 1")
         if self.reuse and not self.apart:
-            raise ConfigError("processes that do many cells need apart=True")
+            raise ConfigError("processes that run many cells need apart=True")
         if self.jobs > 1 and not self.apart:
             raise ConfigError("several cells at once need processes of their own; pass jobs=1")
 
@@ -81,39 +79,41 @@ def run(
     cells: list[Cell],
     results: Results,
     limits: Limits | None = None,
-    tell: Tell = lambda cell, line, done, of: None,
+    tell: OnCell = lambda cell, record, done, of: None,
 ) -> Summary:
-    """Runs all cells that have no line yet, those of searches first.
+    """Run all cells that have no record yet, those of searches first.
 
     Args:
         cells: From `grid.cells`.
-        results: An open file; a line is added as soon as its cell ends.
+        results: An open file; a record is added as soon as its cell ends.
         limits: Time, processes, device.
-        tell: Called after each cell with its line, how many are done, and of how many.
+        tell: Called after each cell with its record, how many are done, and of how many.
 
     Raises:
-        DatasetError: If a dataset cannot be had; nothing was run then.
+        DatasetError: If a dataset is not available; nothing was run then.
         KeyboardInterrupt: If it was stopped; the running cells are lost, no others.
     """
     limits = Limits() if limits is None else limits
     for name in dict.fromkeys(cell.data for cell in cells):
         make_ready(name, limits.root)
-    work = _Work(results, limits, tell)
+    queued = _Queue(results, limits, tell)
     searches = _searches(cells)
     try:
-        work.do([(trial, {}) for trials in searches.values() for trial in trials])
-        chosen = {group: _best(group[2], trials, work.known) for group, trials in searches.items()}
-        ready = []
+        queued.run([_Job.of(trial) for trials in searches.values() for trial in trials])
+        chosen = {
+            group: _summary(group[2], trials, queued.known) for group, trials in searches.items()
+        }
+        jobs = []
         for cell in cells:
             search = chosen.get(_group(cell))
             if cell.trials and search is None:
-                work.left += 1  # its search is not done
-                continue
-            ready.append(_tuned(cell, search) if search is not None else (cell, {}))
-        work.do(ready)
+                queued.left += 1  # its search is not done
+            else:
+                jobs.append(_Job.of(cell, search))
+        queued.run(jobs)
     finally:
-        work.close()
-    return Summary(work.ran, work.skipped, work.left)
+        queued.close()
+    return Summary(queued.ran, queued.skipped, queued.left)
 
 
 # ---- searches ----------------------------------------------------------------------------------
@@ -124,157 +124,163 @@ def _group(cell: Cell) -> tuple[str, str, str]:
 
 
 def _searches(cells: Iterable[Cell]) -> dict[tuple[str, str, str], list[Cell]]:
-    """Gives the trials by system, variant and dataset; all are made on the split of one seed."""
-    wanted = [cell for cell in cells if cell.trials]
-    found: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in wanted:
-        if _group(cell) not in found:
-            seed = min(other.seed for other in wanted if _group(other) == _group(cell))
-            found[_group(cell)] = trials_of(cell, seed)
-            for trial in found[_group(cell)]:
+    """Return the trials by system, variant and dataset; all are made on the split of one seed."""
+    searched = [cell for cell in cells if cell.trials]
+    searches: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in searched:
+        group = _group(cell)
+        if group not in searches:
+            seed = min(other.seed for other in searched if _group(other) == group)
+            searches[group] = trials_of(cell, seed)
+            for trial in searches[group]:
                 check(trial)
-    return found
+    return searches
 
 
-def _best(data: str, trials: list[Cell], known: dict[str, Line]) -> Line | None:
-    """Gives what a search found: None while it is not done."""
-    lines = [known.get(trial.key) for trial in trials]
-    if any(line is None for line in lines):
+def _summary(data: str, trials: list[Cell], known: dict[str, Record]) -> SearchSummary | None:
+    """Return the result of a search, None while it is not done."""
+    records = [known[trial.key] for trial in trials if trial.key in known]
+    if len(records) < len(trials):
         return None
     metric = metrics.metric(about(data).metrics[0])
-    best: Line | None = None
-    for line in lines:
-        assert line is not None
-        score = line["val_score"] if line["chosen_by"] == metric.name else None
-        if line["status"] != result_lines.OK or score is None:
-            continue
-        if best is None or metric.better(score, best["val_score"]):
-            best = line
-    fine = sum(line is not None and line["status"] == result_lines.OK for line in lines)
-    return {
-        "trials": len(trials),
-        "trials_ok": fine,
-        "seed": trials[0].seed,
-        "chosen": None if best is None else best["trial"],
-        "val_score": None if best is None else best["val_score"],
-        "changes": None if best is None else best["changes"],
-        "seconds": sum(line["total_seconds"] or 0.0 for line in lines if line is not None),
-    }
+    best: Record | None = None
+    best_score: float | None = None
+    for record in records:
+        score = record.val_score if record.ok and record.chosen_by == metric.name else None
+        if score is not None and (best_score is None or metric.better(score, best_score)):
+            best, best_score = record, score
+    return SearchSummary(
+        trials=len(trials),
+        trials_ok=sum(record.ok for record in records),
+        seed=trials[0].seed,
+        chosen=None if best is None else best.cell.trial,
+        val_score=best_score,
+        changes=None if best is None else best.cell.changes,
+        seconds=sum(record.total_seconds or 0.0 for record in records),
+    )
 
 
-def _tuned(cell: Cell, search: Line) -> tuple[Cell, Line]:
-    """Gives the cell with the settings that the search chose, and what its line says of that."""
-    more = {"search": search, "key": cell.key}
-    if search["changes"] is None:
-        return cell, more  # no trial ended well: the recipe as it stands
-    return replace(cell, changes=Changes(**search["changes"])), more
+# ---- running -----------------------------------------------------------------------------------
 
 
-# ---- work --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Job:
+    """A cell to run, with the settings that a search chose, and the key of the original cell."""
+
+    cell: Cell
+    key: str
+    search: SearchSummary | None
+
+    @classmethod
+    def of(cls, cell: Cell, search: SearchSummary | None = None) -> _Job:
+        if search is None or search.changes is None:  # no trial ended well: the recipe stands
+            return cls(cell, cell.key, search)
+        return cls(replace(cell, changes=search.changes), cell.key, search)
 
 
-class _Work:
-    """The lines there are, and the running of those that are not."""
+class _Queue:
+    """The records there are, and the running of cells that have none."""
 
-    def __init__(self, results: Results, limits: Limits, tell: Tell) -> None:
-        self.known = {line["key"]: line for line in results.lines()}
+    def __init__(self, results: Results, limits: Limits, tell: OnCell) -> None:
+        self.known = results.by_key()
         self.ran = self.skipped = self.left = 0
         self._results, self._limits, self._tell = results, limits, tell
         self._ends = float("inf") if limits.total is None else time.monotonic() + limits.total
         self._stop = threading.Event()
-        self._beside = _Beside()
+        self._neighbours = _Neighbours()
         self._pool = ThreadPoolExecutor(limits.jobs) if limits.apart else None
         threads = None if limits.jobs == 1 else max(1, (os.cpu_count() or 1) // limits.jobs)
         self._children: queue.SimpleQueue[Child] = queue.SimpleQueue()
         for _ in range(limits.jobs):
             self._children.put(Child(device=limits.device, root=limits.root, threads=threads))
 
-    def do(self, cells: list[tuple[Cell, Line]]) -> None:
-        """Runs cells; with each come values for its line."""
-        budget = self._limits.budget
+    def run(self, jobs: list[_Job]) -> None:
+        """Run the jobs that are not done."""
         pending = []
-        for cell, more in cells:
-            if result_lines.is_done(self.known.get(more.get("key", cell.key)), budget):
+        for job in jobs:
+            record = self.known.get(job.key)
+            if record is not None and record.is_final(self._limits.budget):
                 self.skipped += 1
             else:
-                pending.append((cell, more))
-        if self._pool is None:
-            for done, (cell, more) in enumerate(pending, 1):
-                line = None if self._late() else self._here(cell)
-                self._keep(cell, line, more, done, len(pending))
-        else:
+                pending.append(job)
+        if self._pool is not None:
             self._in_processes(pending, self._pool)
+            return
+        for done, job in enumerate(pending, 1):
+            record = None if self._late() else self._run_in_process(job.cell)
+            self._keep(job, record, done, len(pending))
 
-    def _in_processes(self, pending: list[tuple[Cell, Line]], pool: ThreadPoolExecutor) -> None:
-        running: dict[Future[Line | None], tuple[Cell, Line]] = {}
+    def _in_processes(self, pending: list[_Job], pool: ThreadPoolExecutor) -> None:
+        running: dict[Future[Record | None], _Job] = {}
         waiting = list(reversed(pending))
-        once_more: list[tuple[Cell, Line]] = []
+        once_more: list[_Job] = []
         at_once, done = self._limits.jobs, 0
         while waiting or running or once_more:
             if not waiting and not running:
                 waiting, once_more, at_once = once_more, [], 1
             while waiting and len(running) < at_once:
-                cell, more = waiting.pop()
-                running[pool.submit(self._apart, cell)] = cell, more
-            # In short steps: a thread that waits for ever does not hear Ctrl-C on all systems.
+                job = waiting.pop()
+                running[pool.submit(self._run_apart, job.cell)] = job
+            # In short steps: a thread that waits for ever does not react to Ctrl-C on all systems.
             ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in ended:
-                cell, more = running.pop(future)
-                line = future.result()
-                if line is not None and line["status"] == result_lines.OOM and line["beside"]:
-                    once_more.append((cell, more))  # alone: others had a part of the memory
+                job, record = running.pop(future), future.result()
+                if record is not None and record.status == OOM and record.costs.beside:
+                    once_more.append(job)  # alone: other cells took a part of the memory
                     continue
                 done += 1
-                self._keep(cell, line, more, done, len(pending))
+                self._keep(job, record, done, len(pending))
 
     def _late(self) -> bool:
         return self._stop.is_set() or time.monotonic() > self._ends
 
-    def _here(self, cell: Cell) -> Line | None:
+    def _run_in_process(self, cell: Cell) -> Record | None:
         from dhilgt.benchmark.running.cell import run_cell
 
         limits = self._limits
         rest = self._ends - time.monotonic()
         budget = min(limits.budget or float("inf"), rest)
         cut = budget == rest  # by the end of the run, which says nothing about the cell
-        line = run_cell(
+        record = run_cell(
             cell,
             device=limits.device,
             budget=None if budget == float("inf") else budget,
             root=limits.root,
         )
         free_gpu()
-        line["budget_seconds"] = limits.budget
-        return None if cut and line["status"] == result_lines.OVER else line
+        if cut and record.status == OVER:
+            return None
+        return replace(record, budget_seconds=limits.budget)
 
-    def _apart(self, cell: Cell) -> Line | None:
+    def _run_apart(self, cell: Cell) -> Record | None:
         if self._late():
             return None
-        ticket = self._beside.enter()
+        ticket = self._neighbours.enter()
         child = self._children.get_nowait()  # there are as many as jobs
         try:
-            line = child.run(cell, budget=self._limits.budget, stop=self._late)
-        except Stopped:
+            record = child.run(cell, budget=self._limits.budget, stop=self._late)
+        except CellStopped:
             return None
         finally:
-            others = self._beside.leave(ticket)
+            others = self._neighbours.leave(ticket)
             if not self._limits.reuse:
                 child.close()
             self._children.put(child)
-        return {**line, "beside": others}
+        return replace(record, costs=replace(record.costs, beside=others))
 
-    def _keep(self, cell: Cell, line: Line | None, more: Line, done: int, of: int) -> None:
-        if line is None:
+    def _keep(self, job: _Job, record: Record | None, done: int, of: int) -> None:
+        if record is None:
             self.left += 1
             return
-        line = {**line, **more, "jobs": self._limits.jobs}
-        self._results.add(line)
-        self.known[line["key"]] = line
+        costs = replace(record.costs, jobs=self._limits.jobs)
+        record = replace(record, key=job.key, search=job.search, costs=costs)
+        self._results.add(record)
+        self.known[record.key] = record
         self.ran += 1
-        self._tell(cell, line, done, of)
+        self._tell(job.cell, record, done, of)
 
     def close(self) -> None:
-        """Ends what is running."""
+        """End what is running."""
         self._stop.set()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
@@ -282,8 +288,8 @@ class _Work:
             self._children.get().close()
 
 
-class _Beside:
-    """Counts how many others were at work at the same time, at the most."""
+class _Neighbours:
+    """Counts, for each cell that runs, the most others that ran at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,12 +1,12 @@
-"""Figures of results: colours that most people tell apart, and files equal for equal results."""
+"""Figures of results: distinguishable colours, and equal files for equal results."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dhilgt.errors import DhilgtError
 from dhilgt.store.files import explained, write_file
@@ -14,7 +14,7 @@ from dhilgt.store.files import explained, write_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Told apart also by people who see fewer colours, and in grey by the markers.
+# Distinguishable with most kinds of colour blindness, and in grey by the markers.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d00")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 GREY = "#666666"
@@ -37,16 +37,16 @@ _STYLE = {
 
 @contextlib.contextmanager
 def drawn(stem: Path, height: float) -> Iterator[Figure]:
-    """Gives an empty figure to draw on; when the block ends it is written as PNG and as SVG.
+    """Yield an empty figure to draw on; when the block ends it is written as PNG and as SVG.
 
-    Nothing in the files depends on the day or on the user's own settings of matplotlib.
+    The files depend neither on the date nor on the user's settings of matplotlib.
 
     Args:
         stem: Path without a suffix.
         height: In inches; the width is that of all figures.
 
     Raises:
-        DhilgtError: If matplotlib is not there, or a file cannot be written.
+        DhilgtError: If matplotlib is not installed, or a file cannot be written.
     """
     try:
         from matplotlib import style
@@ -66,8 +66,20 @@ def drawn(stem: Path, height: float) -> Iterator[Figure]:
                 write_file(path, iter([data.getbuffer()]))
 
 
+def add_legend(figure: Figure, panels: Iterable[Any], columns: int | None = None) -> None:
+    """Add one legend for all panels, each label once, in some columns or in one row."""
+    handles = {
+        label: handle
+        for panel in panels
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=columns or len(handles)
+    )
+
+
 def paths(stem: Path) -> list[Path]:
-    """Gives the files of a figure.
+    """Return the files of a figure.
 
     Example:
         >>> [path.name for path in paths(Path("ablation"))]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dhilgt.benchmark.experiments.paper import published_figures
-from dhilgt.benchmark.running import results
+from dhilgt.benchmark.record import Record
 
 if TYPE_CHECKING:
-    from dhilgt.benchmark.show.tables import Block, Row
+    from dhilgt.benchmark.show.tables import DatasetColumns, Row
 
-Line = dict[str, Any]
 SHARED, HOST, OWN, CUT = "†", "*", "‡", "¶"
 _MARKS = {
     SHARED: "measured in a run of several cells at once: not to be compared as a time",
@@ -25,76 +24,77 @@ _MARKS = {
 
 
 def notes_of(
-    blocks: Sequence[Block], rows: Sequence[Row], cells: Sequence[Line], published: bool
+    columns: Sequence[DatasetColumns],
+    rows: Sequence[Row],
+    records: Sequence[Record],
+    published: bool,
 ) -> list[str]:
-    """Gives the notes of a table, the most important first.
+    """Return the notes of a table, the most important first.
 
     Args:
-        blocks: Its datasets.
+        columns: Its datasets.
         rows: Its rows, for the marks that are in them.
-        cells: The lines that it was made from.
+        records: What it was made from.
         published: Whether the paper's figures are in it.
     """
-    found = []
-    if counts := sorted({block.seeds for block in blocks if block.seeds}):
+    notes = []
+    if counts := sorted({one.seeds for one in columns if one.seeds}):
         seeds = " or ".join(map(str, counts)) + (" seed" if counts == [1] else " seeds")
-        found.append(
+        notes.append(
             f"Test scores in per cent: mean ± standard deviation over {seeds}, best and second "
             "best marked among rows with all seeds."
         )
-    found.append(
+    notes.append(
         "Seconds for precomputation, an epoch (median) and the inference of the test nodes; GB of "
         "GPU memory at the most."
     )
-    found += machines(cells)
+    notes += machines(records)
     if published and any(row.published for row in rows):
-        found.append("As published: one A30 GPU of 24 GB, 32 Xeon cores.")
+        notes.append("As published: one A30 GPU of 24 GB, 32 Xeon cores.")
     text = "".join(e.text for row in rows for entries in row.entries for e in entries)
-    found += [f"{mark} {meaning}." for mark, meaning in _MARKS.items() if mark in text]
+    notes += [f"{mark} {meaning}." for mark, meaning in _MARKS.items() if mark in text]
     if any("host" in e.text for row in rows for entries in row.entries for e in entries):
-        found.append("host: trained without a GPU; memory is that of the whole process.")
-    for block in blocks:
-        if block.standin_for is not None:
-            found.append(
-                f"{block.data} is a generated stand-in for {block.standin_for}: its scores say "
+        notes.append("host: trained without a GPU; memory is that of the whole process.")
+    for one in columns:
+        if one.standin_for is not None:
+            notes.append(
+                f"{one.data} is a generated stand-in for {one.standin_for}: its scores say "
                 "nothing and are left out."
             )
     if published:
-        notes = published_figures()["notes"]
-        found += dict.fromkeys(
-            notes[name] for name in (b.standin_for or b.data for b in blocks) if name in notes
+        known = published_figures()["notes"]
+        notes += dict.fromkeys(
+            known[name] for name in (c.standin_for or c.data for c in columns) if name in known
         )
-    found += troubles(cells)
-    return found
+    return notes + troubles(records)
 
 
-def troubles(cells: Sequence[Line]) -> list[str]:
-    """Gives a note for every way in which cells ended without figures."""
+def troubles(records: Sequence[Record]) -> list[str]:
+    """Return a note for each kind of failure: the cells that have it, and why."""
     seeds: dict[tuple[str, str, str, str], list[int]] = {}
-    for line in cells:
-        if line["status"] != results.OK:
-            reason = " ".join(line["message"].split())[:160]
-            seeds.setdefault((line["system"], line["data"], line["status"], reason), []).append(
-                line["seed"]
-            )
-    found = []
-    for (system, data, status, reason), which in seeds.items():
-        word = "seed" if len(set(which)) == 1 else "seeds"
-        numbers = ", ".join(map(str, sorted(set(which))))
+    for record in records:
+        if not record.ok:
+            reason = " ".join(record.message.split())[:160]
+            kind = (record.cell.system, record.cell.data, record.status, reason)
+            seeds.setdefault(kind, []).append(record.cell.seed)
+    notes = []
+    for (system, data, status, reason), failed in seeds.items():
+        word = "seed" if len(set(failed)) == 1 else "seeds"
+        numbers = ", ".join(map(str, sorted(set(failed))))
         why = f" ({reason})" if reason else ""
-        found.append(f"{system}, {data}, {word} {numbers}: {status}{why}.")
-    return found
+        notes.append(f"{system}, {data}, {word} {numbers}: {status}{why}.")
+    return notes
 
 
-def machines(cells: Iterable[Line]) -> list[str]:
-    """Gives the note that says where cells were run, none where that is not known."""
-    where = [found for found in dict.fromkeys(map(_machine, cells)) if found]
-    return [f"Ours on {'; '.join(where)}."] if where else []
+def machines(records: Iterable[Record]) -> list[str]:
+    """Return the note that names the machines cells were run on, none where that is not known."""
+    names = [name for name in dict.fromkeys(map(_machine, records)) if name]
+    return [f"Ours on {'; '.join(names)}."] if names else []
 
 
-def _machine(line: Line) -> str:
-    where = line["environment"]
-    if not where:
+def _machine(record: Record) -> str:
+    known = record.costs.environment
+    if not known:
         return ""
-    gpu = where["gpus"][0] if where["gpus"] and where["device"] != "cpu" else "no GPU"
-    return f"{gpu}, {where['cpus']} cores of {where['cpu']}, torch {where['torch']}"
+    gpu = known["gpus"][0] if known["gpus"] and known["device"] != "cpu" else "no GPU"
+    return f"{gpu}, {known['cpus']} cores of {known['cpu']}, torch {known['torch']}"

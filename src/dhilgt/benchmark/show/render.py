@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 
-from dhilgt.benchmark.show.tables import Entry, Table
+from dhilgt.benchmark.show.tables import Table, TableEntry
 from dhilgt.errors import ConfigError
 
 _LATEX = {
@@ -47,7 +47,7 @@ ul { color: #444; max-width: 60em; }
 
 
 def render(tables: Sequence[Table], form: str) -> str:
-    """Gives tables as text that ends with a line end.
+    """Return tables as text that ends with a line end.
 
     Args:
         tables: From `tables.tables`.
@@ -88,7 +88,7 @@ def _markdown(tables: Sequence[Table]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_entry(entry: Entry) -> str:
+def _markdown_entry(entry: TableEntry) -> str:
     text = _markdown_text(entry.text)
     return {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(entry.mark, text)
 
@@ -130,7 +130,7 @@ def _latex(tables: Sequence[Table]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _latex_entry(entry: Entry) -> str:
+def _latex_entry(entry: TableEntry) -> str:
     text = _latex_text(entry.text)
     marked = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}"}
     return marked.get(entry.mark, text)
@@ -153,7 +153,7 @@ def _html(tables: Sequence[Table]) -> str:
 
 
 def html_table(table: Table) -> str:
-    """Gives one table and its notes as a part of a page."""
+    """Return one table and its notes as a part of a page."""
     heads = "".join(
         f'<th colspan="{len(columns)}" scope="colgroup">{html.escape(data)}</th>'
         for data, columns in zip(table.data, table.columns, strict=True)
@@ -178,7 +178,7 @@ def html_table(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _html_entry(entry: Entry) -> str:
+def _html_entry(entry: TableEntry) -> str:
     text = html.escape(entry.text)
     marked = {"best": f"<b>{text}</b>", "second": f"<u>{text}</u>"}
     return f"<td>{marked.get(entry.mark, text)}</td>"

@@ -1,23 +1,20 @@
-"""From lines of results to tables in the layout of the paper, ours beside the published figures."""
+"""From records to tables in the layout of the paper, ours beside the published figures."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 from dhilgt import metrics
 from dhilgt.benchmark.experiments.paper import published_figures
-from dhilgt.benchmark.running import results
+from dhilgt.benchmark.record import FAILED, OOM, OVER, Record
 from dhilgt.benchmark.running.data import about
 from dhilgt.benchmark.running.grid import REFERENCES
 from dhilgt.benchmark.running.recipe import OURS, PAPER
 from dhilgt.benchmark.show.notes import CUT, HOST, OWN, SHARED, notes_of
 from dhilgt.datasets.registry import names as dataset_names
-
-Line = dict[str, Any]
-RowKey = tuple[str, str, str, int]  # system, variant, recipe, trials
 
 TITLES = {
     "difformer": "DIFFormer",
@@ -34,16 +31,23 @@ TITLES = {
     OURS: "DHIL-GT",
 }
 SCORES = {"accuracy": "Acc", "roc_auc": "ROC AUC", "macro_f1": "F1", "log_loss": "Log loss"}
-WORDS = {results.OOM: "OOM", results.OVER: "over budget", results.FAILED: "failed"}
-_FIGURES = ("precompute", "epoch", "inference")
-_GB = 1e9
+WORDS = {OOM: "OOM", OVER: "over budget", FAILED: "failed"}
+STAGES = ("precompute", "epoch", "inference")
+GB = 1e9
 NOT_RUN, NOTHING = "not run", "–"
-APART = "timed_apart"
-"""In a line: it is of a short training that was run for its time and memory, never for a score."""
+
+
+class RowKey(NamedTuple):
+    """What the records of one row have in common."""
+
+    system: str
+    variant: str
+    recipe: str
+    trials: int
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """The text of one place in a table; mark is "", "best" or "second"."""
 
     text: str
@@ -55,7 +59,7 @@ class Row:
     """A line of a table: entries by dataset, and whether the figures are published ones."""
 
     label: str
-    entries: tuple[tuple[Entry, ...], ...]
+    entries: tuple[tuple[TableEntry, ...], ...]
     published: bool = False
 
 
@@ -77,7 +81,7 @@ class Table:
 
 
 def tables(
-    lines: Iterable[Line],
+    records: Iterable[Record],
     *,
     across: int = 3,
     published: bool = True,
@@ -85,21 +89,19 @@ def tables(
     keys: Sequence[RowKey] | None = None,
     label: Callable[[RowKey], str] | None = None,
 ) -> list[Table]:
-    """Gives the tables of results.
+    """Return the tables of results.
 
     Args:
-        lines: Of a results file; trials of searches are passed over.
+        records: Of a results file; trials of searches are ignored.
         across: Datasets side by side.
         published: Put a row of the paper's figures under each system that it has.
-        data: Datasets in their order; None for those that have lines, as the paper orders them.
-        keys: Rows in their order; None for those that have lines, and the references.
-        label: Gives the name of a row; None for one that says how it was made.
+        data: Datasets in their order; None for those that have records, as the paper orders them.
+        keys: Rows in their order; None for those that have records, and the references.
+        label: Returns the name of a row; None for one that says how it was made.
     """
-    cells = [line for line in lines if line["trial"] is None]
+    cells = [record for record in records if record.cell.trial is None]
     if data is None:
-        known = {name: at for at, name in enumerate(dataset_names())}
-        data = list(dict.fromkeys(line["data"] for line in cells))
-        data.sort(key=lambda name: known.get(name, len(known)))
+        data = in_known_order(record.cell.data for record in cells)
     keys = _row_keys(cells) if keys is None else keys
     step = max(1, across)
     return [
@@ -108,53 +110,68 @@ def tables(
     ]
 
 
-def row_key(line: Line) -> RowKey:
-    """Gives the row that a line belongs to."""
-    return line["system"], line["variant"], line["recipe"], int(line["trials"])
+def in_known_order(data: Iterable[str]) -> list[str]:
+    """Return each dataset once, in the order of the paper, others behind.
+
+    Example:
+        >>> in_known_order(["generated:40", "cora", "chameleon", "cora"])
+        ['chameleon', 'cora', 'generated:40']
+    """
+    known = {name: at for at, name in enumerate(dataset_names())}
+    return sorted(dict.fromkeys(data), key=lambda name: known.get(name, len(known)))
+
+
+def row_key(record: Record) -> RowKey:
+    """Return the row that a record belongs to."""
+    cell = record.cell
+    return RowKey(cell.system, cell.variant, cell.recipe, int(cell.trials))
 
 
 def sorted_keys(keys: Iterable[RowKey]) -> list[RowKey]:
-    """Gives rows in the order of the paper, ours last; those of one system stay as they were."""
+    """Return rows in the order of the paper, ours last; those of one system stay as they were."""
     order = {name: at for at, name in enumerate(TITLES)}
     new = order["gcn"] - 0.5  # a system that is not listed stands before the references
-    return sorted(keys, key=lambda key: (order.get(key[0], new), key[0]))
+    return sorted(keys, key=lambda key: (order.get(key.system, new), key.system))
 
 
-def _row_keys(cells: Sequence[Line]) -> list[RowKey]:
+def _row_keys(cells: Sequence[Record]) -> list[RowKey]:
     keys = list(dict.fromkeys(map(row_key, cells)))
-    present = {key[0] for key in keys}
-    keys += [(name, PAPER, PAPER, 0) for name in REFERENCES if name not in present]
+    present = {key.system for key in keys}
+    keys += [RowKey(name, PAPER, PAPER, 0) for name in REFERENCES if name not in present]
     return sorted_keys(keys)
 
 
 def _table(
     data: Sequence[str],
-    cells: Sequence[Line],
+    cells: Sequence[Record],
     keys: Sequence[RowKey],
     label: Callable[[RowKey], str],
     published: bool,
 ) -> Table:
-    blocks = [Block(name, [c for c in cells if c["data"] == name], keys) for name in data]
+    columns = [
+        DatasetColumns(name, [record for record in cells if record.cell.data == name], keys)
+        for name in data
+    ]
     rows = []
     for key in keys:
-        rows.append(Row(label(key), tuple(block.ours(key) for block in blocks)))
-        first = next(k for k in keys if k[0] == key[0]) == key
-        known = [block.published(key[0]) for block in blocks]
+        rows.append(Row(label(key), tuple(one.measured(key) for one in columns)))
+        first = next(k for k in keys if k.system == key.system) == key
+        known = [one.published(key.system) for one in columns]
         if published and first and any(known):
-            empty = [tuple(Entry("") for _ in block.columns) for block in blocks]
+            empty = [tuple(TableEntry("") for _ in one.heads) for one in columns]
             entries = tuple(k or e for k, e in zip(known, empty, strict=True))
-            rows.append(Row(f"{TITLES.get(key[0], key[0])}, as published", entries, True))
-    notes = notes_of(blocks, rows, [c for c in cells if c["data"] in data], published)
+            rows.append(Row(f"{TITLES.get(key.system, key.system)}, as published", entries, True))
+    used = [record for record in cells if record.cell.data in data]
     return Table(
-        tuple(block.title for block in blocks),
-        tuple(block.columns for block in blocks),
+        tuple(one.title for one in columns),
+        tuple(one.heads for one in columns),
         tuple(rows),
-        tuple(notes),
+        tuple(notes_of(columns, rows, used, published)),
     )
 
 
 def label_of(key: RowKey) -> str:
-    """Gives the name of a row: the system, and what is not as its paper has it."""
+    """Return the name of a row: the system, and what differs from its paper."""
     system, variant, recipe, trials = key
     more = [variant] if variant != PAPER else []
     if recipe != PAPER:
@@ -165,105 +182,98 @@ def label_of(key: RowKey) -> str:
     return f"{title} ({', '.join(more)})" if more else title
 
 
-class Block:
-    """The columns of one dataset."""
+class DatasetColumns:
+    """The columns of one dataset.
 
-    def __init__(self, data: str, cells: Sequence[Line], keys: Sequence[RowKey]) -> None:
+    Attributes:
+        data: The dataset.
+        standin_for: The graph that it stands in for.
+        title: Over the columns.
+        heads: Of the columns.
+        seeds: As many as the fullest row has been tried with.
+    """
+
+    def __init__(self, data: str, cells: Sequence[Record], keys: Sequence[RowKey]) -> None:
         self.data = data
-        self.standin_for: str | None
-        self.metrics: list[str]
-        if cells:
-            self.standin_for, self.metrics = cells[0]["standin_for"], cells[0]["metrics"]
-        else:
-            known = about(data)
-            self.standin_for, self.metrics = known.standin_for, list(known.metrics)
+        known = cells[0] if cells else about(data)
+        self.standin_for, self._metrics = known.standin_for, known.metrics
         self.title = data if self.standin_for is None else f"{data} (stand-in)"
-        self.columns = (
-            "Pre.",
-            "Epoch",
-            "Infer",
-            "Mem.",
-            *(SCORES.get(m, m) for m in self.metrics),
-        )
-        self._cells = {key: [c for c in cells if row_key(c) == key] for key in keys}
-        # As many as the fullest row has been tried with.
+        heads = (SCORES.get(metric, metric) for metric in self._metrics)
+        self.heads = ("Pre.", "Epoch", "Infer", "Mem.", *heads)
+        self._cells = {key: [one for one in cells if row_key(one) == key] for key in keys}
         self.seeds = max(
-            (len({c["seed"] for c in lines if not c.get(APART)}) for lines in self._cells.values()),
-            default=0,
+            (len({one.cell.seed for one in _own(row)}) for row in self._cells.values()), default=0
         )
-        self._marks = {metric: self._ranked(metric) for metric in self.metrics}
+        self._marks = {metric: self._ranked(metric) for metric in self._metrics}
 
     # ---- our figures ---------------------------------------------------------------------------
 
-    def ours(self, key: RowKey) -> tuple[Entry, ...]:
-        """Gives the entries of a system."""
-        lines = self._cells[key]
-        good = [line for line in lines if line["status"] == results.OK]
+    def measured(self, key: RowKey) -> tuple[TableEntry, ...]:
+        """Return the entries of a row."""
+        records = self._cells[key]
+        good = [record for record in records if record.ok]
         if not good:
-            return self._without_figures(lines)
-        timed = timed_lines(good)
-        times = (self._time(timed, name) for name in _FIGURES)
-        scores = (self._score(key, lines, metric) for metric in self.metrics)
+            return self._without_figures(records)
+        timed = timed_records(good)
+        times = (self._time(timed, stage) for stage in STAGES)
+        scores = (self._score(key, records, metric) for metric in self._metrics)
         return (*times, _memory(timed), *scores)
 
-    def _without_figures(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
-        own = [line for line in lines if not line.get(APART)]
-        if lines and not own:  # what was run for its time alone says nothing about a score
-            return (*self._as_far_as_it_came(lines), *(Entry(NOTHING) for _ in self.metrics))
-        word = self._trouble(own) if own else NOT_RUN
-        return (*(Entry(NOTHING),) * 4, *(Entry(word) for _ in self.metrics))
+    def _without_figures(self, records: Sequence[Record]) -> tuple[TableEntry, ...]:
+        own = _own(records)
+        if records and not own:  # what was run for its time says nothing about a score
+            none = (TableEntry(NOTHING) for _ in self._metrics)
+            return (*self._until_the_end(records), *none)
+        word = _trouble(own) if own else NOT_RUN
+        return (*(TableEntry(NOTHING),) * 4, *(TableEntry(word) for _ in self._metrics))
 
-    def _as_far_as_it_came(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
-        """Gives what was measured before the end, and in the next place what ended it."""
-        times = [self._time(lines, name) for name in _FIGURES]
+    def _until_the_end(self, records: Sequence[Record]) -> tuple[TableEntry, ...]:
+        """Return what was measured before a failure, and in the next place the failure."""
+        times = [self._time(records, stage) for stage in STAGES]
         reached = next((at for at, one in enumerate(times) if one.text == NOTHING), len(times))
         if reached < len(times):
-            times[reached] = Entry(self._trouble(lines))
-        trained = reached > _FIGURES.index("epoch")
-        return (*times, _memory(lines) if trained else Entry(NOTHING))
+            times[reached] = TableEntry(_trouble(records))
+        trained = reached > STAGES.index("epoch")
+        return (*times, _memory(records) if trained else TableEntry(NOTHING))
 
-    def _trouble(self, lines: Sequence[Line]) -> str:
-        found = dict.fromkeys(WORDS[line["status"]] for line in lines if line["status"] in WORDS)
-        return ", ".join(found)
-
-    def _time(self, timed: Sequence[Line], name: str) -> Entry:
-        values = [c[f"{name}_seconds"] for c in timed if c[f"{name}_seconds"] is not None]
-        if not values:
-            return Entry(NOTHING)
-        text = seconds_text(statistics.fmean(values))
-        if name == "inference" and any(map(_inferred_on_host, timed)):
+    def _time(self, timed: Sequence[Record], stage: str) -> TableEntry:
+        seconds = [record.costs.seconds(stage) for record in timed]
+        known = [value for value in seconds if value is not None]
+        if not known:
+            return TableEntry(NOTHING)
+        text = seconds_text(statistics.fmean(known))
+        if stage == "inference" and any(map(_inferred_on_host, timed)):
             text += HOST
-        return Entry(text + marks_of(timed))
+        return TableEntry(text + _time_marks(timed))
 
-    def _score(self, key: RowKey, lines: Sequence[Line], metric: str) -> Entry:
-        own = [line for line in lines if not line.get(APART)]
+    def _score(self, key: RowKey, records: Sequence[Record], metric: str) -> TableEntry:
+        own = _own(records)
         if self.standin_for is not None or not own:
-            return Entry(NOTHING)
-        good = [line for line in own if line["status"] == results.OK]
+            return TableEntry(NOTHING)
+        good = [record for record in own if record.ok]
         if not good:
-            return Entry(self._trouble(own))
-        values = _values(good, metric)
+            return TableEntry(_trouble(own))
+        values = _scores(good, metric)
         if not values:
-            return Entry("undefined")
+            return TableEntry("undefined")
         text = score_text(values)
         if len(values) < self.seeds:
             text += f" ({len(values)} of {self.seeds})"
-        if any(line.get("out_of_time") for line in good):
+        if any(record.out_of_time for record in good):
             text += CUT
-        return Entry(text, self._marks[metric].get(key, ""))
+        return TableEntry(text, self._marks[metric].get(key, ""))
 
     def _ranked(self, metric: str) -> dict[RowKey, str]:
-        """Gives the marks of the best and second best among rows that have all seeds."""
+        """Return the marks of the best and second best among rows that have all seeds."""
         if self.standin_for is not None:
             return {}
         means: dict[RowKey, float] = {}
-        for key, lines in self._cells.items():
-            good = [c for c in lines if c["status"] == results.OK and not c.get(APART)]
-            values = _values(good, metric)
+        for key, records in self._cells.items():
+            values = _scores([record for record in _own(records) if record.ok], metric)
             if values and len(values) == self.seeds:
                 means[key] = round(100 * statistics.fmean(values), 2)  # as it is shown
         if len(means) < 2:
-            return {}  # alone is not best
+            return {}  # one row alone is not ranked
         up = metrics.metric(metric).higher_is_better
         places = sorted(set(means.values()), reverse=up)[:2]
         marks = dict(zip(places, ("best", "second"), strict=False))
@@ -271,65 +281,69 @@ class Block:
 
     # ---- published figures ---------------------------------------------------------------------
 
-    def published(self, system: str) -> tuple[Entry, ...] | None:
-        """Gives the entries of the paper for a system, None where it has none."""
+    def published(self, system: str) -> tuple[TableEntry, ...] | None:
+        """Return the entries of the paper for a system, None where it has none."""
         figures = published_figures()["figures"].get(self.standin_for or self.data, {})
         row = figures.get(system)
         if row is None:
             return None
-        rest = (Entry(""),) * (len(self.metrics) - 1)
+        rest = (TableEntry(""),) * (len(self._metrics) - 1)
         if "status" in row:
-            return (*(Entry(NOTHING),) * 4, Entry(WORDS[row["status"]]), *rest)
+            return (*(TableEntry(NOTHING),) * 4, TableEntry(WORDS[row["status"]]), *rest)
         host = HOST if system in published_figures()["on_the_host"] else ""
-        times = [NOTHING if row[name] is None else f"{row[name]:g}" for name in _FIGURES]
+        times = [NOTHING if row[stage] is None else f"{row[stage]:g}" for stage in STAGES]
         times[2] += host if times[2] != NOTHING else ""
         score = f"{row['score']:.2f} ± {row['sd']:.2f}"
-        return (*map(Entry, times), Entry(f"{row['memory']:g}"), Entry(score), *rest)
+        return (*map(TableEntry, times), TableEntry(f"{row['memory']:g}"), TableEntry(score), *rest)
 
 
-def timed_lines(good: Sequence[Line]) -> list[Line]:
-    """Gives the lines whose times count: of cells that ran alone, else of those timed apart."""
-    own = [line for line in good if not line.get(APART)]
-    alone = [line for line in own if ran_alone(line)]
-    apart = [line for line in good if line.get(APART)]
-    # Times that others blurred are the last choice, and one time is not averaged with another kind.
-    return alone or [c for c in apart if ran_alone(c)] or own or apart
+def _own(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if not record.timed_apart]
 
 
-def ran_alone(line: Line) -> bool:
-    """Says whether a cell had the machine for itself: no other beside it, all of its cores."""
-    return not line["beside"] and line["jobs"] == 1
+def _trouble(records: Sequence[Record]) -> str:
+    return ", ".join(dict.fromkeys(WORDS[one.status] for one in records if one.status in WORDS))
 
 
-def marks_of(timed: Sequence[Line]) -> str:
-    """Gives the marks of a time: not with the settings of the search, not alone."""
-    apart = any(c.get(APART) and c["trials"] for c in timed)
-    return (OWN if apart else "") + ("" if all(map(ran_alone, timed)) else SHARED)
+def timed_records(good: Sequence[Record]) -> list[Record]:
+    """Return the records whose times count: of cells that ran alone, else of those timed apart."""
+    own = _own(good)
+    alone = [record for record in own if record.costs.ran_alone]
+    apart = [record for record in good if record.timed_apart]
+    # Times disturbed by other cells are the last choice, and the kinds are never averaged.
+    return alone or [record for record in apart if record.costs.ran_alone] or own or apart
 
 
-def _values(good: Sequence[Line], metric: str) -> list[float]:
-    found = (line["scores"].get("test", {}).get(metric) for line in good)
-    return [value for value in found if value is not None]
+def _time_marks(timed: Sequence[Record]) -> str:
+    """Return the marks of a time: not with the settings of the search, not alone."""
+    apart = any(record.timed_apart and record.cell.trials for record in timed)
+    alone = all(record.costs.ran_alone for record in timed)
+    return (OWN if apart else "") + ("" if alone else SHARED)
 
 
-def _inferred_on_host(line: Line) -> bool:
-    trained_on = (line["environment"] or {}).get("device", "cpu")
-    return bool(line["inference_device"] == "cpu" and trained_on != "cpu")
+def _scores(good: Sequence[Record], metric: str) -> list[float]:
+    scores = (record.test_score(metric) for record in good)
+    return [score for score in scores if score is not None]
 
 
-def _memory(good: Sequence[Line]) -> Entry:
-    gpu = max(line["gpu_peak_bytes"] or 0 for line in good)
+def _inferred_on_host(record: Record) -> bool:
+    trained_on = (record.costs.environment or {}).get("device", "cpu")
+    return bool(record.costs.inference_device == "cpu" and trained_on != "cpu")
+
+
+def _memory(good: Sequence[Record]) -> TableEntry:
+    gpu = max(record.costs.gpu_peak_bytes or 0 for record in good)
     if gpu:
-        return Entry(f"{gpu / _GB:.2f}")
-    host = max(line["host_peak_bytes"] or 0 for line in good)
-    return Entry(f"{host / _GB:.2f} host" if host else NOTHING)
+        return TableEntry(f"{gpu / GB:.2f}")
+    host = max(record.costs.host_peak_bytes or 0 for record in good)
+    return TableEntry(f"{host / GB:.2f} host" if host else NOTHING)
 
 
 # ---- numbers as text ---------------------------------------------------------------------------
 
 
 def seconds_text(value: float) -> str:
-    """Gives seconds with two or three digits that count.
+    """Return seconds with two or three digits that count.
 
     Example:
         >>> [seconds_text(value) for value in (0.00001, 0.00512, 0.234, 4.56, 31.04, 237.4)]
@@ -347,7 +361,7 @@ def seconds_text(value: float) -> str:
 
 
 def score_text(values: Sequence[float]) -> str:
-    """Gives mean and sample standard deviation in per cent.
+    """Return mean and sample standard deviation in per cent.
 
     Example:
         >>> score_text([0.85, 0.87]), score_text([0.5])

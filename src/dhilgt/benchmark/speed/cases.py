@@ -30,16 +30,16 @@ def draw_batch(
     nodes: int = NODES,
     channels: int = CHANNELS,
 ) -> Batch:
-    """Draws features, rows, distances from 1 to 7, and classes; the same ones every time.
+    """Draw features, rows, distances from 1 to 7, and classes; the same ones every time.
 
-    Rows are as tokens are: the ego first, padding at the end. They have from few nodes to all
-    slots, drawn so that the mean is wanted.
+    Rows are as tokens are: the ego first, padding at the end. The number of nodes in a row is drawn
+    around the mean.
 
     Args:
-        device: Where it is wanted.
+        device: Where to put it.
         rows: Number of rows.
         slots: Slots of a row.
-        fill: Mean share of slots that hold a node.
+        fill: Mean fraction of slots that hold a node.
         nodes: Distinct nodes.
         channels: Features of a node.
 
@@ -55,7 +55,7 @@ def draw_batch(
 
     index = whole(nodes, rows, slots)
     index[:, 0] = torch.arange(rows, device=device) % nodes
-    # Half of the missing share at either side of the mean: a whole row at most, the ego at least.
+    # Evenly around the mean: at most all slots, at least the ego.
     least = max(1.0, slots * (2 * fill - 1))
     spread = torch.rand(rows, device=device, generator=draw)
     lengths = (least + spread * (2 * (slots * fill - least))).round().clamp(1, slots)
@@ -69,7 +69,7 @@ def draw_batch(
 
 
 class Step:
-    """A model with its optimizer, and what it does with a batch.
+    """A model with its optimizer, and the steps it takes on a batch.
 
     Args:
         path: "reference", "sdpa" or "fused".
@@ -92,7 +92,7 @@ class Step:
         layers: int = 4,
     ) -> None:
         self.device, self.precision, self.batch = batch[1].device, precision, batch
-        self.filled = int((batch[1] != PADDING).sum())  # as a loader knows it
+        self.filled = int((batch[1] != PADDING).sum())  # a loader passes this, too
         torch.manual_seed(0)
         model = DHILGT(batch[0].shape[1], width, CLASSES, num_layers=layers, attention=path)
         self.model = model.to(self.device)
@@ -106,13 +106,13 @@ class Step:
             self._forward = ForwardGraphs(self.model, self.context)
 
     def context(self) -> Any:
-        """Gives the context of a forward pass."""
+        """Return the context of a forward pass."""
         if self.precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def train(self) -> None:
-        """Takes a training step, kernel by kernel."""
+        """Take a training step, kernel by kernel."""
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         with self.context():
@@ -121,19 +121,19 @@ class Step:
         self.optimizer.step()
 
     def infer(self) -> None:
-        """Gives logits, kernel by kernel."""
+        """Compute logits, kernel by kernel."""
         self.model.eval()
         with torch.inference_mode(), self.context():
             self.model(*self.batch[:3], room=self._room())
 
     def train_graph(self) -> None:
-        """Takes a training step as the trainer does: as a CUDA graph."""
+        """Take a training step as the trainer does: as a CUDA graph."""
         self.model.train()
         if self._steps.step(self.batch[:3], self.batch[3], self.filled) is None:
             raise RuntimeError("the step was not recorded")
 
     def infer_graph(self) -> None:
-        """Gives logits as the trainer does: as a CUDA graph."""
+        """Compute logits as the trainer does: as a CUDA graph."""
         self.model.eval()
         self._forward(*self.batch[:3], filled=self.filled)
 
@@ -145,7 +145,7 @@ _WARM = 3
 
 
 def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) -> float:
-    """Gives the median time of a call, after some to warm up; on a GPU by its own clock.
+    """Return the median time of a call, after some to warm up; on a GPU by its own clock.
 
     Args:
         work: What is timed.
@@ -158,7 +158,7 @@ def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) ->
     """
     for _ in range(_WARM if device.type == "cuda" else 1):
         work()
-    found: list[float] = []
+    times: list[float] = []
     for _ in range(repeats):
         if device.type == "cuda":
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
@@ -166,38 +166,34 @@ def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) ->
             work()
             end.record()
             end.synchronize()
-            found.append(float(start.elapsed_time(end)))
+            times.append(float(start.elapsed_time(end)))
         else:
-            began = time.perf_counter()
+            begin = time.perf_counter()
             work()
-            found.append(1000 * (time.perf_counter() - began))
-    return statistics.median(found)
+            times.append(1000 * (time.perf_counter() - begin))
+    return statistics.median(times)
 
 
 def timed(
     work: Callable[[], Any], device: torch.device, repeats: int
 ) -> tuple[float, float | None]:
-    """Gives the time of a call, and the most GiB that it took beside what was held before.
+    """Return the milliseconds of a call, and the peak of GiB it allocated.
 
     Args:
         work: What is timed.
         device: Where it runs.
         repeats: Calls that are timed.
     """
-    if device.type != "cuda":  # what a process on the host takes cannot be told apart
+    if device.type != "cuda":  # memory on the host cannot be attributed to a call
         return milliseconds(work, device, repeats), None
     torch.cuda.empty_cache()
-    held = torch.cuda.memory_allocated(device)
+    before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
-    taken = milliseconds(work, device, repeats)
-    return taken, (torch.cuda.max_memory_allocated(device) - held) / 2**30
+    median = milliseconds(work, device, repeats)
+    return median, (torch.cuda.max_memory_allocated(device) - before) / 2**30
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Gives what figures depend on: the device and the versions.
-
-    Args:
-        device: Where figures come from.
-    """
+    """Return what figures depend on: the device and the versions."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     return {"device": name, "torch": torch.__version__, "threads": torch.get_num_threads()}

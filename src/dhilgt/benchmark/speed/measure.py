@@ -27,7 +27,7 @@ from dhilgt.tokens.spec import PADDING, TokenSpec
 PATHS, PRECISIONS = ("reference", "sdpa", "fused"), ("fp32", "bf16")
 
 
-class Way(NamedTuple):
+class Implementation(NamedTuple):
     """A path of attention and a precision."""
 
     path: str
@@ -38,17 +38,18 @@ class Way(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """What is varied. The first value of each is the main size; others come in alone.
+class BatchSizes:
+    """The sizes to measure. The first value of each is the main size; others are varied alone.
 
     Attributes:
         rows: Rows of a batch.
         slots: Slots of a row, virtual nodes not counted.
         width: Channels.
-        fill: Mean share of slots that hold a node.
+        fill: Mean fraction of slots that hold a node.
 
     Example:
-        >>> [tuple(shape.values()) for shape in Sizes((8, 16), (4,), (16,), (0.8, 0.6)).shapes()]
+        >>> sizes = BatchSizes((8, 16), (4,), (16,), (0.8, 0.6))
+        >>> [tuple(shape.values()) for shape in sizes.shapes()]
         [(8, 4, 16, 0.8), (16, 4, 16, 0.8), (8, 4, 16, 0.6)]
     """
 
@@ -58,153 +59,142 @@ class Sizes:
     fill: Sequence[float]
 
     def shapes(self) -> list[dict[str, Any]]:
-        """Gives the main size, then each of the others."""
+        """Return the main size, then each of the others."""
         lists = {name: getattr(self, name) for name in ("rows", "slots", "width", "fill")}
         main = {name: values[0] for name, values in lists.items()}
         others = [main | {name: value} for name, values in lists.items() for value in values[1:]]
         return [main, *others]
 
 
-def default_ways(device: torch.device) -> list[Way]:
-    """Gives the ways that a device has.
+def default_implementations(device: torch.device) -> list[Implementation]:
+    """Return the implementations that a device has.
 
     Args:
         device: Where they run.
     """
     if device.type == "cuda":
-        return parse_ways("reference:fp32,sdpa:bf16,fused:fp32,fused:bf16", device)
-    return parse_ways("reference:fp32,sdpa:fp32", device)
+        return parse_implementations("reference:fp32,sdpa:bf16,fused:fp32,fused:bf16", device)
+    return parse_implementations("reference:fp32,sdpa:fp32", device)
 
 
-def parse_ways(text: str, device: torch.device) -> list[Way]:
-    """Gives the ways that a list like ``reference:fp32,fused:bf16`` names.
+def parse_implementations(text: str, device: torch.device) -> list[Implementation]:
+    """Return the implementations that a list like ``reference:fp32,fused:bf16`` names.
 
     Args:
         text: The list.
         device: Where they run.
 
     Raises:
-        DhilgtError: If a name is unknown, or a way cannot run there.
+        DhilgtError: If a name is unknown, or an implementation cannot run there.
 
     Example:
-        >>> [str(way) for way in parse_ways("sdpa:bf16", torch.device("cpu"))]
+        >>> list(map(str, parse_implementations("sdpa:bf16", torch.device("cpu"))))
         ['sdpa bf16']
     """
-    ways = []
+    implementations = []
     for name in text.split(","):
         path, _, precision = name.strip().partition(":")
-        way = Way(path, precision or "fp32")
-        if path not in PATHS or way.precision not in PRECISIONS:
+        one = Implementation(path, precision or "fp32")
+        if path not in PATHS or one.precision not in PRECISIONS:
             raise DhilgtError(
-                f"{name.strip()!r} is no way to compute; name {', '.join(PATHS)}, each with "
-                ":fp32 or :bf16"
+                f"{name.strip()!r} is no implementation of attention; name {', '.join(PATHS)}, "
+                "each with :fp32 or :bf16"
             )
         if path == "fused" and device.type != "cuda":
             raise DhilgtError(f"fused runs on CUDA, not on {device.type}; leave it out")
-        ways.append(way)
-    return ways
+        implementations.append(one)
+    return implementations
 
 
 def measure(
-    sizes: Sizes, ways: Sequence[Way], device: torch.device, repeats: int = 10
+    sizes: BatchSizes,
+    implementations: Sequence[Implementation],
+    device: torch.device,
+    repeats: int = 10,
 ) -> Iterator[dict[str, Any]]:
-    """Gives a line of figures for each size and way: ms per 100,000 egos, and GiB.
+    """Yield a line of figures for each size and implementation: ms per 100,000 egos, and GiB.
 
-    All ways take the main size and its other fills; of further sizes the first and the last. The
-    last way, where it is the fused one, is also measured at the main size with padding left in and
-    with layers computed twice.
+    All implementations are measured at the main size and its other fills, the first and the last at
+    further sizes. The last one, if it is fused, is also measured at the main size with padding left
+    in and with layers computed twice.
 
     Args:
         sizes: What is varied.
-        ways: Of computing.
+        implementations: Of attention.
         device: Where.
         repeats: Steps that are timed.
     """
-    main, told = sizes.shapes()[0], machine(device)
+    main, about = sizes.shapes()[0], machine(device)
+    first, last = implementations[0], implementations[-1]
     for shape in sizes.shapes():
         near = all(shape[name] == main[name] for name in ("rows", "slots", "width"))
-        chosen = list(ways) if near else list(dict.fromkeys((ways[0], ways[-1])))
+        chosen = list(implementations) if near else list(dict.fromkeys((first, last)))
         extra: list[dict[str, Any]] = [{}]
-        if near and ways[-1].path == "fused":
+        if near and last.path == "fused":
             extra = [{}, {"packing": "off"}]
             if shape == main:
                 extra.append({"recompute": True})
-        for way in chosen:
-            for settings in extra if way == ways[-1] else [{}]:
-                found = figures(way, shape, settings, device, repeats)
-                yield {"measure": "size", "main": shape == main, **found, "machine": told}
+        for one in chosen:
+            for settings in extra if one == last else [{}]:
+                line = figures(one, shape, settings, device, repeats)
+                yield {"measure": "size", "main": shape == main, **line, "machine": about}
 
 
 def figures(
-    way: Way, shape: dict[str, Any], settings: dict[str, Any], device: torch.device, repeats: int
+    implementation: Implementation,
+    shape: dict[str, Any],
+    settings: dict[str, Any],
+    device: torch.device,
+    repeats: int,
 ) -> dict[str, Any]:
-    """Times training and inference of one way at one size.
+    """Time training and inference of one implementation at one size.
 
-    The fused way is timed as the trainer runs it, as a CUDA graph, and kernel by kernel.
-
-    Args:
-        way: Of computing.
-        shape: See `Sizes`.
-        settings: For `Step`.
-        device: Where.
-        repeats: Steps that are timed.
+    The fused one is timed as the trainer runs it, as a CUDA graph, and kernel by kernel.
     """
+    path, precision = implementation
     rows = shape["rows"]
     nodes = NODES if device.type == "cuda" else min(NODES, 4 * rows)
     batch = draw_batch(device, rows, shape["slots"], shape["fill"], nodes)
-    step = Step(way.path, way.precision, batch, shape["width"], **settings)
-    step.train()  # the optimizer's state is not the step's
+    step = Step(path, precision, batch, shape["width"], **settings)
+    step.train()  # makes the optimizer's state, which is not to be counted
     step.optimizer.zero_grad(set_to_none=True)
-    count = min(repeats, 5) if way.path == "reference" else repeats
-    found: dict[str, Any] = {"way": str(way), **shape, "packing": "auto", "recompute": False}
-    found |= settings
+    count = min(repeats, 5) if path == "reference" else repeats
+    line: dict[str, Any] = {"way": str(implementation), **shape}
+    line |= {"packing": "auto", "recompute": False} | settings
     for name in ("train", "infer"):
-        taken, held = timed(getattr(step, name), device, count)
+        ms, gib = timed(getattr(step, name), device, count)
         if step.records:
-            found[f"ms_{name}_kernels"] = taken * 1e5 / rows
-            taken, more = timed(getattr(step, f"{name}_graph"), device, count)
-            held = None if held is None or more is None else max(held, more)
-        found[f"ms_{name}"], found[f"gib_{name}"] = taken * 1e5 / rows, held
-    found["path"] = step.model.attention_used
-    return found
+            line[f"ms_{name}_kernels"] = ms * 1e5 / rows
+            ms, graph_gib = timed(getattr(step, f"{name}_graph"), device, count)
+            gib = None if gib is None or graph_gib is None else max(gib, graph_gib)
+        line[f"ms_{name}"], line[f"gib_{name}"] = ms * 1e5 / rows, gib
+    line["path"] = step.model.attention_used
+    return line
 
 
 _ROWS, _SLOTS, _WIDTH = 8192, 32, 128
 
 
 def small(device: torch.device, rows: int = 534, nodes: int = 890) -> list[dict[str, Any]]:
-    """Times a step and an evaluation of a small graph: kernel by kernel, and as a CUDA graph.
-
-    Args:
-        device: A GPU.
-        rows: Rows of the batch.
-        nodes: Distinct nodes.
-    """
+    """Time a step and an evaluation of a small graph: kernel by kernel, and as a CUDA graph."""
     lines = []
     for fill in (0.8, 0.6):
         batch = draw_batch(device, rows, _SLOTS, fill, nodes)
-        found: dict[str, Any] = {"rows": rows, "fill": fill}
+        line: dict[str, Any] = {"rows": rows, "fill": fill}
         for path, precision in (("reference", "fp32"), ("fused", "fp32"), ("fused", "bf16")):
             step = Step(path, precision, batch, _WIDTH)
             for name in ("train", "infer"):
                 key = f"ms_{name} {path} {precision}"
-                found[key] = milliseconds(getattr(step, name), device, 20)
+                line[key] = milliseconds(getattr(step, name), device, 20)
                 if step.records:
-                    found[f"{key} graph"] = milliseconds(
-                        getattr(step, f"{name}_graph"), device, 100
-                    )
-        lines.append(found)
+                    graph = getattr(step, f"{name}_graph")
+                    line[f"{key} graph"] = milliseconds(graph, device, 100)
+        lines.append(line)
     return lines
 
 
 def sparse(device: torch.device, channels: int = 4814, stored: int = 6) -> list[dict[str, Any]]:
-    """Times the input stage of wide sparse features, and the whole step around it.
-
-    Args:
-        device: A GPU.
-        channels: Width of the features.
-        stored: Features of a node that are not zero.
-    """
+    """Time the input stage of wide sparse features, and the whole step around it."""
     nodes = 41_554
     _, index, spd, classes = draw_batch(device, _ROWS, _SLOTS, 0.8, nodes, 1)
     drawn = torch.randint(0, channels, (nodes, stored), device=device)
@@ -237,23 +227,18 @@ class _DrawnRows(TokenSampler):
         self._spd = draw.integers(1, 8, (nodes, self.spec.num_pairs(False)), dtype=np.uint8)
 
     def packed_rows(self, nodes: Any, copy: int = 0, *, update: Any = None) -> PackedRows:
-        """Gives the rows of nodes, whichever copy is wanted."""
+        """Return the rows of nodes; all copies are the same."""
         return PackedRows(self._ids[nodes], self._spd[nodes], np.zeros((len(nodes), 2), np.uint16))
 
 
 def streamed(device: torch.device, nodes: int = 200_000) -> list[dict[str, Any]]:
-    """Times an epoch with rows and features on the device, and with one or both on the host.
-
-    Args:
-        device: A GPU.
-        nodes: Egos of an epoch.
-    """
+    """Time an epoch with rows and features on the device, and with one or both on the host."""
     rows = _DrawnRows(nodes)
     features = np.random.default_rng(1).normal(size=(nodes, CHANNELS)).astype(np.float32)
     classes = np.random.default_rng(2).integers(0, CLASSES, nodes)
-    found: dict[str, Any] = {"nodes": nodes}
-    ways: dict[str, Any] = {"resident": True, "streamed": "features", "all_streamed": False}
-    for name, resident in ways.items():
+    line: dict[str, Any] = {"nodes": nodes}
+    modes: dict[str, Any] = {"resident": True, "streamed": "features", "all_streamed": False}
+    for name, resident in modes.items():
         loader = TokenLoader(
             rows,
             features,
@@ -274,9 +259,9 @@ def streamed(device: torch.device, nodes: int = 200_000) -> list[dict[str, Any]]
                 step.batch, step.filled = (x, index, spd, batch.labels), batch.filled
                 step.train_graph()
 
-        found[f"ms_{name}"] = milliseconds(epoch, device, 3) * 1e5 / nodes
-    found["share"] = found["ms_resident"] / found["ms_streamed"]
-    return [found]
+        line[f"ms_{name}"] = milliseconds(epoch, device, 3) * 1e5 / nodes
+    line["share"] = line["ms_resident"] / line["ms_streamed"]
+    return [line]
 
 
 OTHERS: dict[str, Callable[[torch.device], list[dict[str, Any]]]] = {
@@ -284,4 +269,4 @@ OTHERS: dict[str, Callable[[torch.device], list[dict[str, Any]]]] = {
     "sparse": sparse,
     "streamed": streamed,
 }
-"""Further measures by name; each gives lines."""
+"""Further measures by name; each returns lines."""

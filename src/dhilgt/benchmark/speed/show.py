@@ -12,13 +12,13 @@ _SHAPE = ("rows", "slots", "width", "fill")
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Gives a table of sizes, and one of the other measures where there are some.
+    """Return a table of sizes, and one of the other measures where there are some.
 
     Args:
         lines: See `measure`.
     """
     sizes = [line for line in lines if line["measure"] == "size"]
-    found = [
+    rows = [
         "| batch | slots | width | filled | way | training, ms / 100 K egos | GiB "
         "| inference, ms / 100 K egos | GiB |",
         "|---:|---:|---:|---:|---|---:|---:|---:|---:|",
@@ -29,15 +29,14 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
         cells = [f"{line['rows']:,}", f"{line['slots']}", f"{line['width']}", f"{line['fill']:.0%}"]
         cells.append(_name(line))
         for part in ("train", "infer"):
-            taken, ratio = line[f"ms_{part}"], plain[f"ms_{part}"] / line[f"ms_{part}"]
-            cells.append(f"{taken:,.1f}" + ("" if line is plain else f" ({ratio:.1f} x)"))
-            held = line[f"gib_{part}"]
-            cells.append("" if held is None else f"{held:.2f}")
-        found.append(f"| {' | '.join(cells)} |")
+            ms, gib = line[f"ms_{part}"], line[f"gib_{part}"]
+            ratio = "" if line is plain else f" ({plain[f'ms_{part}'] / ms:.1f} x)"
+            cells += [f"{ms:,.1f}{ratio}", "" if gib is None else f"{gib:.2f}"]
+        rows.append(f"| {' | '.join(cells)} |")
     rest = [row for line in lines for row in _rows(line)]
     if rest:
-        found += ["", "| what | measured |", "|---|---|", *rest]
-    return "\n".join(found) + "\n"
+        rows += ["", "| what | measured |", "|---|---|", *rest]
+    return "\n".join(rows) + "\n"
 
 
 def _shape(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -50,7 +49,7 @@ def _name(line: dict[str, Any]) -> str:
 
 
 def _rows(line: dict[str, Any]) -> list[str]:
-    """Gives the rows of a measure that is no size."""
+    """Return the rows of a measure that is no size."""
     if line["measure"] == "small":
         rows = []
         for part, text in (("train", "a training step"), ("infer", "an evaluation")):
@@ -73,12 +72,12 @@ def _rows(line: dict[str, Any]) -> list[str]:
 
 
 def draw(lines: Sequence[dict[str, Any]], path: Path, suffix: str = "") -> None:
-    """Plots the time of every way at the main size.
+    """Plot the time of every implementation at the main size.
 
     Args:
         lines: See `measure`.
         path: Of the picture.
-        suffix: Says the format, like ".png"; that of `path` by default.
+        suffix: Of the format, like ".png"; that of `path` by default.
 
     Raises:
         DhilgtError: If matplotlib is missing.
@@ -98,12 +97,12 @@ def draw(lines: Sequence[dict[str, Any]], path: Path, suffix: str = "") -> None:
         raise DhilgtError("there are no figures of a main size to plot")
     figure, axes = plt.subplots(1, 2, figsize=(11, 0.8 + 0.45 * len(chosen)))
     for axis, part in zip(axes, ("train", "infer"), strict=True):
-        taken = [line[f"ms_{part}"] for line in chosen]
-        bars = axis.barh([_name(line) for line in chosen], taken)
+        times = [line[f"ms_{part}"] for line in chosen]
+        bars = axis.barh([_name(line) for line in chosen], times)
         axis.bar_label(bars, fmt="%.0f", padding=2)
         axis.set_title(f"{'training' if part == 'train' else 'inference'}: ms per 100 K egos")
         axis.set_xscale("log")
-        axis.set_xlim(min(taken) / 2, 3 * max(taken))
+        axis.set_xlim(min(times) / 2, 3 * max(times))
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.invert_yaxis()
     figure.tight_layout()

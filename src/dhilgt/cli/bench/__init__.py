@@ -8,12 +8,12 @@ import typer
 from dhilgt.cli import flags, shell
 from dhilgt.cli.bench.ablation import run_ablation
 from dhilgt.cli.bench.paper import run_paper
-from dhilgt.cli.bench.running import check_form, lines_of, measure
+from dhilgt.cli.bench.running import check_form, measure, read_recipe, records_of
 from dhilgt.cli.bench.scaling import run_scaling
 from dhilgt.cli.bench.speed import run_speed
 from dhilgt.cli.bench.study import run_study
 from dhilgt.cli.train import parse_seeds
-from dhilgt.errors import ArtifactError, DhilgtError
+from dhilgt.errors import ArtifactError
 
 app = typer.Typer(
     help="Compare systems: run a grid of trainings, show tables of the results.",
@@ -70,23 +70,18 @@ def run_table(
       dhilgt bench table --models all --data cora,chameleon --seeds 0-2 --budget 600
       dhilgt bench table --models dhilgt,gcn:tuned --data small --tune 20 -o tuned.jsonl
     """  # noqa: D301 - \b keeps the example's lines apart
-    wanted = parse_seeds(seeds)
+    parsed_seeds = parse_seeds(seeds)
     check_form(form)
-    try:
-        from dhilgt import baselines
-    except ImportError as error:
-        raise DhilgtError(str(error)) from error
+    chosen = read_recipe(recipe)
     from dhilgt.benchmark import Limits, cells
     from dhilgt.benchmark import models as systems_of
     from dhilgt.benchmark.running import data as graphs
-    from dhilgt.benchmark.running import recipe as recipes
-    from dhilgt.benchmark.running.recipe import OURS
 
     grid = cells(
         systems_of(models, references=references),
         graphs.chosen(data),
-        wanted,
-        recipes.read(recipe, (OURS, *baselines.names())),
+        parsed_seeds,
+        chosen,
         epochs=epochs,
         seconds=seconds,
         trials=tune,
@@ -133,10 +128,10 @@ def _text(paths: list[Path], form: str, across: int, published: bool) -> str:
     from dhilgt.benchmark import tables
     from dhilgt.benchmark.show.render import render
 
-    found = tables(lines_of(paths), across=across, published=published)
-    if not found:
+    shown = tables(records_of(paths), across=across, published=published)
+    if not shown:
         raise ArtifactError(f"{paths[0]} holds no cells; run dhilgt bench table")
-    return render(found, form)
+    return render(shown, form)
 
 
 for _name, _run in (

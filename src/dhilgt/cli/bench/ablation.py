@@ -51,12 +51,12 @@ def run_ablation(
         from dhilgt.benchmark.experiments.ablation import BEYOND, WITHOUT, ablation_cells
 
         limits = shared.limits_of(budget, total, jobs, device, root, in_process)
-        wanted = ablation_cells(cells, BEYOND if options else WITHOUT)
-        shared.measure(wanted, output, limits, resume=resume, quiet=quiet)
+        ablated = ablation_cells(cells, BEYOND if options else WITHOUT)
+        shared.measure(ablated, output, limits, resume=resume, quiet=quiet)
     from dhilgt.benchmark.experiments.ablation import ablation_tables, draw_ablation
 
-    lines = shared.lines_of(files)
+    records = shared.records_of(files)
     shared.show(
-        ablation_tables(lines), form, "ablation", into,
-        lambda folder: draw_ablation(lines, folder / "ablation"),
+        ablation_tables(records), form, "ablation", into,
+        lambda folder: draw_ablation(records, folder / "ablation"),
     )  # fmt: skip

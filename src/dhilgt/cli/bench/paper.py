@@ -1,20 +1,22 @@
 """`dhilgt bench paper`: the result tables of the paper by one command each."""
 
-import shlex
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dhilgt.cli import flags, shell
-from dhilgt.cli.bench.running import check_form, outcome
+from dhilgt.cli.bench.running import check_form, open_results, outcome
 from dhilgt.cli.train import parse_seeds
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+
+if TYPE_CHECKING:
+    from dhilgt.benchmark import Cell, Limits, Record
+    from dhilgt.benchmark.experiments.paper import Round
 
 _FORMS = {".md": "md", ".tex": "latex", ".html": "html"}
 _KINDS = ("main", "homophilous", "scores", "speed")
@@ -96,7 +98,7 @@ def run_paper(
     check_form(form)
     names = _names(table, data)
     if not render_only:
-        wanted = parse_seeds(seeds)
+        parsed_seeds = parse_seeds(seeds)
         try:
             from dhilgt import baselines  # noqa: F401 - says what to install
         except ImportError as error:
@@ -107,7 +109,7 @@ def run_paper(
 
         work = paper.rounds(
             names,
-            wanted,
+            parsed_seeds,
             part=part,
             trials=tune,
             epochs=epochs,
@@ -124,10 +126,10 @@ def run_paper(
             resume,
             quiet,
         )
-    lines = _lines([output] if not render_only or not results else [], results or [])
+    records = _records([output] if not render_only or not results else [], results or [])
     if keep is not None:
-        _keep(lines, keep)
-    text = _text(lines, table, names if data else None, form, across, published)
+        _keep(records, keep)
+    text = _text(records, table, names if data else None, form, across, published)
     if to is None:
         typer.echo(text, nl=False)
         return
@@ -147,96 +149,86 @@ def _names(table: str, data: str | None) -> list[str]:
 def _systems(models: str, known: Sequence[str]) -> list[str]:
     if models == "all":
         return list(known)
-    asked = [name.strip() for name in models.split(",")]
-    for name in asked:
+    systems = [name.strip() for name in models.split(",")]
+    for name in systems:
         if name not in known:
             raise ConfigError(
                 f"{name!r} is not a system of this table; choose among {', '.join(known)}"
             )
-    return asked
+    return systems
 
 
 # ---- measuring ---------------------------------------------------------------------------------
 
 
 def _measure(
-    work: list[Any], output: Path, limits: Any, timed_jobs: int, resume: bool, quiet: bool
+    work: "list[Round]", output: Path, limits: "Limits", timed_jobs: int, resume: bool, quiet: bool
 ) -> None:
-    from dhilgt.benchmark import Results, run
+    from dhilgt.benchmark import run
     from dhilgt.benchmark.experiments.paper import TIMES
-    from dhilgt.benchmark.running.results import OK, is_done
 
-    def tell(place: str, cell: Any, line: dict[str, Any], done: int, of: int) -> None:
+    def report(place: str, cell: "Cell", record: "Record", done: int, of: int) -> None:
         if not quiet:
-            timed = cell.recipe == TIMES and line["status"] == OK
-            said = _seconds(line) if timed else outcome(line)
-            typer.echo(f"[{place}, {done}/{of}] {cell.name}: {said}", err=True)
+            timed = cell.recipe == TIMES and record.ok
+            text = _seconds(record) if timed else outcome(record)
+            typer.echo(f"[{place}, {done}/{of}] {cell.name}: {text}", err=True)
 
     ends = None if limits.total is None else time.monotonic() + limits.total
-    again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     ran = 0
-    with Results(output).open(resume=resume) as results:
-        try:
-            for at, one in enumerate(work, 1):
-                rest = None if ends is None else ends - time.monotonic()
-                if rest is not None and rest <= 0:
-                    break
-                own = replace(limits, total=rest)
-                if one.timed:
-                    own = replace(own, jobs=timed_jobs)
-                said = partial(tell, f"round {at} of {len(work)}")
-                ran += run(one.cells, results, own, said).ran
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"interrupted; the cells that are done are in {output}; go on with: {again}"
-            ) from None
-        known = {line["key"]: line for line in results.lines()}
+    with open_results(output, resume) as (results, again):
+        for at, one in enumerate(work, 1):
+            rest = None if ends is None else ends - time.monotonic()
+            if rest is not None and rest <= 0:
+                break
+            own = replace(limits, total=rest, jobs=timed_jobs if one.timed else limits.jobs)
+            report_round = partial(report, f"round {at} of {len(work)}")
+            ran += run(one.cells, results, own, report_round).ran
+        known = results.by_key()
     keys = {cell.key for one in work for cell in one.cells}
-    left = sum(not is_done(known.get(key), limits.budget) for key in keys)
+    left = sum(key not in known or not known[key].is_final(limits.budget) for key in keys)
     if not quiet:
         shell.note(f"{ran} run, {len(keys) - left} of {len(keys)} cells done; results in {output}")
     if left:
         shell.note(f"{left} cells are not done; go on with: {again}")
 
 
-def _seconds(line: dict[str, Any]) -> str:
-    """Gives the times of a cell that is run for them; its score is not to be looked at."""
-    names = ("precompute", "epoch", "inference")
-    known = ((name, line[f"{name}_seconds"]) for name in names)
+def _seconds(record: "Record") -> str:
+    """Return the times of a cell that is run for them, without its score."""
+    known = ((name, record.costs.seconds(name)) for name in ("precompute", "epoch", "inference"))
     return ", ".join(f"{name} {value:.3g} s" for name, value in known if value is not None)
 
 
 # ---- showing -----------------------------------------------------------------------------------
 
 
-def _lines(own: Sequence[Path], more: Sequence[Path]) -> list[dict[str, Any]]:
+def _records(own: Sequence[Path], more: Sequence[Path]) -> "list[Record]":
     from dhilgt.benchmark import Results
     from dhilgt.benchmark.experiments.paper_tables import joined
 
     paths: list[Path] = list(own)
     for path in more:
-        found = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not found or not found[0].exists():
+        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not files or not files[0].exists():
             raise ArtifactError(
                 f"{path} holds no results; name a file that dhilgt bench paper wrote, or its folder"
             )
-        paths += found
+        paths += files
     for path in own:
         if not path.exists():
             raise ArtifactError(f"{path} is not there; run dhilgt bench paper, or pass --results")
     return joined(Results(path).lines() for path in paths)
 
 
-def _keep(lines: list[dict[str, Any]], path: Path) -> None:
+def _keep(records: "list[Record]", path: Path) -> None:
     from dhilgt.benchmark.experiments.paper_tables import slim
     from dhilgt.store.files import canonical_json
 
     with shell.written_whole(path) as draft:
-        draft.write_bytes(b"".join(canonical_json(slim(line)) + b"\n" for line in lines))
+        draft.write_bytes(b"".join(canonical_json(slim(record)) + b"\n" for record in records))
 
 
 def _text(
-    lines: list[dict[str, Any]],
+    records: "list[Record]",
     table: str,
     data: list[str] | None,
     form: str,
@@ -247,7 +239,7 @@ def _text(
     from dhilgt.benchmark.show.render import render
 
     if table == "scores":
-        return render([score_table(lines, data, published=published)], form)
+        return render([score_table(records, data, published=published)], form)
     if table == "speed":
-        return render([speed_table(lines)], form)
-    return render(paper_tables(lines, table, data=data, across=across, published=published), form)
+        return render([speed_table(records)], form)
+    return render(paper_tables(records, table, data=data, across=across, published=published), form)

@@ -2,9 +2,10 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,35 +15,33 @@ from dhilgt.errors import ArtifactError, DhilgtError
 
 if TYPE_CHECKING:
     from dhilgt import benchmark
-    from dhilgt.benchmark import Cell, Limits, Table
+    from dhilgt.benchmark import Cell, Limits, Record, Table
+    from dhilgt.benchmark.running.recipe import Recipe
     from dhilgt.benchmark.running.runner import Summary
-
-Line = dict[str, Any]
 
 # ---- running -----------------------------------------------------------------------------------
 
 
 def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list[Cell]":
-    """Gives cells of DHIL-GT by a recipe, seed by seed.
+    """Return cells of DHIL-GT by a recipe, seed by seed, from the options of a command."""
+    parsed_seeds = parse_seeds(seeds)
+    chosen = read_recipe(recipe)
+    from dhilgt.benchmark import cells
+    from dhilgt.benchmark.running import data as graphs
+    from dhilgt.benchmark.running.recipe import OURS, PAPER
 
-    Args:
-        data: Datasets, as typed.
-        seeds: Seeds, as typed.
-        recipe: "paper", "best" or a file.
-        epochs: The most epochs; None for those of the recipe.
-    """
-    wanted = parse_seeds(seeds)
+    return cells([(OURS, PAPER)], graphs.chosen(data), parsed_seeds, chosen, epochs=epochs)
+
+
+def read_recipe(name: str) -> "Recipe":
+    """Return the recipe "paper", "best" or that of a file; refuse if training lacks a package."""
     try:
         from dhilgt import baselines
     except ImportError as error:
         raise DhilgtError(str(error)) from error
-    from dhilgt.benchmark import cells
-    from dhilgt.benchmark.running import data as graphs
     from dhilgt.benchmark.running import recipe as recipes
-    from dhilgt.benchmark.running.recipe import OURS, PAPER
 
-    chosen = recipes.read(recipe, (OURS, *baselines.names()))
-    return cells([(OURS, PAPER)], graphs.chosen(data), wanted, chosen, epochs=epochs)
+    return recipes.read(name, (recipes.OURS, *baselines.names()))
 
 
 def limits_of(
@@ -53,16 +52,7 @@ def limits_of(
     root: Path | None,
     in_process: bool,
 ) -> "Limits":
-    """Gives the limits of many small cells: processes do several, as their start takes longer.
-
-    Args:
-        budget: Seconds of each cell.
-        total: Seconds of the run.
-        jobs: Cells at once.
-        device: Where to train.
-        root: Folder with datasets.
-        in_process: Start no processes.
-    """
+    """Return the limits of many small cells: a process runs several, as its start takes longer."""
     from dhilgt.benchmark import Limits
 
     return Limits(budget, total, jobs, device, not in_process, root, reuse=not in_process)
@@ -71,77 +61,68 @@ def limits_of(
 def measure(
     grid: "list[Cell]", output: Path, limits: "Limits", *, resume: bool, quiet: bool
 ) -> None:
-    """Runs the cells that are not done, saying how each ended and how to go on.
-
-    Args:
-        grid: The cells.
-        output: File of results.
-        limits: Time, processes, device.
-        resume: Go on with the file.
-        quiet: Say nothing of cells that ended.
-    """
+    """Run the cells that are not done, and print how each ended and how to go on."""
     from dhilgt.benchmark import run
 
-    def tell(cell: Any, line: Line, done: int, of: int) -> None:
+    def report(cell: "Cell", record: "Record", done: int, of: int) -> None:
         if not quiet:
             recipe = "" if cell.recipe == "paper" else f" ({cell.recipe})"
-            typer.echo(f"[{done}/{of}] {cell.name}{recipe}: {outcome(line)}", err=True)
+            typer.echo(f"[{done}/{of}] {cell.name}{recipe}: {outcome(record)}", err=True)
 
-    resumable(lambda results: run(grid, results, limits, tell), output, resume=resume, quiet=quiet)
+    def work(results: "benchmark.Results") -> "Summary":
+        return run(grid, results, limits, report)
+
+    resumable(work, output, resume=resume, quiet=quiet)
 
 
 def resumable(
     work: "Callable[[benchmark.Results], Summary]", output: Path, *, resume: bool, quiet: bool
 ) -> None:
-    """Does work that fills a file of results, saying how to go on when it was cut short.
+    """Do work that adds records to a file, and print how to go on when it was cut short."""
+    with open_results(output, resume) as (results, again):
+        summary = work(results)
+    if not quiet:
+        ran = f"{summary.ran} run" + (f", {summary.skipped} were done" if summary.skipped else "")
+        shell.note(f"{ran}; results in {output}")
+    if summary.left:
+        shell.note(f"the time was over before {summary.left} cells; go on with: {again}")
 
-    Args:
-        work: Adds lines to the open file.
-        output: File of results.
-        resume: Go on with the file.
-        quiet: Do not say how many cells were run.
-    """
+
+@contextmanager
+def open_results(output: Path, resume: bool) -> "Iterator[tuple[benchmark.Results, str]]":
+    """Yield the open file of results, and the command to go on with, which an interrupt names."""
     from dhilgt.benchmark import Results
 
     again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     with Results(output).open(resume=resume) as results:
         try:
-            found = work(results)
+            yield results, again
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted; the cells that are done are in {output}; go on with: {again}"
             ) from None
-    if not quiet:
-        ran = f"{found.ran} run" + (f", {found.skipped} were done" if found.skipped else "")
-        shell.note(f"{ran}; results in {output}")
-    if found.left:
-        shell.note(f"the time was over before {found.left} cells; go on with: {again}")
 
 
-def outcome(line: Line) -> str:
-    """Gives how a cell ended, in a few words."""
-    if line["status"] != "ok":
-        message = " ".join(line["message"].split())
-        return f"{line['status']}, {message[:200]}"
-    seconds = f"{line['total_seconds']:.1f} s"
-    metric = line["metrics"][0]
-    test = line["scores"].get("test", {}).get(metric)
-    name, score = (f"validation {metric}", line["val_score"]) if test is None else (metric, test)
+def outcome(record: "Record") -> str:
+    """Return how a cell ended, in a few words."""
+    if not record.ok:
+        return failure(record)
+    metric, test = record.metrics[0], record.test_score()
+    name, score = (f"validation {metric}", record.val_score) if test is None else (metric, test)
     shown = "undefined" if score is None else f"{score:.4f}"
-    return f"{name} {shown}, {line['epochs']} epochs, {seconds}"
+    return f"{name} {shown}, {record.epochs} epochs, {record.total_seconds or 0:.1f} s"
+
+
+def failure(record: "Record") -> str:
+    """Return why a cell did not end well, in a few words."""
+    return f"{record.status}, {' '.join(record.message.split())[:200]}"
 
 
 # ---- showing -----------------------------------------------------------------------------------
 
 
 def files_to_show(results: list[Path] | None, render_only: bool, output: Path) -> list[Path]:
-    """Gives the files that an experiment shows in the end.
-
-    Args:
-        results: Those named, if any.
-        render_only: Whether nothing is to be run.
-        output: What is shown after a run.
-    """
+    """Return the files that an experiment shows: those named, or after a run its own."""
     if not render_only:
         if results:
             raise shell.usage_error("files to show need --render-only", "RESULTS")
@@ -151,22 +132,22 @@ def files_to_show(results: list[Path] | None, render_only: bool, output: Path) -
     return results
 
 
-def lines_of(paths: Iterable[Path]) -> list[Line]:
-    """Gives the lines of several files; of two of one cell the later counts."""
+def records_of(paths: Iterable[Path]) -> "list[Record]":
+    """Return the records of several files; of two of one cell the later counts."""
     from dhilgt.benchmark import Results
 
-    found: dict[str, Line] = {}
+    records: dict[str, Record] = {}
     for path in paths:
         if not path.exists():
             raise ArtifactError(f"{path} is not there; name a file that dhilgt bench wrote")
-        found |= {line["key"]: line for line in Results(path).lines()}
-    return list(found.values())
+        records |= Results(path).by_key()
+    return list(records.values())
 
 
 def show(
     tables: "list[Table]", form: str, name: str, into: Path | None, *draw: Callable[[Path], object]
 ) -> None:
-    """Prints tables; writes them and figures to a folder if one is named.
+    """Print tables; write them and figures to a folder if one is named.
 
     Args:
         tables: What to show.
@@ -192,6 +173,6 @@ def show(
 
 
 def check_form(form: str) -> None:
-    """Refuses a format that is not known, before any work."""
+    """Refuse a format that is not known, before any work."""
     if form not in ("md", "latex", "html"):
         raise shell.usage_error(f"{form!r} is none of md, latex and html", "--format")

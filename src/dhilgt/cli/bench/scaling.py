@@ -1,17 +1,17 @@
 """`dhilgt bench scaling`: time and memory of every system on larger and larger graphs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dhilgt.cli import flags, shell
 from dhilgt.cli.bench import running as shared
-from dhilgt.errors import DhilgtError
 
 if TYPE_CHECKING:
-    from dhilgt.benchmark import Limits
-    from dhilgt.benchmark.experiments.scaling import Sizes
+    from dhilgt.benchmark import Cell, Limits, Record, Results
+    from dhilgt.benchmark.experiments.scaling import GraphSizes
+    from dhilgt.benchmark.running.runner import Summary
 
 
 def run_scaling(
@@ -63,18 +63,19 @@ def run_scaling(
     files = shared.files_to_show(results, render_only, output)
     if not render_only:
         from dhilgt.benchmark import Limits
-        from dhilgt.benchmark.experiments.scaling import Sizes
+        from dhilgt.benchmark.experiments.scaling import GraphSizes
 
-        sizes = Sizes(by_nodes, degree, fixed_nodes, by_degree, features, classes)
+        sizes = GraphSizes(by_nodes, degree, fixed_nodes, by_degree, features, classes)
         limits = Limits(budget, total, jobs, device)
         _measure(models, sizes, limits, recipe, epochs, output, resume=resume, quiet=quiet)
     from dhilgt.benchmark.experiments.growth import tables
     from dhilgt.benchmark.experiments.growth_plot import draw_growth
 
-    lines = shared.lines_of(files)
+    records = shared.records_of(files)
     shared.show(
-        tables(lines), form, "scaling", into, lambda folder: draw_growth(lines, folder / "scaling")
-    )
+        tables(records), form, "scaling", into,
+        lambda folder: draw_growth(records, folder / "scaling"),
+    )  # fmt: skip
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -86,7 +87,7 @@ def _numbers(text: str, option: str) -> list[int]:
 
 def _measure(
     models: str,
-    sizes: "Sizes",
+    sizes: "GraphSizes",
     limits: "Limits",
     recipe: str,
     epochs: int,
@@ -95,49 +96,37 @@ def _measure(
     resume: bool,
     quiet: bool,
 ) -> None:
-    try:
-        from dhilgt import baselines
-    except ImportError as error:
-        raise DhilgtError(str(error)) from error
+    settings = shared.read_recipe(recipe)
     from dhilgt.benchmark import models as systems_of
     from dhilgt.benchmark.experiments import scaling
-    from dhilgt.benchmark.running import recipe as recipes
-    from dhilgt.benchmark.running.recipe import OURS
 
     systems = systems_of(models, references=False)
-    settings = recipes.read(recipe, (OURS, *baselines.names()))
-    sizes.graphs()  # refused before the file is touched
+    sizes.graphs()  # refuse wrong sizes before the file is changed
 
-    def tell(cell: Any, line: dict[str, Any], done: int, of: int) -> None:
+    def report(cell: "Cell", record: "Record", done: int, of: int) -> None:
         if not quiet:
-            typer.echo(f"[{done}/{of}] {cell.name}: {_outcome(line)}", err=True)
+            typer.echo(f"[{done}/{of}] {cell.name}: {_outcome(record)}", err=True)
 
-    def beyond(cell: Any, line: dict[str, Any]) -> None:
+    def beyond(cell: "Cell", record: "Record") -> None:
         if not quiet:
-            typer.echo(f"{cell.name}: beyond ({line['status']} on {line['data']})", err=True)
+            why = f"{record.status} on {record.cell.data}"
+            typer.echo(f"{cell.name}: beyond ({why})", err=True)
 
-    shared.resumable(
-        lambda results: scaling.run_scaling(
-            systems,
-            sizes,
-            results,
-            limits,
-            recipe=settings,
-            epochs=epochs,
-            tell=tell,
-            beyond=beyond,
-        ),
-        output,
-        resume=resume,
-        quiet=quiet,
-    )
+    def work(results: "Results") -> "Summary":
+        return scaling.run_scaling(
+            systems, sizes, results, limits,
+            recipe=settings, epochs=epochs, tell=report, beyond=beyond,
+        )  # fmt: skip
+
+    shared.resumable(work, output, resume=resume, quiet=quiet)
 
 
-def _outcome(line: dict[str, Any]) -> str:
-    if line["status"] != "ok":
-        return f"{line['status']}, {' '.join(line['message'].split())[:200]}"
+def _outcome(record: "Record") -> str:
+    if not record.ok:
+        return shared.failure(record)
+    costs = record.costs
     return (
-        f"precomputation {line['precompute_seconds'] or 0:.3g} s, "
-        f"epoch {line['epoch_seconds'] or 0:.3g} s, "
-        f"inference {line['inference_seconds'] or 0:.3g} s, total {line['total_seconds']:.1f} s"
+        f"precomputation {costs.precompute_seconds or 0:.3g} s, "
+        f"epoch {costs.epoch_seconds or 0:.3g} s, "
+        f"inference {costs.inference_seconds or 0:.3g} s, total {record.total_seconds or 0:.1f} s"
     )

@@ -31,7 +31,7 @@ def run_speed(
         str | None, typer.Option(help="Channels; a list varies them. 128, or 32 on the CPU.")
     ] = None,
     fill: Annotated[
-        str, typer.Option(help="Mean share of slots that hold a node; a list varies it.")
+        str, typer.Option(help="Mean fraction of slots that hold a node; a list varies it.")
     ] = "0.8,0.6",
     also: Annotated[
         str | None, typer.Option(help="List of further measures: small, sparse, streamed (GPU).")
@@ -46,7 +46,7 @@ def run_speed(
     plot: Annotated[Path | None, typer.Option(help="Write a picture of the main size.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
 ) -> None:
-    """Time training and inference of every way to compute attention, on drawn batches.
+    """Time training and inference of every implementation of attention, on drawn batches.
 
     The first value of each list is the main size; each other value is measured alone.
 
@@ -55,7 +55,7 @@ def run_speed(
       dhilgt bench speed
       dhilgt bench speed --batch 8192,1024,32768 --also small --plot speed.png
     """  # noqa: D301 - \b keeps the example's lines apart
-    # Wrong usage is told before torch is loaded.
+    # Report wrong usage before torch is loaded.
     counts = {"--slots": _numbers("--slots", slots, int, 1, 1024)}
     fills = _numbers("--fill", fill, float, 0.0, 1.0)
     for name, text in (("--batch", rows), ("--width", width)):
@@ -69,13 +69,17 @@ def run_speed(
         raise DhilgtError(f"{error}; install dhilgt[train]") from error
     place = choose_device(device)
     on_gpu = place.type == "cuda"
-    sizes = speed.Sizes(
+    sizes = speed.BatchSizes(
         counts.get("--batch", (8192 if on_gpu else 64,)),
         counts["--slots"],
         counts.get("--width", (128 if on_gpu else 32,)),
         fills,
     )
-    chosen = speed.default_ways(place) if ways is None else speed.parse_ways(ways, place)
+    chosen = (
+        speed.default_implementations(place)
+        if ways is None
+        else speed.parse_implementations(ways, place)
+    )
     others = [] if also is None else [name.strip() for name in also.split(",")]
     for name in others:
         if name not in speed.OTHERS:
@@ -86,7 +90,7 @@ def run_speed(
     with ExitStack() as files:
         picture = None if plot is None else files.enter_context(shell.written_whole(plot))
         page = None if table is None else files.enter_context(shell.written_whole(table))
-        # Not as a whole at the end: what was measured stays when the rest is interrupted.
+        # Line by line, so that an interrupt keeps what was measured.
         try:
             written = files.enter_context(output.open("w", encoding="utf-8"))
         except OSError as error:
@@ -126,11 +130,11 @@ def _numbers(
     name: str, text: str, kind: Callable[[str], Number], low: Number, high: Number
 ) -> tuple[Number, ...]:
     try:
-        found = tuple(kind(part) for part in text.split(","))
+        numbers = tuple(kind(part) for part in text.split(","))
     except ValueError:
-        found = ()
-    if not found or not all(low <= value <= high and value > 0 for value in found):
+        numbers = ()
+    if not numbers or not all(low <= value <= high and value > 0 for value in numbers):
         raise shell.usage_error(
             f"{text!r} is no list of numbers up to {high} above 0, like 32,64", name
         )
-    return found
+    return numbers

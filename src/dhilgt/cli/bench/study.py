@@ -51,9 +51,9 @@ def run_study(
     from dhilgt.benchmark.experiments.study import study_tables
     from dhilgt.benchmark.experiments.study_plot import draw_curves, draw_squares
 
-    lines = shared.lines_of(files)
+    records = shared.records_of(files)
     shared.show(
-        study_tables(lines), form, "study", into,
-        lambda folder: draw_curves(lines, folder / "study"),
-        lambda folder: draw_squares(lines, folder / "study-grid"),
+        study_tables(records), form, "study", into,
+        lambda folder: draw_curves(records, folder / "study"),
+        lambda folder: draw_squares(records, folder / "study-grid"),
     )  # fmt: skip

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from dhilgt.benchmark.experiments import growth
 from dhilgt.report.html import Markup
 from dhilgt.report.site import tables
 from dhilgt.report.site.source import Line, Source
@@ -99,7 +98,7 @@ SECTIONS: list[Section] = [
     Section(
         "Scaling",
         "*scaling*.jsonl",
-        tables.file_by_file(growth.tables),
+        tables.file_by_file(tables.scaling),
         "dhilgt bench scaling -o FILE",
         "Time and memory against nodes and edges, with the exponents of their growth.",
         "*scaling*",

@@ -12,6 +12,7 @@ from dhilgt.report.site.source import MACHINE, Line, Source
 from dhilgt.report.text import is_number, shortened
 
 if TYPE_CHECKING:
+    from dhilgt.benchmark import Record
     from dhilgt.benchmark.show.tables import Table
 
 _MOST_ROWS = 400
@@ -133,7 +134,7 @@ def _paper(lines: list[Line], which: str) -> list[Table]:
 
     if not any((line["standin_for"] or line["data"]) in TABLES[which] for line in lines):
         return []  # the files belong to the other table
-    return paper_tables(joined_lines([lines]), which)
+    return paper_tables(joined_lines([_records(lines)]), which)
 
 
 def speed(lines: list[Line]) -> list[Table]:
@@ -141,7 +142,7 @@ def speed(lines: list[Line]) -> list[Table]:
     from dhilgt.benchmark.experiments.paper_tables import joined as joined_lines
     from dhilgt.benchmark.experiments.paper_tables import speed_table
 
-    return [speed_table(joined_lines([lines]))]
+    return [speed_table(joined_lines([_records(lines)]))]
 
 
 def comparison(lines: list[Line]) -> list[Table]:
@@ -165,9 +166,22 @@ def study(lines: list[Line]) -> list[Table]:
     return study_tables(_latest(lines))
 
 
-def _latest(lines: list[Line]) -> list[Line]:
-    """Return the last line of each cell."""
-    return list({line["key"]: line for line in lines}.values())
+def scaling(lines: list[Line]) -> list[Table]:
+    """Return the tables of `dhilgt bench scaling`."""
+    from dhilgt.benchmark.experiments.growth import tables
+
+    return tables(_records(lines))
+
+
+def _records(lines: list[Line]) -> list[Record]:
+    from dhilgt.benchmark import Record
+
+    return [Record.from_json(line) for line in lines]
+
+
+def _latest(lines: list[Line]) -> list[Record]:
+    """Return one record per cell, the last."""
+    return list({record.key: record for record in _records(lines)}.values())
 
 
 def scores(sources: Sequence[Source]) -> Markup:
