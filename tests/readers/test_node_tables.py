@@ -269,7 +269,7 @@ def test_faults_in_a_split_are_named(write, edges):
     def message(text):
         return refused(Graph.read, edges, labels=labels, masks=write(text, "s.csv"))
 
-    assert "line 2: 'trian' is not a part; did you mean train?" in message("ann,val\nbob,trian\n")
+    assert "line 2: 'trian' is not a part; did you mean 'train'?" in message("ann,val\nbob,trian\n")
     assert "line 1: node 'cid' is in 'train' and has no label" in message("cid,train\nann,val\n")
     assert "line 2: 'ann' has a row already" in message("ann,train\nann,test\n")
     assert "one column" in message("train\nval\n")

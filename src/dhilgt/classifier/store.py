@@ -13,7 +13,7 @@ import torch
 
 from dhilgt._version import __version__
 from dhilgt.classifier.inputs import FitInputs
-from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.errors import ArtifactError, ConfigError, argument
 from dhilgt.features.from_graph import num_copies
 from dhilgt.features.scale import NONE, FeatureScale
 from dhilgt.graph.store import load_graph, save_graph
@@ -87,7 +87,8 @@ def scale_of_run(run_dir: str | PathLike[str], kind: str) -> FeatureScale | None
     if then != kind:
         raise ConfigError(
             f"feature_scale = {kind!r}, but the run in this folder has feature_scale = {then!r}; "
-            "resume with that value, or choose another run_dir"
+            "resume with that value, or choose another folder",
+            argument="feature_scale",
         )
     return found
 
@@ -169,7 +170,7 @@ def read(path: str | PathLike[str]) -> Bundle:
     if not seal.is_file():
         raise ArtifactError(
             f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; pass a "
-            "folder that save wrote, or finish the run in it with fit(..., resume=True)"
+            f"folder that save wrote, or finish the run in it with {argument('resume', True)}"
         )
     facts = _json(seal)
     _check_head(seal, facts)

@@ -1,7 +1,6 @@
 """The files that describe a graph: from flags or a file of settings to a `Graph`."""
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -156,15 +155,15 @@ class Inputs:
             )
         if self.edges is None:
             raise GraphError("no edges are given; pass --edges FILE, or --data NAME")
-        features: Any = None if self.features in (None, DEGREE) else self.features
+        file = None if self.features == DEGREE else self.features
+        features: Any = file
         rows: int | None = None
         if features is not None and self.nodes is None:
             features = node_lists.read_features(features)
             if hasattr(features, "shape"):
                 rows = int(features.shape[0]) if len(features.shape) else 0
-        nodes = None if self.nodes is None else Path(self.nodes)
-        others = (self.features, self.labels, self.split)
-        with self._naming(rows), naming_files(Path(self.edges), nodes, *others):
+        others = {"nodes": self.nodes, "features": file, "labels": self.labels, "masks": self.split}
+        with self._naming_rows(rows), naming_files(self.edges, **others):
             graph = Graph.read(
                 self.edges,
                 separator="\t" if self.separator in _TAB_NAMES else self.separator,
@@ -185,24 +184,17 @@ class Inputs:
         return graph
 
     @contextlib.contextmanager
-    def _naming(self, rows: int | None) -> Iterator[None]:
-        """Words errors about features that were read ahead, and about ids that rows imply."""
+    def _naming_rows(self, rows: int | None) -> Iterator[None]:
+        """Explain errors about the number of nodes, which nobody typed: it is that of the rows."""
         try:
             yield
         except GraphError as error:
-            message = str(error)
-            if rows is None:
+            if rows is None or not error.mentions("num_nodes"):
                 raise
-            found = re.match(rf"{re.escape(str(self.edges))}: (features.*)", message, re.DOTALL)
-            if found:
-                raise GraphError(f"{self.features}: {found[1]}") from error
-            if "num_nodes" not in message:
-                raise
-            what = re.split(r" \(num_nodes|; ", message, maxsplit=1)[0]
             raise GraphError(
-                f"{what}: {self.features} has {rows:,} rows and no ids, so the nodes are 0 to "
-                f"{rows - 1:,}; list the ids in the order of its rows with --nodes FILE, or give "
-                "the features as a table with a column of ids"
+                f"{error.problem}: {self.features} has {rows:,} rows and no ids, so the nodes are "
+                f"0 to {rows - 1:,}; list the ids in the order of its rows with --nodes FILE, or "
+                "give the features as a table with a column of ids"
             ) from error
 
 

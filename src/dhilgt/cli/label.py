@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -24,7 +23,6 @@ from dhilgt.store.target import Target
 from dhilgt.utils.checks import name_hint
 from dhilgt.utils.memory import format_bytes, parse_size
 
-_ARRAY_PLACE = re.compile(r"\b(src|dst)\[(\d+)\] = ")
 _TAB_NAMES = ("\\t", "tab")
 
 
@@ -120,7 +118,7 @@ def run(
 
     seconds = {}
     started = time.perf_counter()
-    with warnings.catch_warnings(), naming_files(edges, nodes):
+    with warnings.catch_warnings(), naming_files(edges, nodes=nodes):
         # The cleaning is part of the report below.
         hidden = "" if quiet else "the input was cleaned"
         warnings.filterwarnings("ignore", hidden, GraphWarning)
@@ -170,27 +168,21 @@ def run(
 
 
 @contextlib.contextmanager
-def naming_files(edges: Path, nodes: Path | None, *others: str | None) -> Iterator[None]:
-    """Adds the file to messages about arrays: whoever typed a path has never seen an array.
+def naming_files(edges: str | Path, **others: str | Path | None) -> Iterator[None]:
+    """Add the file to messages about arrays: whoever typed a path has never seen an array.
 
     Args:
         edges: The file of edges, which most messages are about.
-        nodes: The file of ids.
-        *others: Further files; a message that names one of them stays as it is.
+        **others: Further files by argument. A message that names a file stays as it is.
     """
     try:
         yield
     except GraphError as error:
-        message = str(error)
-        if any(file is not None and str(file) in message for file in (edges, nodes, *others)):
+        files = [str(file) for file in (edges, *others.values()) if file is not None]
+        if any(file in str(error) for file in files):
             raise
-        place = nodes if nodes is not None and message.startswith("nodes[") else edges
-        raise GraphError(f"{place}: {_ARRAY_PLACE.sub(_edge_place, message)}") from error
-
-
-def _edge_place(match: re.Match[str]) -> str:
-    end = "source" if match[1] == "src" else "target"
-    return f"edge {int(match[2]) + 1}, {end} "
+        place = others.get(error.argument or "") or edges
+        raise GraphError(f"{place}: {error.quotable}", argument=error.argument) from error
 
 
 def summary(

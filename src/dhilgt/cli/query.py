@@ -137,22 +137,12 @@ def _read_pairs(
         ignore_weights=True,  # so that the output of one query can be the input of another
         integers_only=not index.ids.are_text,
         threads=threads,
+        pairs=True,
     )
-    try:
-        ends = edge_text.read_pairs(io.BytesIO(data), settings)
-    except GraphError as error:
-        raise GraphError(_about_pairs(str(error))) from error
+    ends = edge_text.read_pairs(io.BytesIO(data), settings)
     for side, ids in zip(("source", "target"), ends, strict=True):
         _check_known(index, ids, f"{name}, pair {{}}: the {side} ")
     return ends
-
-
-def _about_pairs(message: str) -> str:
-    """Gives a message of the reader of edges with pairs in mind."""
-    message = message.replace("an edge needs", "a pair needs").replace("every edge", "every pair")
-    message = message.replace(", check separator= and columns=", "")
-    found, integers, _ = message.partition("; with num_nodes=")
-    return f"{found}; the ids of these labels are integers" if integers else message
 
 
 def _content(pairs: str) -> tuple[Path, bytes]:

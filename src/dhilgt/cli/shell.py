@@ -2,51 +2,28 @@
 
 import contextlib
 import functools
+import inspect
 import json
 import os
-import re
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, ParamSpec
+from typing import Any, NoReturn
 
 import typer
 
 from dhilgt.cli import processes
+from dhilgt.cli.messages import shell_message
 from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
 from dhilgt.graph.node_ids import NodeIds
 
 FAILED, INTERRUPTED = 1, 130
 
-_P = ParamSpec("_P")
 _debug = False
 
-# The library speaks of its arguments; on the command line they have other names.
-_WORDS = (
-    (r"weights='ignore'", "--ignore-weights"),
-    (r"columns=\(0, 1\)", "--columns 0,1"),
-    (r"\b(columns|separator|threads|format)=(?=['\d(])", r"--\1 "),
-    (r"\b(columns|separator)=(?=\W|$)", r"--\1"),
-    (r"\bnum_nodes=(?=\d|-\d)", "--num-nodes "),
-    (r"\bnum_nodes\b=?", "--num-nodes"),
-    (r"(?<![\w-])nodes=(?=\W|$)", "--nodes"),
-    (r"\bmax_memory\b", "--max-memory"),
-    (r"\bpreflight=False\b", "--no-preflight"),
-    (
-        r"\b(num_out|num_in|out_exponent|in_exponent)\b",
-        lambda found: "--" + found[0].replace("_", "-"),
-    ),
-    (r" \(overwrite=True\)", ""),
-    (r"\broot= ", "--root "),
-    (r", or pass verify=False to use it", ""),
-    (r"\bsplit='([^']*)'", r"--split \1"),
-    (r"\bseed=(?=-?\d)", "--seed "),
-    (r"\bresume=True\b", "--resume"),
-    (r"\bchoose another run_dir\b", "choose another folder"),
-    (r"\bquick=True\b", "--quick"),
-)
+_CONTEXT = "command_context"
 
 
 def set_debug(wanted: bool) -> None:
@@ -55,19 +32,23 @@ def set_debug(wanted: bool) -> None:
     _debug = wanted
 
 
-def guarded(run: Callable[_P, None]) -> Callable[_P, None]:
-    """Gives a command that ends with one clear message and its exit code, whatever happens."""
+def guarded(run: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that ends with one clear message and its exit code, whatever happens."""
 
     @functools.wraps(run)
-    def command(*args: _P.args, **kwargs: _P.kwargs) -> None:
+    def command(*args: Any, **kwargs: Any) -> None:
+        context: typer.Context | None = kwargs.pop(_CONTEXT, None)
         try:
-            with _notes():
+            with _notes(context):
                 run(*args, **kwargs)
             sys.stdout.flush()
         except KeyboardInterrupt as stop:
             if not processes.is_main():  # the main process was stopped, too, and says so
                 raise typer.Exit(INTERRUPTED) from None
-            _fail(str(stop) or "interrupted; nothing was left half written", INTERRUPTED)
+            _fail(
+                shell_message(stop, context) or "interrupted; nothing was left half written",
+                INTERRUPTED,
+            )
         except ProcessError:
             raise typer.Exit(FAILED) from None  # said by the process that failed
         except BrokenPipeError:
@@ -75,7 +56,7 @@ def guarded(run: Callable[_P, None]) -> Callable[_P, None]:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (DhilgtError, ValueError) as error:
-            _fail(in_shell_words(str(error)), FAILED)
+            _fail(shell_message(error, context), FAILED)
         except MemoryError:
             _fail("the system has no more memory to give; see --max-memory", FAILED)
         except OSError as error:
@@ -89,19 +70,13 @@ def guarded(run: Callable[_P, None]) -> Callable[_P, None]:
             kind = type(error).__name__
             _fail(f"unexpected {kind}: {error}; add --debug to see where", FAILED)
 
+    # Messages show the options of the command, which are known to its context.
+    signature = inspect.signature(run)
+    own = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [*signature.parameters.values(), own]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {**run.__annotations__, _CONTEXT: typer.Context}
     return command
-
-
-def in_shell_words(message: str) -> str:
-    """Gives a message of the library with the options of the command line in it.
-
-    Example:
-        >>> in_shell_words("weighted; pass weights='ignore'")
-        'weighted; pass --ignore-weights'
-    """
-    for pattern, words in _WORDS:
-        message = re.sub(pattern, words, message)
-    return message
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -115,14 +90,14 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _notes() -> Iterator[None]:
-    """Shows the library's warnings as notes, without the line of code they came from."""
+def _notes(context: typer.Context | None) -> Iterator[None]:
+    """Show the library's warnings as notes, without the line of code they came from."""
     with warnings.catch_warnings():
         show_others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, GraphWarning):
-                note(in_shell_words(str(message)))
+            if isinstance(message, GraphWarning):
+                note(shell_message(message, context))
             else:
                 show_others(message, category, *where, **more)
 

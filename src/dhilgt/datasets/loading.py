@@ -12,7 +12,7 @@ from dhilgt.datasets import splits
 from dhilgt.datasets.files import Files
 from dhilgt.datasets.readers.raw import Raw
 from dhilgt.datasets.registry import DatasetInfo, info
-from dhilgt.errors import DatasetError, GraphError, GraphWarning
+from dhilgt.errors import DatasetError, GraphError, GraphWarning, argument
 from dhilgt.graph.graph import Graph
 
 
@@ -104,7 +104,7 @@ def resplit(graph: Graph, name: str, split: str, seed: int) -> Graph | None:
 
 def read(files: Files, *, features: bool = True, official: bool = False) -> Raw:
     """Gives what the files of a dataset hold, as they hold it."""
-    module = "standins" if files.info.generated else files.info.reader
+    module = "standins" if files.info.generated else f"readers.{files.info.reader}"
     reader: Callable[..., Raw] = import_module(f"dhilgt.datasets.{module}").read
     return reader(files, features=features, official=official)
 
@@ -114,11 +114,13 @@ def _check_split(about: DatasetInfo, way: str | None, shares: Any) -> None:
         return
     if way != "official":
         raise DatasetError(
-            f"split={way!r}; pass 'paper', 'random', 'official', None, or shares such as '50/25/25'"
+            f"{argument('split', way)}; pass 'paper', 'random', 'official', None, or shares such "
+            "as '50/25/25'"
         )
     if about.official_splits == 0:
         raise DatasetError(
-            f"{about.name} has no official split; pass split='random' or shares such as '60/20/20'"
+            f"{about.name} has no official split; pass {argument('split', 'random')} or shares "
+            "such as '60/20/20'"
         )
 
 

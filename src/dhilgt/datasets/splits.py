@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.datasets.readers.raw import Split
-from dhilgt.errors import DatasetError
+from dhilgt.errors import DatasetError, argument
 from dhilgt.graph import checks
 
 Masks = dict[str, NDArray[np.bool_]]
@@ -44,7 +44,7 @@ def random_split(
         [[0, 2, 4, 7, 8, 9], [5, 6], [1, 3]]
     """
     if not 0 <= seed <= _LARGEST_SEED:
-        raise DatasetError(f"seed={seed}; pass 0 to 2**64 - 1")
+        raise DatasetError(f"{argument('seed', seed)}; pass 0 to 2**64 - 1")
     tenths = [round(share * 10) for share in shares]
     if len(tenths) != 3 or min(tenths) < 0 or sum(tenths) != 1000:
         raise DatasetError(
@@ -81,7 +81,10 @@ def official_split(splits: Sequence[Split], num_nodes: int, seed: int, name: str
         DatasetError: If there is none.
     """
     if not splits:
-        raise DatasetError(f"{name} has no official split; pass split='random' or split='60/20/20'")
+        raise DatasetError(
+            f"{name} has no official split; pass {argument('split', 'random')} or "
+            f"{argument('split', '60/20/20')}"
+        )
     chosen = splits[seed % len(splits)]
     return {
         part: checks.node_mask(np.asarray(chosen[part]), num_nodes, f"split {part!r}")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError, MemoryLimitError
+from dhilgt.errors import GraphError, MemoryLimitError, argument
 from dhilgt.graph.checks import num_threads
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.orders import ranking
@@ -126,8 +126,8 @@ def build_native(
         if prediction.num_bytes // 2 > limit:  # the prediction may be off, though not that far
             raise MemoryLimitError(
                 f"labels would take {prediction}, but the limit is {format_bytes(limit)}; "
-                "raise max_memory, use a larger machine or a better order, "
-                "or pass preflight=False to try all the same"
+                f"raise {argument('max_memory')}, use a larger machine or a better order, "
+                f"or pass {argument('preflight', False)} to try all the same"
             )
     with progress_bar("labels", unit="entries", enabled=progress) as update:
         try:
@@ -159,5 +159,6 @@ def _outgrown(graph: Graph, error: MemoryError) -> MemoryLimitError:
         f"labels outgrew the memory limit: {format_bytes(wanted)} needed, "
         f"{format_bytes(limit)} allowed, {entries:,} entries found so far on "
         f"{graph.num_nodes:,} nodes; "
-        "raise max_memory, use a larger machine, or give an order with shorter labels"
+        f"raise {argument('max_memory')}, use a larger machine, or give an order with shorter "
+        "labels"
     )

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from dhilgt import _native
-from dhilgt.errors import GraphError, warn
+from dhilgt.errors import GraphError, argument, warn
 from dhilgt.graph import checks, node_ids
 
 _BLOCK_BYTES = 32 << 20
@@ -39,6 +39,7 @@ class Settings:
     ignore_weights: bool
     integers_only: bool
     threads: int
+    pairs: bool = False  # lines are pairs of nodes to look up, not edges; for messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ def _separator(given: str | None, lines: list[str]) -> str:
     if given is not None:
         if given not in _SEPARATORS:
             raise GraphError(
-                f"separator={given!r}; pass ',' or ';' or a tab or ' ' (any run of blanks)"
+                f"{argument('separator', given)}; pass ',' or ';' or a tab or ' ' (any run of "
+                "blanks)"
             )
         return given
     for separator in _SEPARATORS[:-1]:
@@ -332,19 +334,25 @@ def _shown(text: bytes) -> str:
 
 def _refuse(error: Any, settings: Settings) -> NoReturn:
     kind, line, text = error.args
-    found = _shown(text)
     where = f"{settings.path}, line {line}"
     if kind == "ones":
-        checks.refuse_weights(f"{where} has the weight {found}")
-    way_out = {
-        "columns": f"{found} has too few columns; an edge needs two ids, check separator= "
-        "and columns=",
-        "extra": f"{found} has more than two columns; weighted distances are not supported, pass "
-        "weights='ignore' to pass over the rest or columns=(0, 1) to choose",
-        "integer": f"{found} is not an integer; with num_nodes= the ends of edges are indices, "
-        "leave it out to have ids mapped",
-        "empty": f"{found} lacks an id; every edge needs two",
-        "quote": f"{found} has a quote that is not closed; quotes must begin and end on one line",
-        "utf8": f"{found} is not UTF-8; save the file as UTF-8",
+        checks.refuse_weights(f"{where} has the weight {_shown(text)}")
+    problems = {
+        "columns": "has too few columns; an edge needs two ids, check "
+        f"{argument('separator', ...)} and {argument('columns', ...)}",
+        "extra": "has more than two columns; weighted distances are not supported, pass "
+        f"{argument('weights', 'ignore')} to pass over the rest or "
+        f"{argument('columns', (0, 1))} to choose",
+        "integer": f"is not an integer; with {argument('num_nodes', ...)} the ends of edges are "
+        "indices, leave it out to have ids mapped",
+        "empty": "lacks an id; every edge needs two",
+        "quote": "has a quote that is not closed; quotes must begin and end on one line",
+        "utf8": "is not UTF-8; save the file as UTF-8",
     }
-    raise GraphError(f"{where}: {way_out[kind]}") from error
+    if settings.pairs:
+        problems |= {
+            "columns": "has too few columns; a pair needs two ids",
+            "integer": "is not an integer; the ids of these labels are integers",
+            "empty": "lacks an id; every pair needs two",
+        }
+    raise GraphError(f"{where}: {_shown(text)} {problems[kind]}") from error

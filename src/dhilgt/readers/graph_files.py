@@ -1,7 +1,6 @@
 """Files of edges: text, Parquet, NPZ, MatrixMarket; plain or compressed with gzip."""
 
 import contextlib
-import re
 import warnings
 import zipfile
 import zlib
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dhilgt.errors import GraphError, GraphWarning, warn
+from dhilgt.errors import GraphError, GraphWarning, argument, warn
 from dhilgt.graph import build, checks, node_ids
 from dhilgt.graph.graph import Graph
 from dhilgt.readers import edge_text, files, node_lists, node_match, node_tables
@@ -99,15 +98,14 @@ def read_graph(
 
 @contextlib.contextmanager
 def _naming(given: Mapping[str, Any]) -> Iterator[None]:
-    """Adds the file to messages about an array that came from one."""
+    """Add the file to messages about an array that came from one."""
     try:
         yield
     except GraphError as error:
-        word = re.match(r"features|labels|nodes", str(error))
-        source = given.get(word[0]) if word else None
+        source = given.get(error.argument or "")
         if not _is_path(source):
             raise
-        raise GraphError(f"{source}: {error}") from error
+        raise GraphError(f"{source}: {error.quotable}", argument=error.argument) from error
 
 
 def _with_tables(table: EdgeTable, features: Any, labels: Any, split: Any, **options: Any) -> Graph:
@@ -172,16 +170,18 @@ def _two_columns(columns: Sequence[str | int] | None) -> tuple[str | int, str | 
         return None
     pair = tuple(columns) if not isinstance(columns, str) else ()
     if len(pair) != 2 or pair[0] == pair[1]:
-        raise GraphError(f"columns={columns!r}; pass two different names or positions")
+        raise GraphError(f"{argument('columns', columns)}; pass two different names or positions")
     for column in pair:
         if not isinstance(column, str) and (not isinstance(column, int) or column < 0):
-            raise GraphError(f"columns holds {column!r}; pass names or positions from 0")
+            raise GraphError(
+                f"{argument('columns')} holds {column!r}; pass names or positions from 0"
+            )
     return pair[0], pair[1]
 
 
 def _format_of(file: Path, wanted: str | None) -> str:
     if wanted is not None and wanted not in FORMATS:
-        raise GraphError(f"format={wanted!r}; pass one of {', '.join(FORMATS)}")
+        raise GraphError(f"{argument('format', wanted)}; pass one of {', '.join(FORMATS)}")
     head = _head(file)
     found = "text"
     if head.startswith(b"PAR1"):

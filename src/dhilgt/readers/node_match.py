@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import GraphError, warn
+from dhilgt.errors import GraphError, argument, warn
 from dhilgt.graph import node_ids
 from dhilgt.graph.node_ids import NodeIds
 
@@ -78,7 +78,7 @@ class NodeTable:
             head = " or, if this line is a header, name its columns id and label"
             raise GraphError(
                 f"{self.place(row)}: {value!r} is not a node of the graph (nearest: {near}); "
-                "correct the id, remove the line, or list all nodes with nodes="
+                f"correct the id, remove the line, or list all nodes with {argument('nodes', ...)}"
                 f"{head if row == 0 and ids.are_text else ''}"
             )
         return found

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dhilgt.errors import ConfigError, argument, setting
 from dhilgt.utils.checks import number, whole_number
 
 FAR = 254
@@ -61,9 +62,11 @@ class TokenSpec:
             object.__setattr__(self, "num_in", self.size - 1 - self.hubs_wanted)
         wanted = 1 + self.hubs_wanted + self.holders_wanted
         if wanted > self.size:
-            raise ValueError(
-                f"1 + num_out + num_in = {wanted} slots are wanted, "
-                f"size = {self.size}; lower num_out or num_in, or raise size"
+            hubs, holders = argument("num_out"), argument("num_in")
+            raise ConfigError(
+                f"1 + {hubs} + {holders} = {wanted} slots are wanted, "
+                f"{setting('size', self.size)}; lower {hubs} or {holders}, or raise "
+                f"{argument('size')}"
             )
         for name in ("out_exponent", "in_exponent"):
             exponent = number(name, getattr(self, name), -_MAX_EXPONENT, _MAX_EXPONENT)

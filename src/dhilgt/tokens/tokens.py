@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError
+from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, argument
 from dhilgt.graph.checks import num_threads
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.tokens import store as tokens_store
@@ -307,5 +307,6 @@ def _refuse_too_large(plan: Plan, limit: int) -> None:
     if wanted > limit:
         raise MemoryLimitError(
             f"the rows take {format_bytes(wanted)}, {format_bytes(limit)} are allowed; give a path "
-            "to keep them on disk, raise max_memory, or draw them on the fly with a TokenSampler"
+            f"to keep them on disk, raise {argument('max_memory')}, or draw them on the fly with a "
+            "TokenSampler"
         )

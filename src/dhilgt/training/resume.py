@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dhilgt.errors import ArtifactError, ConfigError, TrainingWarning, warn
+from dhilgt.errors import ArtifactError, ConfigError, TrainingWarning, warn, wording
 from dhilgt.training import rng
 from dhilgt.training.checkpoint import Checkpoint
 from dhilgt.training.config import TrainConfig
@@ -91,10 +91,12 @@ def way_to_go_on(
     text = f"stopped by {signal.Signals(signum).name} after {place}; "
     if run_dir is None:
         return text + "nothing was saved, as run_dir is None"
-    text += f"saved in {run_dir}; go on with {call.format(run_dir=run_dir)}"
-    if command is not None:
-        text += f" or: {command.format(run_dir=shlex.quote(run_dir))}"
-    return text
+    text += f"saved in {run_dir}; go on with"
+    in_python = f" {call.format(run_dir=run_dir)}"
+    if command is None:
+        return text + in_python
+    in_shell = command.format(run_dir=shlex.quote(run_dir))
+    return f"{text}{wording(f'{in_python} or', '')}: {in_shell}"
 
 
 def check(
@@ -122,7 +124,8 @@ def check(
         if now[key] != then and key not in _FREE:
             raise ConfigError(
                 f"{key} = {now[key]!r}, but the run in this folder has {key} = {then!r}; resume "
-                "with that value, or choose another run_dir"
+                "with that value, or choose another folder",
+                argument=key,
             )
     falls = config.decay == "linear" and config.decay_steps is None
     if now["epochs"] != values["config"].get("epochs") and falls:
@@ -138,7 +141,7 @@ def check(
         if same_shares and now_there != then:
             raise ConfigError(
                 f"the training loader has {key} = {now_there}, the run in this folder has "
-                f"{then}; resume with the same data, or choose another run_dir"
+                f"{then}; resume with the same data, or choose another folder"
             )
     _check_processes(values, state, processes)
     for key in ("torch", "numpy", "device"):

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Literal, overload
 
-from dhilgt.errors import ConfigError
+from dhilgt.errors import ConfigError, setting
 
 
 @overload
@@ -37,7 +37,7 @@ def whole_number(
         return None
     if _is_bool(value) or not hasattr(value, "__index__") or not low <= value <= high:
         end = ", or None" if optional else ""
-        raise ConfigError(f"{name} = {value!r}; pass a whole number from {low} to {high}{end}")
+        raise ConfigError(f"{setting(name, value)}; pass a whole number from {low} to {high}{end}")
     return int(value)
 
 
@@ -88,7 +88,7 @@ def number(
     if not low <= real <= high or (above and real == low):
         start = f"above {low:g}" if above else f"from {low:g}"
         end = ", or None" if optional else ""
-        raise ConfigError(f"{name} = {value!r}; pass a number {start} up to {high:g}{end}")
+        raise ConfigError(f"{setting(name, value)}; pass a number {start} up to {high:g}{end}")
     return real
 
 
@@ -104,7 +104,7 @@ def fraction(name: str, value: Any) -> float:
     """
     real = float(value) if hasattr(value, "__float__") and not _is_bool(value) else math.nan
     if not 0 <= real < 1:
-        raise ConfigError(f"{name} = {value!r}; pass a number from 0 to below 1")
+        raise ConfigError(f"{setting(name, value)}; pass a number from 0 to below 1")
     return real
 
 
@@ -122,7 +122,7 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     words = tuple(choices)
     if value not in words:
         listed = ", ".join(f'"{word}"' for word in words)
-        raise ConfigError(f"{name} = {value!r}; pass one of {listed}")
+        raise ConfigError(f"{setting(name, value)}; pass one of {listed}")
     return str(value)
 
 

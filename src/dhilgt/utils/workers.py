@@ -135,7 +135,7 @@ def _run(pipe: Any, threads: int, function: Callable[..., Any], arguments: tuple
     except KeyboardInterrupt as stop:
         answer = ("stopped", str(stop))
     except DhilgtError as error:
-        answer = ("error", str(error))
+        answer = ("error", error.quotable)
     except Exception as error:
         answer = ("error", f"unexpected {type(error).__name__}: {error}")
     with contextlib.suppress(OSError):  # nobody may be listening any more

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from dhilgt.benchmark.running.data import DataInfo
 from dhilgt.benchmark.running.grid import Cell
-from dhilgt.errors import ArtifactError
+from dhilgt.errors import ArtifactError, argument
 from dhilgt.graph.graph import Graph
 from dhilgt.store import files
 from dhilgt.store.files import canonical_json, explained, write_all
@@ -186,7 +186,8 @@ class Results:
                 found = self.path.read_bytes() if self.path.exists() else b""
                 if found and not resume:
                     raise ArtifactError(
-                        f"{self.path} holds results; pass resume=True to go on with them, or "
+                        f"{self.path} holds results; pass {argument('resume', True)} to go on "
+                        "with them, or "
                         "choose another file"
                     )
                 self.lines()  # a file that is none is refused before it is touched
