@@ -26,7 +26,8 @@ def run(
     """  # noqa: D301 - \b keeps the example's lines apart
     # PyTorch takes a second to import: only those who export wait for it.
     from dhilgt.classifier.classifier import NodeClassifier
-    from dhilgt.model.export import check_ending, export_classifier
+    from dhilgt.classifier.serving import export_classifier
+    from dhilgt.model.export import check_ending
 
     check_ending(output)
     clf = NodeClassifier.load(folder, device="cpu")

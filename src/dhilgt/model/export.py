@@ -1,7 +1,7 @@
-"""The model for others to run: as a PyTorch program (.pt2) or for ONNX Runtime (.onnx).
+"""Export of a model: as a PyTorch program (.pt2) or for ONNX Runtime (.onnx).
 
-What leaves here is the plain arithmetic of the model in evaluation mode, on the CPU and in float32,
-for any number of rows, slots and distinct nodes. Tokens and features are made outside of it.
+An exported file holds the plain arithmetic of the model in evaluation mode, on the CPU and in
+float32, for any number of rows, slots and distinct nodes. Tokens and features are made outside it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError, ConfigError
-from dhilgt.features.scale import NONE
 from dhilgt.model.dhilgt import DHILGT
-from dhilgt.store.files import canonical_json, explained, hash_file, write_file
-
-if TYPE_CHECKING:
-    from dhilgt.classifier.classifier import NodeClassifier
+from dhilgt.store.files import explained, write_file
 
 INPUTS = ("x", "index", "spd")
 """Names of the inputs of an ONNX file, in the order of `DHILGT.forward`."""
@@ -37,15 +31,12 @@ KNOWN = "known"
 OUTPUT = "logits"
 """Name of the output of an ONNX file."""
 
-_KNOWN_ENDING = ".known.npy"
-_SCALE_ENDING = ".scale.npz"
-
 
 def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
-    """Writes a program that `torch.export.load` reads without this package.
+    """Write a program that `torch.export.load` reads without this package.
 
-    It takes what `DHILGT.forward` takes, with dense `x` in float32 and `index` in int64, and gives
-    the same logits.
+    It takes what `DHILGT.forward` takes, with dense `x` in float32 and `index` in int64, and
+    returns the same logits.
 
     Args:
         model: Any model; it is not changed.
@@ -72,7 +63,7 @@ def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
 
 
 def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
-    """Writes a file that ONNX Runtime runs without PyTorch.
+    """Write a file that ONNX Runtime runs without PyTorch.
 
     Inputs: x [nodes, in_channels] float32, index [batch, slots] int64 (-1 = padding) and
     spd [batch, slots, slots] uint8; of models with `label_inputs` also known [nodes] int64 (class
@@ -100,17 +91,17 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
                 verbose=False,
             )
         if exported is None:
-            raise ArtifactError(f"cannot write {file}: the exporter gave nothing")
+            raise ArtifactError(f"cannot write {file}: the exporter returned nothing")
         _write(file, exported.model_proto.SerializeToString())
 
 
 def _program(model: DHILGT) -> torch.export.ExportedProgram:
-    """Traces the model; no axis keeps the length that the example has."""
+    """Trace the model; no axis keeps the length that the example has."""
     return torch.export.export(plain(model), _example(model), dynamic_shapes=_shapes(model))
 
 
 def input_names(model: DHILGT) -> tuple[str, ...]:
-    """Gives the names of the inputs of a model's ONNX file.
+    """Return the names of the inputs of a model's ONNX file.
 
     Args:
         model: Any model.
@@ -125,7 +116,7 @@ def _shapes(model: DHILGT) -> tuple[dict[int, Any], ...]:
 
 
 def plain(model: DHILGT) -> DHILGT:
-    """Gives the model on the CPU, in float32 and evaluation mode, with plain attention.
+    """Return the model on the CPU, in float32 and evaluation mode, with plain attention.
 
     Args:
         model: Any model; it is not changed.
@@ -136,19 +127,19 @@ def plain(model: DHILGT) -> DHILGT:
 
 
 def _example(model: DHILGT) -> tuple[Tensor, ...]:
-    # Three different lengths, none of them 0 or 1, which the tracer would take for constants.
+    # Three different lengths, none of them 0 or 1: the tracer would treat those as constants.
     index = torch.tensor([[0, 1, 2], [3, 1, -1]])
     x, spd = torch.zeros(5, model.config.in_channels), torch.zeros(2, 3, 3, dtype=torch.uint8)
     known = (torch.zeros(5, dtype=torch.int64),) if model.config.label_inputs else ()
     return x, index, spd, *known
 
 
-# ---- files and messages ------------------------------------------------------------------------
+# ---- files ---------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _target(path: str | PathLike[str]) -> Iterator[Path]:
-    """Refuses a place that cannot be written before the work."""
+    """Yield the file to write; raise before the work if it cannot be written."""
     file = Path(path)
     if file.is_dir():
         raise ArtifactError(f"{file} is a folder; name a file in it")
@@ -175,7 +166,7 @@ def _need_onnx() -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Holds back what PyTorch says about itself and about packages not used here."""
+    """Silence what PyTorch logs about itself and about packages not used here."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -187,70 +178,8 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-# ---- a whole classifier ------------------------------------------------------------------------
-
-
-def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
-    """Writes the model of a classifier, and beside it what serves it: model.serving.json.
-
-    The second file names the classes, the settings of the tokens and the width of the features,
-    so that a server needs neither PyTorch nor the classifier. Of a model with `label_inputs` there
-    is a third one, model.known.npy: class + 1 of each node of the graph, 0 = not known. Of one with
-    a `feature_scale` there is model.scale.npz: the arrays of its `FeatureScale`.
-
-    Args:
-        clf: A fitted classifier.
-        path: File to write; its ending, .onnx or .pt2, decides the form.
-
-    Returns:
-        The second file.
-
-    Raises:
-        ConfigError: If the ending is another.
-        ArtifactError: If a file cannot be written.
-    """
-    clf._check_fitted("model to export")
-    file = Path(path)
-    WRITERS[check_ending(file)](clf.model_, file)
-    beside = file.with_suffix(".serving.json")
-    pipeline = clf._pipeline
-    if pipeline.known is not None:
-        stream = io.BytesIO()
-        np.save(stream, pipeline.known + 1)
-        _write(file.with_suffix(_KNOWN_ENDING), stream.getvalue())
-    if pipeline.scale is not None:
-        stream = io.BytesIO()
-        np.savez(stream, **pipeline.scale.arrays)  # type: ignore[arg-type, unused-ignore]
-        _write(file.with_suffix(_SCALE_ENDING), stream.getvalue())
-    _write(beside, canonical_json(_serving_facts(clf, file), indent=2) + b"\n")
-    return beside
-
-
-def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
-    settings = clf.settings_
-    more = {KNOWN: file.with_suffix(_KNOWN_ENDING).name} if settings.label_inputs else {}
-    if settings.feature_scale != NONE:
-        more["scale"] = file.with_suffix(_SCALE_ENDING).name
-    return more | {
-        "kind": "dhilgt-serving",
-        "format": 1,
-        "library": __version__,
-        "sha256": hash_file(file),
-        "classes": clf.classes_.tolist(),
-        "features": clf.n_features_in_,
-        "hops": settings.hops,
-        "hop_kind": settings.hop_kind,
-        "hop_restart": settings.hop_restart,
-        "feature_scale": settings.feature_scale,
-        "tokens": settings.token_options(),
-        "copies": settings.copies,
-        "order": settings.order,
-        "graph": clf.graph_.fingerprint,
-    }
-
-
 def check_ending(path: str | PathLike[str]) -> str:
-    """Gives ".onnx" or ".pt2", whichever a path ends with.
+    """Return ".onnx" or ".pt2", whichever a path ends with.
 
     Raises:
         ConfigError: If it is neither.
@@ -265,4 +194,4 @@ WRITERS: dict[str, Callable[[DHILGT, Path], None]] = {
     ".onnx": export_onnx,
     ".pt2": export_program,
 }
-"""How to write a model, by the ending of the file."""
+"""The function that writes a model, by the ending of the file."""
