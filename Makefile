@@ -35,6 +35,10 @@ $(VENV)/.browser: $(VENV)/.test
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[browser]'
 	@touch $@
 
+$(VENV)/.lint: $(VENV)/.test
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[lint]'
+	@touch $@
+
 $(VENV)/.dev: $(VENV)/.test
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
@@ -71,9 +75,10 @@ test-full: test-native $(VENV)/.browser  ## everything: native tests, sanitizers
 	  "apt-get install chromium chromium-driver"
 	$(BIN)/python -m pytest -n auto -m "full or not full" --timeout=1800
 
-lint: $(VENV)/.dev  ## format check, lint, types
+lint: $(VENV)/.lint  ## format check, lint, types, the order of packages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 # Speed is judged here, as ratios inside one run. Real graphs are used where DHILGT_DATA names a folder

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench import against, known, scores
+from docs.make import against, known, scores
 
 from dhilgt.benchmark import Results
 from dhilgt.benchmark.experiments.paper import OURS, SYSTEMS

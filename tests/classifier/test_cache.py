@@ -108,7 +108,7 @@ def test_an_interrupted_build_of_tokens_goes_on(cache, monkeypatch):
 
 def test_processes_that_want_the_same_thing_make_it_once(cache):
     code = (
-        "import sys, dhilgt; from dhilgt.cache import Cache\n"
+        "import sys, dhilgt; from dhilgt.classifier.cache import Cache\n"
         "graph = dhilgt.generate(3000, 10, seed=1)\n"
         "labels = Cache(sys.argv[1]).labels(graph, threads=1)\n"
         "Cache(sys.argv[1]).tokens(labels, {'size': 8}, threads=1)\n"

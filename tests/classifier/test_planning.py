@@ -38,9 +38,9 @@ def test_memory_is_an_upper_bound_of_the_same_order():
     options = {**SMALL, "max_batches": 2, "max_eval_batches": 2}
     code = f"""
 import json, sys, dhilgt
-from dhilgt.plan import plan
+from dhilgt.classifier.planning import plan
 from dhilgt.settings import Settings
-from dhilgt.stages import host_peak_bytes
+from dhilgt.training.clock import host_peak_bytes
 graph = dhilgt.generate(6000, 8, seed=1, num_features=64, num_classes=4)
 settings = Settings(**{options!r})
 if sys.argv[1] == "plan":

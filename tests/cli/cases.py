@@ -39,7 +39,7 @@ def fails(*args, code=1):
 
 
 def shell_command(*args):
-    return [sys.executable, "-c", "from dhilgt.cli import main; main()", *map(str, args)]
+    return [sys.executable, "-c", "from dhilgt.cli.app import main; main()", *map(str, args)]
 
 
 class Files:

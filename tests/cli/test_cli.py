@@ -46,7 +46,7 @@ def fails(*args, stdin=None):
 
 
 def shell_command(*args):
-    return [sys.executable, "-c", "from dhilgt.cli import main; main()", *map(str, args)]
+    return [sys.executable, "-c", "from dhilgt.cli.app import main; main()", *map(str, args)]
 
 
 def names_in(folder):
@@ -441,7 +441,7 @@ def test_doctor():
 
 def test_doctor_notices_wrong_distances(monkeypatch):
     monkeypatch.setattr(
-        demo, "distances_from", lambda graph, v: np.zeros(graph.num_nodes, np.int32)
+        doctor.demo, "distances_from", lambda graph, v: np.zeros(graph.num_nodes, np.int32)
     )
     result = run("doctor")
     assert result.exit_code == 1

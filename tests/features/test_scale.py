@@ -469,7 +469,7 @@ def test_statistics_are_applied_without_torch(tmp_path):
     np.savez(tmp_path / "scale.npz", **FeatureScale.fit(rows_of(), "rank").arrays)
     code = (
         "import sys, numpy\n"
-        "from dhilgt.feature_scale import FeatureScale\n"
+        "from dhilgt.features.scale import FeatureScale\n"
         "scale = FeatureScale.from_arrays('rank', numpy.load(sys.argv[1]))\n"
         "assert scale.apply(numpy.ones((2, 5), numpy.float32)).shape == (2, 5)\n"
         "assert 'torch' not in sys.modules and 'scipy' not in sys.modules\n"

@@ -89,8 +89,8 @@ def entries(ids, distances, node):
 
 def test_both_graphs_are_painted(shown):
     for name in ("raw", "label"):
-        found = pixels(shown, name)
-        assert 0.005 < (np.ptp(found, axis=2) > 40).mean() < 0.6  # dots in colour
+        result = pixels(shown, name)
+        assert 0.005 < (np.ptp(result, axis=2) > 40).mean() < 0.6  # dots in colour
     assert "nine hundred" in shown.title
     assert shown.get_log("browser") == []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dhilgt import Graph, HubLabels, datasets, generate, hierarchy_numbers
 from dhilgt.hierarchy import numbers
-from dhilgt.hierarchy.layout import label_edges, raw_pairs, thinned
+from dhilgt.hierarchy.edges import label_edges, raw_pairs, sampled_edges
 
 
 @st.composite
@@ -23,9 +23,9 @@ def classed_graphs(draw):
 
 
 def as_networkx(count, pairs):
-    found = nx.empty_graph(count)
-    found.add_edges_from(pairs.tolist())
-    return found
+    graph = nx.empty_graph(count)
+    graph.add_edges_from(pairs.tolist())
+    return graph
 
 
 @given(classed_graphs())
@@ -33,8 +33,8 @@ def as_networkx(count, pairs):
 def test_homophily_counts_edges_with_known_ends(case):
     _, pairs, classes = case
     ends = [(classes[u], classes[v]) for u, v in pairs if classes[u] >= 0 and classes[v] >= 0]
-    wanted = sum(a == b for a, b in ends) / len(ends) if ends else None
-    assert numbers.homophily(pairs, classes) == pytest.approx(wanted)
+    expected = sum(a == b for a, b in ends) / len(ends) if ends else None
+    assert numbers.homophily(pairs, classes) == pytest.approx(expected)
 
 
 @given(classed_graphs())
@@ -43,12 +43,12 @@ def test_modularity_is_that_of_networkx_on_the_nodes_with_a_class(case):
     count, pairs, classes = case
     known = [node for node in range(count) if classes[node] >= 0]
     graph = as_networkx(count, pairs).subgraph(known)
-    found = numbers.modularity(pairs, classes)
+    result = numbers.modularity(pairs, classes)
     if graph.number_of_edges() == 0:
-        assert found is None
+        assert result is None
         return
     parts = [{node for node in known if classes[node] == one} for one in set(classes[known])]
-    assert found == pytest.approx(nx.community.modularity(graph, parts))
+    assert result == pytest.approx(nx.community.modularity(graph, parts))
 
 
 @given(classed_graphs(), st.sampled_from([1, 5, 20_000_000]))
@@ -59,8 +59,8 @@ def test_triangles_and_clustering_are_those_of_networkx(case, at_once):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numbers, "_STEPS_AT_ONCE", at_once)  # many blocks, or one
         assert numbers.triangles(pairs, count).tolist() == list(nx.triangles(graph).values())
-        found = numbers.average_clustering(pairs, count)
-    assert found == pytest.approx(nx.average_clustering(graph))
+        result = numbers.average_clustering(pairs, count)
+    assert result == pytest.approx(nx.average_clustering(graph))
 
 
 def test_clustering_of_a_graph_without_edges_is_zero():
@@ -86,35 +86,36 @@ def test_edges_of_both_graphs_are_pairs_listed_once(directed):
 
 def test_label_graph_keeps_every_edge_and_its_near_edges_are_the_edges():
     graph = generate(300, 6, seed=1, num_classes=3)
-    found = hierarchy_numbers(graph, name="mine")
-    assert found.kept == 1.0
-    assert found.distances[0].distance == 1
-    assert found.distances[0].edges == found.raw.edges == graph.num_edges // 2
-    assert found.distances[0].homophily == found.raw.homophily
-    assert sum(one.edges for one in found.distances) == found.label.edges
-    assert sum(one.share for one in found.distances) == pytest.approx(1)
-    assert found.raw.homophily == pytest.approx(datasets.statistics(graph).homophily)
-    assert found.raw.modularity == pytest.approx(found.raw.homophily - found.raw.chance)
-    assert found.label.average_degree == pytest.approx(2 * found.label.edges / 300)
-    assert found.to_dict()["name"] == "mine"
+    result = hierarchy_numbers(graph, name="mine")
+    assert result.kept == 1.0
+    assert result.distances[0].distance == 1
+    assert result.distances[0].edges == result.raw.edges == graph.num_edges // 2
+    assert result.distances[0].homophily == result.raw.homophily
+    assert sum(one.edges for one in result.distances) == result.label.edges
+    assert sum(one.share for one in result.distances) == pytest.approx(1)
+    assert result.raw.homophily == pytest.approx(datasets.statistics(graph).homophily)
+    assert result.raw.modularity == pytest.approx(result.raw.homophily - result.raw.chance)
+    assert result.label.average_degree == pytest.approx(2 * result.label.edges / 300)
+    assert result.to_dict()["name"] == "mine"
 
 
 def test_numbers_of_a_graph_without_classes_leave_them_out():
-    found = hierarchy_numbers(Graph.from_edges([0, 1], [1, 2])).to_dict()
-    assert found["raw"]["homophily"] is found["label"]["modularity"] is None
-    assert found["distances"][0]["homophily"] is None
-    assert found["raw"]["edges"] == 2
+    result = hierarchy_numbers(Graph.from_edges([0, 1], [1, 2])).to_dict()
+    assert result["raw"]["homophily"] is result["label"]["modularity"] is None
+    assert result["distances"][0]["homophily"] is None
+    assert result["raw"]["edges"] == 2
 
 
-def test_edges_are_thinned_to_a_uniform_sample_by_seed():
+def test_too_many_edges_become_a_uniform_sample_by_seed():
     pairs = np.stack([np.arange(1000), np.arange(1000) + 1], axis=1)
-    assert thinned(pairs, 1000, 0).tolist() == list(range(1000))
-    few = thinned(pairs, 100, 0)
-    assert len(set(few.tolist())) == 100
-    assert few.tolist() == thinned(pairs, 100, 0).tolist()
-    assert few.tolist() != thinned(pairs, 100, 1).tolist()
+    assert sampled_edges(pairs, 1000, 0).tolist() == pairs.tolist()
+    few = sampled_edges(pairs, 100, 0)
+    assert len(set(few[:, 0].tolist())) == 100
+    assert few.tolist() == sorted(few.tolist())
+    assert few.tolist() == sampled_edges(pairs, 100, 0).tolist()
+    assert few.tolist() != sampled_edges(pairs, 100, 1).tolist()
     times = np.zeros(1000)
     for seed in range(300):
-        times[thinned(pairs, 100, seed)] += 1
+        times[sampled_edges(pairs, 100, seed)[:, 0]] += 1
     assert abs(times[:500].mean() - times[500:].mean()) < 1.5  # 30 each, give or take
     assert times.min() > 5

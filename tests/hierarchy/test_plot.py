@@ -17,10 +17,11 @@ from dhilgt.cli.app import app
 from dhilgt.errors import ArtifactError, ConfigError
 from dhilgt.hierarchy import page as pages
 from dhilgt.hierarchy import picture
-from dhilgt.hierarchy.layout import positions, raw_pairs
+from dhilgt.hierarchy.edges import raw_pairs
+from dhilgt.hierarchy.layout import positions
 from dhilgt.hierarchy.page import page
 from dhilgt.hierarchy.picture import draw
-from dhilgt.hierarchy.scene import Options, Scene, class_legend, edge_groups
+from dhilgt.hierarchy.scene import DrawOptions, Scene, class_legend, edge_groups
 
 pytest.importorskip("igraph", reason="igraph is not installed")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -33,7 +34,7 @@ def small():
 
 
 def scene_of(graph, **options):
-    return Scene(graph, HubLabels.build(graph, progress=False), Options(**options))
+    return Scene(graph, HubLabels.build(graph, progress=False), DrawOptions(**options))
 
 
 def hostile_graph():
@@ -128,8 +129,8 @@ def test_svg_says_how_many_edges_are_drawn(monkeypatch):
 ], ids=["one node", "no edges", "one arc", "directed"])  # fmt: skip
 def test_graphs_at_the_edge_are_drawn(graph, tmp_path):
     files = [tmp_path / name for name in ("a.png", "a.svg", "a.html")]
-    found = plot_hierarchy(graph, *files)
-    assert found.nodes == graph.num_nodes
+    result = plot_hierarchy(graph, *files)
+    assert result.nodes == graph.num_nodes
     assert all(file.stat().st_size > 1000 for file in files)
 
 
@@ -145,14 +146,14 @@ def test_names_that_look_like_markup_or_formulas_are_drawn_as_they_are():
 class Elements(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
-        self.found, self.content = [], {}
+        self.elements, self.content = [], {}
         self.feed(text)
 
     def handle_starttag(self, name, attributes):
-        self.found.append((name, dict(attributes)))
+        self.elements.append((name, dict(attributes)))
 
     def handle_data(self, text):
-        name, attributes = self.found[-1] if self.found else ("", {})
+        name, attributes = self.elements[-1] if self.elements else ("", {})
         self.content.setdefault(attributes.get("id", name), text)
 
 
@@ -182,8 +183,8 @@ def test_page_holds_hubs_and_tokens_of_every_node():
 
 def test_hostile_ids_stay_data():
     text = page(scene_of(hostile_graph()))
-    found = Elements(text).found
-    assert [name for name, _ in found].count("script") == 2
+    elements = Elements(text).elements
+    assert [name for name, _ in elements].count("script") == 2
     assert "alert" not in re.sub(r"<title>.*?</title>|<h1>.*?</h1>", "", text.split("<script")[0])
     about, _ = data_of(text)
     assert sorted(about["ids"]) == sorted(HOSTILE)
@@ -193,7 +194,7 @@ def test_hostile_ids_stay_data():
 def test_page_asks_for_nothing_from_elsewhere():
     text = page(scene_of(small()))
     assert not re.search(r"""(src|href)=|https?://|url\(|import\s*\(|fetch\(""", text)
-    metas = [attributes for name, attributes in Elements(text).found if name == "meta"]
+    metas = [attributes for name, attributes in Elements(text).elements if name == "meta"]
     policy = next(one["content"] for one in metas if "http-equiv" in one)
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy
@@ -215,19 +216,19 @@ def test_wrong_arguments_are_refused(tmp_path):
         plot_hierarchy(graph, tmp_path / "a.pdf")
     with pytest.raises(ArtifactError, match="is not a folder"):
         plot_hierarchy(graph, tmp_path / "none" / "a.png")
-    with pytest.raises(ValueError, match="layout = 'best'; choose one of own, shared"):
+    with pytest.raises(ValueError, match='layout = \'best\'; pass one of "own", "shared"'):
         plot_hierarchy(graph, layout="best")
     with pytest.raises(GraphError, match="another graph"):
         plot_hierarchy(graph, labels=HubLabels.build(generate(50, 4, seed=1), progress=False))
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch, tmp_path):
-    found = builtins.__import__
+    real_import = builtins.__import__
 
     def without(name, *rest):
         if name == "igraph":
             raise ImportError("No module named 'igraph'")
-        return found(name, *rest)
+        return real_import(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(GraphError, match=r"igraph .* pip install 'dhilgt\[plot\]'"):
@@ -246,9 +247,9 @@ def test_command_draws_files_of_ones_own(tmp_path, monkeypatch):
     classes.write_text("id,class\nann,x\nbob,x\ncid,y\ndan,y\n")
     done = run("--edges", edges, "--labels", classes, "--json")
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert (found["nodes"], found["raw"]["edges"], found["classes"]) == (4, 4, 2)
-    assert found["files"] == ["web.csv-hierarchy.png"]
+    result = json.loads(done.stdout)
+    assert (result["nodes"], result["raw"]["edges"], result["classes"]) == (4, 4, 2)
+    assert result["files"] == ["web.csv-hierarchy.png"]
     assert (tmp_path / "web.csv-hierarchy.png").exists()
     done = run("--edges", edges, "--numbers")
     assert "homophily       not known  not known" in done.stdout

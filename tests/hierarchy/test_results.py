@@ -40,8 +40,8 @@ def test_what_the_page_says_of_the_numbers_holds():
 def test_near_hubs_share_the_class_more_often_on_homophilous_graphs():
     for line in LINES:
         if line["name"] in ("cora", "citeseer", "pubmed", "physics"):
-            shares = [one["homophily"] for one in line["distances"][:5]]
-            assert shares == sorted(shares, reverse=True), line["name"]
+            fractions = [one["homophily"] for one in line["distances"][:5]]
+            assert fractions == sorted(fractions, reverse=True), line["name"]
 
 
 @pytest.mark.full

@@ -18,9 +18,9 @@ def test_config():
     assert DHILGTConfig.from_dict(model.config.to_dict()) == model.config
     with pytest.raises(AttributeError):
         model.config.heads = 2
-    with pytest.raises(ValueError, match="did you mean hidden_channels"):
+    with pytest.raises(ValueError, match="did you mean 'hidden_channels'"):
         DHILGTConfig.from_dict({"in_channels": 1, "hiden_channels": 8, "out_channels": 2})
-    with pytest.raises(ValueError, match="unknown setting 'zzz'; known are in_channels"):
+    with pytest.raises(ValueError, match="unknown setting 'zzz'; known: in_channels"):
         DHILGTConfig.from_dict({"zzz": 1})
     with pytest.raises(ValueError, match="out_channels is missing"):
         DHILGTConfig.from_dict({"in_channels": 1, "hidden_channels": 8})
@@ -104,7 +104,7 @@ def edited(folder, **changes):
         (lambda f: (f / "config.json").write_text("[]"), "not settings"),
         (lambda f: (f / "config.json").write_text("{"), "not JSON"),
         (lambda f: (f / "config.json").write_text(" " * (2 << 20)), "too long"),
-        (lambda f: edited(f, layers=3), "did you mean num_layers"),
+        (lambda f: edited(f, layers=3), "did you mean 'num_layers'"),
         (lambda f: edited(f, format_version=2), "format_version is 2, not 1"),
         (lambda f: edited(f, architecture="GCN"), "architecture is 'GCN'"),
         (lambda f: edited(f, num_layers=3), "layers.2.* is missing"),

@@ -57,18 +57,18 @@ def classifier(
     classes = graph.num_classes
     logits = rng.normal(size=(graph.num_nodes, classes))
     logits[np.arange(graph.num_nodes), np.maximum(graph.labels, 0)] += 1.2
-    shares = np.exp(sharpness * logits)
-    shares = (shares / shares.sum(axis=1, keepdims=True)).astype(np.float32)
+    proba = np.exp(sharpness * logits)
+    proba = (proba / proba.sum(axis=1, keepdims=True)).astype(np.float32)
     order = rng.permutation(np.flatnonzero(graph.labels >= 0))
     split = dict(zip(parts, np.array_split(order, len(parts)), strict=True))
     split = {part: np.sort(nodes) for part, nodes in split.items()}
     labels = HubLabels.build(graph, progress=False)
 
     def predict_proba(nodes=None):
-        return shares if nodes is None else shares[graph.index_of(nodes)]
+        return proba if nodes is None else proba[graph.index_of(nodes)]
 
     def score(nodes):
-        return METRICS[metric](graph.labels[nodes], np.log(shares[nodes]))
+        return METRICS[metric](graph.labels[nodes], np.log(proba[nodes]))
 
     lines = history(epochs, validated="val" in parts, metric=metric)
     names = graph.class_names or tuple(range(classes))

@@ -1,4 +1,4 @@
-"""Counts and shares of predictions are those of scikit-learn and of statistics books."""
+"""Counts and fractions of predictions are those of scikit-learn and of statistics books."""
 
 import math
 
@@ -33,14 +33,14 @@ def test_confusion_is_scikit_learns(case):
 @given(answers())
 def test_class_scores_are_scikit_learns(case):
     truth, predicted, num_classes = case
-    found = analysis.class_scores(analysis.confusion_matrix(truth, predicted, num_classes))
+    result = analysis.class_scores(analysis.confusion_matrix(truth, predicted, num_classes))
     expected = precision_recall_fscore_support(
         truth, predicted, labels=range(num_classes), zero_division=np.nan
     )
-    for mine, theirs in zip((found.precision, found.recall, found.f1), expected, strict=False):
+    for mine, theirs in zip((result.precision, result.recall, result.f1), expected, strict=False):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
-    assert (found.support == expected[3]).all()
-    assert found.predicted.sum() == len(truth)
+    assert (result.support == expected[3]).all()
+    assert result.predicted.sum() == len(truth)
 
 
 def test_classes_out_of_range_are_named():
@@ -52,35 +52,35 @@ def test_classes_out_of_range_are_named():
 
 def probabilities(count, classes, seed=0):
     rng = np.random.default_rng(seed)
-    shares = rng.dirichlet(np.full(classes, 0.4), count)
-    truth = np.array([rng.choice(classes, p=row**0.5 / (row**0.5).sum()) for row in shares])
-    return truth, shares
+    proba = rng.dirichlet(np.full(classes, 0.4), count)
+    truth = np.array([rng.choice(classes, p=row**0.5 / (row**0.5).sum()) for row in proba])
+    return truth, proba
 
 
 def test_reliability_is_scikit_learns():
-    truth, shares = probabilities(500, 4)
-    found = analysis.calibration(truth, shares, bins=10)
-    right = shares.argmax(axis=1) == truth
-    accuracy, confidence = calibration_curve(right, shares.max(axis=1), n_bins=10)
-    full = found.count > 0
-    np.testing.assert_allclose(found.accuracy[full], accuracy)
-    np.testing.assert_allclose(found.confidence[full], confidence)
-    assert np.isnan(found.accuracy[~full]).all()
-    weights = found.count[full] / found.count.sum()
-    assert found.error == pytest.approx((weights * np.abs(accuracy - confidence)).sum())
+    truth, proba = probabilities(500, 4)
+    result = analysis.calibration(truth, proba, bins=10)
+    right = proba.argmax(axis=1) == truth
+    accuracy, confidence = calibration_curve(right, proba.max(axis=1), n_bins=10)
+    full = result.count > 0
+    np.testing.assert_allclose(result.accuracy[full], accuracy)
+    np.testing.assert_allclose(result.confidence[full], confidence)
+    assert np.isnan(result.accuracy[~full]).all()
+    weights = result.count[full] / result.count.sum()
+    assert result.error == pytest.approx((weights * np.abs(accuracy - confidence)).sum())
 
 
 def test_calibration_error_by_hand():
-    # Two bins: 0.6 said and 1 of 2 right; 0.9 said and 2 of 2 right.
-    shares = np.array([[0.6, 0.4], [0.6, 0.4], [0.1, 0.9], [0.1, 0.9]])
-    found = analysis.calibration([0, 1, 1, 1], shares)
-    assert found.count.tolist() == [0, 0, 0, 0, 0, 2, 0, 0, 2, 0]
-    assert found.error == pytest.approx((2 * 0.1 + 2 * 0.1) / 4)
+    # Two bins: confidence 0.6 with 1 of 2 correct, confidence 0.9 with 2 of 2 correct.
+    proba = np.array([[0.6, 0.4], [0.6, 0.4], [0.1, 0.9], [0.1, 0.9]])
+    result = analysis.calibration([0, 1, 1, 1], proba)
+    assert result.count.tolist() == [0, 0, 0, 0, 0, 2, 0, 0, 2, 0]
+    assert result.error == pytest.approx((2 * 0.1 + 2 * 0.1) / 4)
 
 
-def test_a_sum_a_hair_above_one_stays_in_the_last_bin():
-    found = analysis.calibration([0], np.array([[np.float32(1.0000001)]]))
-    assert found.count[-1] == 1
+def test_a_probability_slightly_above_one_stays_in_the_last_bin():
+    result = analysis.calibration([0], np.array([[np.float32(1.0000001)]]))
+    assert result.count[-1] == 1
 
 
 def test_calibration_of_no_nodes_is_undefined():
@@ -89,38 +89,38 @@ def test_calibration_of_no_nodes_is_undefined():
 
 def test_wilson_interval_is_the_books():
     # Agresti and Coull's example, and the ends where the normal interval has no width.
-    found = analysis.wilson_interval(0, 20)
-    assert found.low == 0
-    assert found.high == pytest.approx(0.16113, abs=1e-5)
+    result = analysis.wilson_interval(0, 20)
+    assert result.low == 0
+    assert result.high == pytest.approx(0.16113, abs=1e-5)
     assert analysis.wilson_interval(20, 20).high == 1
     assert math.isnan(analysis.wilson_interval(0, 0).low)
 
 
 @given(st.integers(1, 10_000), st.data())
-def test_wilson_interval_holds_the_share(count, data):
+def test_wilson_interval_holds_the_accuracy(count, data):
     right = data.draw(st.integers(0, count))
-    found = analysis.wilson_interval(right, count)
-    assert 0 <= found.low <= right / count + 1e-12
-    assert right / count - 1e-12 <= found.high <= 1
+    result = analysis.wilson_interval(right, count)
+    assert 0 <= result.low <= right / count + 1e-12
+    assert right / count - 1e-12 <= result.high <= 1
 
 
 def test_bootstrap_agrees_with_wilson_on_accuracy():
-    truth, shares = probabilities(400, 3)
+    truth, proba = probabilities(400, 3)
     score = metric("accuracy")
-    found = analysis.bootstrap_interval(score, truth, np.log(shares))
-    right = int((shares.argmax(axis=1) == truth).sum())
+    result = analysis.bootstrap_interval(score, truth, np.log(proba))
+    right = int((proba.argmax(axis=1) == truth).sum())
     expected = analysis.wilson_interval(right, 400)
-    assert found.low == pytest.approx(expected.low, abs=0.02)
-    assert found.high == pytest.approx(expected.high, abs=0.02)
-    assert found == analysis.bootstrap_interval(score, truth, np.log(shares))
-    assert found != analysis.bootstrap_interval(score, truth, np.log(shares), seed=1)
+    assert result.low == pytest.approx(expected.low, abs=0.02)
+    assert result.high == pytest.approx(expected.high, abs=0.02)
+    assert result == analysis.bootstrap_interval(score, truth, np.log(proba))
+    assert result != analysis.bootstrap_interval(score, truth, np.log(proba), seed=1)
 
 
 def test_bootstrap_leaves_undefined_samples_out():
     truth = np.array([0, 0, 0, 0, 0, 1])
     logits = np.array([[0.0, x] for x in (-2.0, -1.0, 0.0, 1.0, 2.0, 1.5)])
-    found = analysis.bootstrap_interval(metric("roc_auc"), truth, logits)
-    assert 0 <= found.low <= found.high <= 1
+    result = analysis.bootstrap_interval(metric("roc_auc"), truth, logits)
+    assert 0 <= result.low <= result.high <= 1
     alone = analysis.bootstrap_interval(metric("roc_auc"), truth[:5], logits[:5])
     assert math.isnan(alone.low)
     assert math.isnan(alone.high)

@@ -51,18 +51,18 @@ def test_words_of_charts_stay_inside(browser, tmp_path, case):
     browser.get(path.as_uri())
     outside = browser.execute_script(
         """
-        const found = [];
+        const result = [];
         for (const svg of document.querySelectorAll('svg')) {
           const all = svg.getBoundingClientRect();
           for (const text of svg.querySelectorAll('text')) {
             const own = text.getBoundingClientRect();
             if (own.left < all.left - 3 || own.right > all.right + 3
                 || own.top < all.top - 3 || own.bottom > all.bottom + 3) {
-              found.push(svg.getAttribute('class') + ': ' + text.textContent);
+              result.push(svg.getAttribute('class') + ': ' + text.textContent);
             }
           }
         }
-        return found;
+        return result;
         """
     )
     assert outside == []

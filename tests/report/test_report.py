@@ -1,4 +1,4 @@
-"""The report of a run: its facts are the run's, and its page says them to everyone."""
+"""The report of a run: its facts are those of the run, and its page shows them to everyone."""
 
 import json
 import re
@@ -15,9 +15,9 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from dhilgt import ArtifactError, NodeClassifier, TokenSampler
 from dhilgt.metrics import METRICS
-from dhilgt.report import read_facts, render, run_facts, svg, write_report
-from dhilgt.report.html import tag, text
-from dhilgt.report.run import diagrams, facts, page
+from dhilgt.report import read_facts, render, run_facts, write_report
+from dhilgt.report.html import packaged, tag, text
+from dhilgt.report.run import charts, diagrams, facts
 from dhilgt.tokens.stats import token_stats
 from tests.report.cases import classifier, facts_of, graph_of
 
@@ -53,11 +53,11 @@ class Tree(HTMLParser):
             self.words.append(data)
 
     @property
-    def said(self):
+    def text(self):
         return " ".join(" ".join(self.words).replace("\xa0", " ").split())
 
     def all(self, name):
-        return [attributes for found, attributes in self.elements if found == name]
+        return [attributes for kind, attributes in self.elements if kind == name]
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +80,11 @@ def test_facts_are_plain_json(run):
 @pytest.mark.parametrize("metric", METRICS)
 def test_scores_are_those_of_the_classifier(metric):
     clf = classifier(metric=metric)
-    found = run_facts(clf)
-    assert found["evaluated"]["part"] == "test"
-    assert found["evaluated"]["score"] == float(clf.scores_["test"][metric])
-    between = found["evaluated"]["interval"]
-    assert between["low"] < found["evaluated"]["score"] < between["high"]
+    result = run_facts(clf)
+    assert result["evaluated"]["part"] == "test"
+    assert result["evaluated"]["score"] == float(clf.scores_["test"][metric])
+    between = result["evaluated"]["interval"]
+    assert between["low"] < result["evaluated"]["score"] < between["high"]
     assert between["method"] == ("Wilson" if metric == "accuracy" else "bootstrap")
 
 
@@ -92,9 +92,9 @@ def test_majority_answers_the_most_common_training_class():
     clf = classifier(metric="macro_f1")
     known, truth = (clf.graph_.labels[clf.split_[part]] for part in ("train", "test"))
     answer = np.bincount(known).argmax()
-    found = run_facts(clf)["evaluated"]["majority"]
-    assert found["class"] == str(clf.classes_[answer])
-    assert found["score"] == pytest.approx(
+    result = run_facts(clf)["evaluated"]["majority"]
+    assert result["class"] == str(clf.classes_[answer])
+    assert result["score"] == pytest.approx(
         f1_score(truth, np.full(len(truth), answer), average="macro", zero_division=0)
     )
     clf.settings_ = type(clf.settings_)()
@@ -111,9 +111,9 @@ def test_edges_inside_a_class_are_counted(at_once, monkeypatch):
     source, target = clf.graph_.to_edge_index()
     labels = clf.graph_.labels
     expected = (labels[source] == labels[target]).mean()
-    found = run_facts(clf)["graph"]
-    assert found["edges_within_classes"] == pytest.approx(expected)
-    assert found["edges"] == clf.graph_.num_edges // 2
+    result = run_facts(clf)["graph"]
+    assert result["edges_within_classes"] == pytest.approx(expected)
+    assert result["edges"] == clf.graph_.num_edges // 2
 
 
 def test_confusion_and_classes_agree(run):
@@ -141,10 +141,10 @@ def test_many_token_rows_are_sampled(monkeypatch):
     monkeypatch.setattr(facts, "_ROWS_COUNTED", 100)
     monkeypatch.setattr(facts, "_ROWS_SAMPLED", 50)
     clf = classifier()
-    found = run_facts(clf)["tokens"]
-    assert found["sampled"]
-    assert found["rows"] == 50
-    assert found["fill_rate"] == pytest.approx(token_stats(clf.tokens_).fill_rate, abs=0.1)
+    result = run_facts(clf)["tokens"]
+    assert result["sampled"]
+    assert result["rows"] == 50
+    assert result["fill_rate"] == pytest.approx(token_stats(clf.tokens_).fill_rate, abs=0.1)
 
 
 def test_an_unfitted_classifier_is_refused():
@@ -159,20 +159,20 @@ def test_the_real_classifier(tmp_path):
     )
     clf.fit(graph, run_dir=tmp_path / "run")
     written = write_report(clf, tmp_path / "run" / "report.html")
-    found = read_facts(tmp_path / "run" / "report.json")
-    assert written.read_text(encoding="utf-8") == render(found)
-    assert found["evaluated"]["part"] == "val"
-    assert found["evaluated"]["score"] == clf.scores_["val"]["accuracy"]
-    assert len(found["training"]["history"]) == 3
-    matrix = facts.dense(found["confusion"], 3)
+    result = read_facts(tmp_path / "run" / "report.json")
+    assert written.read_text(encoding="utf-8") == render(result)
+    assert result["evaluated"]["part"] == "val"
+    assert result["evaluated"]["score"] == clf.scores_["val"]["accuracy"]
+    assert len(result["training"]["history"]) == 3
+    matrix = facts.dense(result["confusion"], 3)
     assert matrix.diagonal().sum() / matrix.sum() == pytest.approx(clf.score())
-    assert found["environment_of"] == "the model was trained"
-    assert {"labels", "tokens", "epoch", "evaluation"} <= set(found["stages"])
+    assert result["environment_of"] == "the model was trained"
+    assert {"labels", "tokens", "epoch", "evaluation"} <= set(result["stages"])
     # A folder with a report is still a run's folder, and gives the same report again.
     clf.save(tmp_path / "run", overwrite=True)
     again = run_facts(NodeClassifier.load(tmp_path / "run"))
     for key in ("scores", "evaluated", "classes", "confusion", "calibration", "tokens", "training"):
-        assert again[key] == found[key], key
+        assert again[key] == result[key], key
 
 
 # ---- the page ----------------------------------------------------------------------------------
@@ -180,8 +180,8 @@ def test_the_real_classifier(tmp_path):
 
 def test_page_is_well_formed_and_stands_alone(run, tree):
     written = render(run)
-    assert written.startswith('<!doctype html>\n<html lang="en">')
-    assert "//" not in re.sub(r"/\*.*?\*/", "", written).replace("<!doctype", "")
+    assert written.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert "//" not in re.sub(r"/\*.*?\*/", "", written)
     assert not tree.all("script")
     assert not tree.all("link")
     assert not tree.all("img")
@@ -210,20 +210,20 @@ def test_every_chart_speaks_and_has_its_sentence(tree):
 
 
 def test_numbers_are_the_facts(run, tree):
-    found = run["evaluated"]
-    said = tree.said
-    assert f"{100 * found['score']:.1f} % accuracy on {found['nodes']} test nodes" in said
-    low, high = (100 * found["interval"][end] for end in ("low", "high"))
-    assert f"The 95 % interval (Wilson) reaches from {low:.1f} % to {high:.1f} %" in said
-    assert f"for every node gives {100 * found['majority']['score']:.1f} %" in said
+    result = run["evaluated"]
+    words = tree.text
+    assert f"{100 * result['score']:.1f} % accuracy on {result['nodes']} test nodes" in words
+    low, high = (100 * result["interval"][end] for end in ("low", "high"))
+    assert f"The 95 % interval (Wilson) reaches from {low:.1f} % to {high:.1f} %" in words
+    assert f"for every node gives {100 * result['majority']['score']:.1f} %" in words
     for one in run["classes"]:
         row = f"{one['name']} {one['nodes']} {one['predicted']} {100 * one['precision']:.1f} %"
-        assert row in said
-    assert f"expected calibration error is {100 * run['calibration']['error']:.1f} %" in said
-    assert "Training ran for 20 epochs; the weights are those of epoch 17" in said
+        assert row in words
+    assert f"expected calibration error is {100 * run['calibration']['error']:.1f} %" in words
+    assert "Training ran for 20 epochs; the weights are those of epoch 17" in words
     for part, count in run["split"].items():
-        assert f"{count} {100 * run['scores'][part]['accuracy']:.1f} %" in said
-    assert run["environment"]["torch"] in said
+        assert f"{count} {100 * run['scores'][part]['accuracy']:.1f} %" in words
+    assert run["environment"]["torch"] in words
 
 
 def test_every_count_of_the_matrix_is_drawn(run, tree):
@@ -232,7 +232,7 @@ def test_every_count_of_the_matrix_is_drawn(run, tree):
     for row in range(4):
         for column in range(4):
             words = f"{matrix[row, column]} of {matrix[row].sum()} {names[row]} predicted as"
-            assert f"{words} {names[column]}" in tree.said
+            assert f"{words} {names[column]}" in tree.text
 
 
 def test_same_facts_same_bytes(run):
@@ -245,76 +245,76 @@ def test_same_facts_same_bytes(run):
     ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a&amp;b\x00\u2028", "é"],
 )
 def test_names_of_users_are_inert(name):
-    found = facts_of(graph_of(200, 2, [name, "plain"]))
-    found["title"] = name
-    found["environment"]["gpus"] = [name]
-    found["settings"][0]["value"] = name
-    written = render(found)
+    result = facts_of(graph_of(200, 2, [name, "plain"]))
+    result["title"] = name
+    result["environment"]["gpus"] = [name]
+    result["settings"][0]["value"] = name
+    written = render(result)
     shown = Tree(written)
     assert not shown.all("script")
     assert not shown.all("img")
     assert "<script" not in written
     assert "<img" not in written
     assert "\x00" not in written
-    assert name.replace("\x00", "�").replace("\u2028", " ") in shown.said.replace("\u2028", " ")
+    assert name.replace("\x00", "�").replace("\u2028", " ") in shown.text.replace("\u2028", " ")
 
 
 @given(st.text())
 def test_any_text_becomes_text(value):
     assert "<" not in text(value)
-    found = Tree(tag("p", value, title=value))
-    assert [name for name, _ in found.elements] == ["p"]
+    result = Tree(tag("p", value, title=value))
+    assert [name for name, _ in result.elements] == ["p"]
 
 
 @pytest.mark.parametrize("num_classes", [40, 349])
 def test_many_classes_stay_readable(num_classes):
     names = [f"a class whose name does not seem to end, number {at}" for at in range(num_classes)]
     shown = Tree(render(facts_of(graph_of(12 * num_classes, num_classes, names))))
-    said = shown.said
-    assert f"the 11 classes of {num_classes} with the most mistakes" in said
-    assert f"{num_classes - 11} others" in said
-    assert "The 20 classes with the lowest F1" in said
-    assert f"All {num_classes} classes" in said
+    words = shown.text
+    assert f"the 11 classes of {num_classes} with the most mistakes" in words
+    assert f"{num_classes - 11} others" in words
+    assert "The 20 classes with the lowest F1" in words
+    assert f"All {num_classes} classes" in words
     assert len([one for one in shown.all("rect") if "cell" in one.get("class", "")]) == 144
 
 
-def test_undefined_scores_are_said_so():
+def test_undefined_scores_are_called_undefined():
     clf = classifier(graph_of(60, 1, ["only"]), metric="roc_auc", parts=("train",))
-    found = run_facts(clf)
-    assert found["evaluated"]["score"] is None
-    said = Tree(render(found)).said
-    assert "Score undefined ROC AUC on 60 training nodes" in said
-    assert "all 60 labels are class 0." in said
-    assert "Every node was predicted right." in said
-    assert "nan" not in said.lower().replace("nano", "")
+    result = run_facts(clf)
+    assert result["evaluated"]["score"] is None
+    words = Tree(render(result)).text
+    assert "Score undefined ROC AUC on 60 training nodes" in words
+    assert "all 60 labels are class 0." in words
+    assert "Every node was predicted correctly." in words
+    assert "nan" not in words.lower().replace("nano", "")
 
 
 def test_class_that_does_not_occur_is_undefined():
-    found = facts_of()
-    found["classes"][1] |= {
+    result = facts_of()
+    result["classes"][1] |= {
         "nodes": 0,
         "predicted": 0,
         "precision": None,
         "recall": None,
         "f1": None,
     }
-    assert "1 0 0 undefined undefined undefined" in Tree(render(found)).said
+    assert "1 0 0 undefined undefined undefined" in Tree(render(result)).text
 
 
 def test_without_validation_nodes():
-    found = facts_of(parts=("train", "test"))
-    said = Tree(render(found)).said
-    assert "without validation nodes; the weights are those of the last one" in said
-    assert "validation loss goes" not in said
-    assert "test nodes" in said
+    result = facts_of(parts=("train", "test"))
+    words = Tree(render(result)).text
+    assert "without validation nodes; the weights are those of the last one" in words
+    assert "validation loss goes" not in words
+    assert "test nodes" in words
 
 
 def test_without_test_nodes_the_page_says_what_it_judges_by():
-    said = Tree(render(facts_of(parts=("train", "val")))).said
-    assert "accuracy on 150 validation nodes" in said
-    assert "this score is a little too good" in said
-    said = Tree(render(facts_of(parts=("train",)))).said
-    assert "says little about other nodes" in said
+    words = Tree(render(facts_of(parts=("train", "val")))).text
+    assert "accuracy on 150 validation nodes" in words
+    assert "this score is a little too good" in words
+    words = Tree(render(facts_of(parts=("train",)))).text
+    assert "says little about other nodes" in words
 
 
 def test_test_nodes_without_labels_are_not_judged_by():
@@ -333,20 +333,23 @@ def _with_labels(graph, nodes, value):
     )
 
 
-def test_a_model_no_better_than_one_answer_is_told_so():
-    found = facts_of()
-    found["evaluated"]["score"] = found["evaluated"]["majority"]["score"] - 0.01
-    assert "The model is no better than that." in Tree(render(found)).said
-    found["evaluated"]["score"] = 0.0
-    assert "The model is no better than that." in Tree(render(found)).said
+def test_the_page_mentions_a_model_no_better_than_one_answer():
+    result = facts_of()
+    result["evaluated"]["score"] = result["evaluated"]["majority"]["score"] - 0.01
+    assert "The model is no better than that." in Tree(render(result)).text
+    result["evaluated"]["score"] = 0.0
+    assert "The model is no better than that." in Tree(render(result)).text
 
 
 # ---- colours -----------------------------------------------------------------------------------
 
 
 def palettes():
-    style = (page.files("dhilgt.report.run") / "style.css").read_text(encoding="utf-8")
-    light, dark = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", one)) for one in _roots(style))
+    style = packaged("dhilgt.report", "base.css") + packaged("dhilgt.report.run", "style.css")
+    base, own, dark = (
+        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", one)) for one in _roots(style)
+    )
+    light = base | own
     assert light.keys() == dark.keys()
     return {"light": light, "dark": dark}
 
@@ -355,9 +358,9 @@ def _roots(style):
     return re.findall(r":root \{(.*?)\}", style, re.DOTALL)
 
 
-def _mixed(top, below, share):
+def _mixed(top, below, opacity):
     return [
-        int(top[at : at + 2], 16) * share + int(below[at : at + 2], 16) * (1 - share)
+        int(top[at : at + 2], 16) * opacity + int(below[at : at + 2], 16) * (1 - opacity)
         for at in (1, 3, 5)
     ]
 
@@ -388,23 +391,23 @@ def test_text_can_be_read(name):
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 def test_ticks_are_round_and_cover(low, width):
-    found = svg.ticks(low, low + width)
-    assert 2 <= len(found) <= 12
-    assert found[0] <= low + 1e-6 * abs(low) + 1e-6 * width
-    assert found[-1] >= low + width - 1e-6 * abs(low) - 1e-6 * width
-    assert all(a < b for a, b in pairwise(found))
+    result = charts.ticks(low, low + width)
+    assert 2 <= len(result) <= 12
+    assert result[0] <= low + 1e-6 * abs(low) + 1e-6 * width
+    assert result[-1] >= low + width - 1e-6 * abs(low) - 1e-6 * width
+    assert all(a < b for a, b in pairwise(result))
 
 
 def test_ticks_of_epochs_are_whole():
     assert all(
-        tick == int(tick) for last in range(1, 300) for tick in svg.ticks(1, last, whole=True)
+        tick == int(tick) for last in range(1, 300) for tick in charts.ticks(1, last, whole=True)
     )
 
 
 def test_long_lines_keep_their_peaks():
     points = [(float(x), float(np.sin(x))) for x in range(20_000)]
     points[777] = (777.0, 50.0)
-    thin = svg.thinned(points)
+    thin = charts.thinned(points)
     assert len(thin) <= 402
     assert (777.0, 50.0) in thin
     assert thin == sorted(thin)
@@ -422,10 +425,10 @@ def test_report_and_data_are_written_whole(tmp_path):
     clf = classifier()
     assert write_report(clf, str(tmp_path / "r.html"), title="My graph") == tmp_path / "r.html"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["r.html", "r.json"]
-    found = read_facts(tmp_path / "r.json")
-    assert found["title"] == "My graph"
-    assert render(found) == (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert found["environment_of"] == "the report was made"
+    result = read_facts(tmp_path / "r.json")
+    assert result["title"] == "My graph"
+    assert render(result) == (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert result["environment_of"] == "the report was made"
 
 
 def test_of_several_processes_the_first_writes(tmp_path, monkeypatch):
@@ -435,7 +438,7 @@ def test_of_several_processes_the_first_writes(tmp_path, monkeypatch):
     clf.predict_proba = lambda nodes: asked.append(len(nodes)) or answer(nodes)
     monkeypatch.setattr("dhilgt.training.distributed.Group.is_main", False)
     assert write_report(clf, tmp_path / "r.html") == tmp_path / "r.html"
-    assert asked == [100]  # the others wait for this one's share
+    assert asked == [100]  # the others wait for this one's predictions
     assert list(tmp_path.iterdir()) == []
 
 

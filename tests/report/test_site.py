@@ -116,9 +116,9 @@ VALUES = st.recursive(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=9), VALUES, max_size=5), max_size=4))
 def test_any_lines_can_be_shown(lines):
-    found = plain([Source("any.jsonl", lines)])
-    assert found.count("<table>") == found.count("</table>")
-    assert "<script" not in found
+    result = plain([Source("any.jsonl", lines)])
+    assert result.count("<table>") == result.count("</table>")
+    assert "<script" not in result
 
 
 def test_a_bad_file_costs_its_own_section_only(folder):
@@ -148,10 +148,10 @@ def test_long_files_are_cut_and_the_page_says_so(tmp_path):
 def test_hidden_files_and_what_is_too_large_are_passed_over(folder, monkeypatch):
     write(folder / ".hidden" / "x.jsonl", {"x": 1})
     monkeypatch.setattr("dhilgt.report.site.source._MOST_PICTURE_BYTES", 10)
-    found = read_folder(folder)
-    assert not [s for s in found.sources if "hidden" in s.name]
-    assert found.pictures == []
-    assert ("gpu-speed.png", f"it has {len(PIXEL)} bytes, more than 10") in found.left_out
+    result = read_folder(folder)
+    assert not [s for s in result.sources if "hidden" in s.name]
+    assert result.pictures == []
+    assert ("gpu-speed.png", f"it has {len(PIXEL)} bytes, more than 10") in result.left_out
 
 
 def test_every_experiment_on_cells_has_its_section(tmp_path):
@@ -195,10 +195,10 @@ def test_tables_of_the_comparison_are_sections_too():
     from dhilgt.benchmark.show.tables import Entry, Row, Table
 
     one = Table(("cora",), (("Acc",),), (Row("<GCN>", ((Entry("1 & 2", "best"),),)),), ("<note>",))
-    found = of_tables(lambda lines: [one] * len(lines))([Source("a", [{}]), Source("b", [{}])])
-    assert found.count("<b>1 &amp; 2</b>") == 2
-    assert "&lt;GCN&gt;" in found
-    assert "&lt;note&gt;" in found
+    result = of_tables(lambda lines: [one] * len(lines))([Source("a", [{}]), Source("b", [{}])])
+    assert result.count("<b>1 &amp; 2</b>") == 2
+    assert "&lt;GCN&gt;" in result
+    assert "&lt;note&gt;" in result
 
 
 def test_the_results_of_the_documentation_can_all_be_shown(tmp_path):
@@ -208,8 +208,8 @@ def test_the_results_of_the_documentation_can_all_be_shown(tmp_path):
 
 
 def test_the_command(folder, tmp_path):
-    found = ok("report", folder, "-o", tmp_path / "out", "--title", "T")
-    assert found.stdout.strip() == str(tmp_path / "out" / "index.html")
+    result = ok("report", folder, "-o", tmp_path / "out", "--title", "T")
+    assert result.stdout.strip() == str(tmp_path / "out" / "index.html")
     assert "is not a folder" in fails("report", tmp_path / "none")
     (tmp_path / "empty").mkdir()
     assert "holds no results" in fails("report", tmp_path / "empty")

@@ -41,7 +41,7 @@ def test_goes_through_json_and_back():
         ({"warmup_epochs": float("inf")}, ["warmup_epochs", "inf"]),
         ({"clip_norm": 0.0}, ["clip_norm", "or None"]),
         ({"patience": 0}, ["patience", "or None"]),
-        ({"decay": "cosine"}, ["decay", "'cosine'", "'linear' or 'none'"]),
+        ({"decay": "cosine"}, ["decay", "'cosine'", '"linear", "none"']),
         ({"precision": "fp16"}, ["precision", "'fp16'"]),
         ({"deterministic": 1}, ["deterministic", "True or False"]),
         ({"metric": ""}, ["metric"]),

@@ -292,8 +292,8 @@ def test_a_search_needs_no_database_package(tmp_path):
         for name in ("sqlalchemy", "alembic", "mako", "greenlet", "scipy.stats", "sklearn"):
             sys.modules[name] = None
         from pathlib import Path
-        from tests.tune_cases import search
-        from dhilgt.tune.result import look
+        from tests.tune.cases import search
+        from dhilgt.tune.results import look
         from dhilgt.tune.study import run_search
         one = search(Path({str(tmp_path / "s")!r}), trials=2, seeds=(0,))
         run_search(one)

@@ -157,7 +157,7 @@ def test_a_system_that_tells_nothing_gives_none(tmp_path, monkeypatch):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space limits of Linux")
 def test_the_address_space_limit_counts():
     script = (
-        "import resource; from dhilgt.memory import available_bytes\n"
+        "import resource; from dhilgt.utils.memory import available_bytes\n"
         "resource.setrlimit(resource.RLIMIT_AS, (900_000_000, resource.RLIM_INFINITY))\n"
         "print(available_bytes())"
     )

@@ -17,11 +17,11 @@ from dhilgt.utils.checks import name_hint
 # A system joins by a line here: its name, its module under dhilgt.baselines and its class. The
 # tests go over all of them.
 _SYSTEMS = {
-    "ansgt": ("ansgt", "ANSGT"),
+    "ansgt": ("ansgt.model", "ANSGT"),
     "difformer": ("difformer", "DIFFormer"),
     "gcn": ("gcn", "GCN"),
-    "goat": ("goat", "GOAT"),
-    "hsgt": ("hsgt", "HSGT"),
+    "goat": ("goat.model", "GOAT"),
+    "hsgt": ("hsgt.model", "HSGT"),
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),
     "nagphormer": ("nagphormer", "NAGphormer"),

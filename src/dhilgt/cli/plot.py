@@ -23,13 +23,13 @@ app = typer.Typer(
 
 
 class Layout(StrEnum):
-    """Where nodes of the two graphs are drawn."""
+    """Where the nodes of the two graphs are drawn."""
 
     OWN = "own"
     SHARED = "shared"
 
 
-class Color(StrEnum):
+class DotColor(StrEnum):
     """What dots are coloured by."""
 
     CLASS = "class"
@@ -38,7 +38,7 @@ class Color(StrEnum):
 
 @app.callback()
 def _plot() -> None:
-    """A single command would else take the group's place."""
+    """Keep `hierarchy` a subcommand: Typer would drop the name of a single command."""
 
 
 def run_hierarchy(
@@ -47,7 +47,7 @@ def run_hierarchy(
         typer.Option(
             "--output",
             "-o",
-            help="Picture (.png, .svg) or page to explore (.html) to write; may be repeated. "
+            help="Picture (.png, .svg) or interactive page (.html) to write; may be repeated. "
             "NAME-hierarchy.png by default.",
         ),
     ] = None,
@@ -57,11 +57,12 @@ def run_hierarchy(
     layout: Annotated[
         Layout, typer.Option(help="A layout for each graph, or one for both.")
     ] = Layout.OWN,
-    color: Annotated[Color, typer.Option(help="What dots are coloured by.")] = Color.CLASS,
+    color: Annotated[DotColor, typer.Option(help="What dots are coloured by.")] = DotColor.CLASS,
     max_edges: Annotated[
-        int, typer.Option(min=0, help="Edges to draw of each graph; of more, a uniform sample.")
+        int,
+        typer.Option(min=0, help="Most edges to draw of each graph; of more, a uniform sample."),
     ] = 20_000,
-    seed: Annotated[int, typer.Option(min=0, help="Key of the layout and of that sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the layout and of that sample.")] = 0,
     title: Annotated[str | None, typer.Option(help="Heading of the picture.")] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads to use; all cores by default.")
@@ -87,40 +88,40 @@ def run_hierarchy(
     for file in files:
         check_ending(file)
     graph = inputs.load(threads=threads, progress=shell.watched())
-    found = plot_hierarchy(
+    numbers = plot_hierarchy(
         graph,
         *files,
         layout=layout.value,
         color=color.value,
         max_edges=max_edges,
         seed=seed,
-        title=title or graph.name or name,  # a generated stand-in says so in its name
+        title=title or graph.name or name,  # the name of a generated stand-in marks it as one
         threads=threads,
     )
     if as_json:
-        shell.print_json({**found.to_dict(), "files": [str(file) for file in files]})
+        shell.print_json({**numbers.to_dict(), "files": [str(file) for file in files]})
         return
-    print_numbers(found)
+    print_numbers(numbers)
     for file in files:
         shell.note(f"wrote {file}")
 
 
 def _plain(name: str) -> str:
-    """Gives a name that is safe in every file system."""
+    """Return a name that is safe in every file system."""
     return re.sub(r"[^\w.-]+", "-", name)
 
 
-def print_numbers(found: HierarchyNumbers) -> None:
-    """Prints the numbers as people read them.
+def print_numbers(numbers: HierarchyNumbers) -> None:
+    """Print the statistics as tables.
 
     Args:
-        found: What to print.
+        numbers: What to print.
     """
     shell.print_table(
         [
-            ("graph", found.name),
-            ("nodes", f"{found.nodes:,}"),
-            ("edges kept", f"{100 * found.kept:.1f} %"),
+            ("graph", numbers.name),
+            ("nodes", f"{numbers.nodes:,}"),
+            ("edges kept", f"{100 * numbers.kept:.1f} %"),
         ]
     )
     typer.echo()
@@ -133,19 +134,19 @@ def print_numbers(found: HierarchyNumbers) -> None:
         ("modularity", "{:.3f}"),
         ("clustering", "{:.3f}"),
     ):
-        values = (getattr(found.raw, name), getattr(found.label, name))
+        values = (getattr(numbers.raw, name), getattr(numbers.label, name))
         raw, label = ("not known" if one is None else shown.format(one) for one in values)
         rows.append((name.replace("_", " "), raw, label))
     shell.print_columns(rows)
     typer.echo()
     by_distance = [("distance", "label edges", "share", "homophily")]
-    for one in found.distances:
+    for one in numbers.distances:
         same = "not known" if one.homophily is None else f"{one.homophily:.3f}"
         by_distance.append((str(one.distance), f"{one.edges:,}", f"{100 * one.share:.1f} %", same))
     shell.print_columns(by_distance)
 
 
-# Features, splits and settings are for training.
+# Features, splits and settings are for training only.
 app.command(name="hierarchy")(
     shell.guarded(with_inputs(run_hierarchy, without=("features", "split", "config", "recipe")))
 )

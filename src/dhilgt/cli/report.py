@@ -13,7 +13,7 @@ def run(
     ] = Path("site"),
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Results",
 ) -> None:
-    """Write a page with all tables and figures of a folder of results; it needs nothing else.
+    """Write one page with all tables and figures of a folder of results; it needs no other file.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""What is known about each public dataset; the facts themselves are in `catalogue`."""
+"""Types of the catalogue of datasets, and access by name; the entries are in catalogue.toml."""
 
 from dataclasses import dataclass
 
@@ -147,9 +147,9 @@ def names() -> tuple[str, ...]:
         >>> names()[:3], names()[-1]
         (('chameleon', 'squirrel', 'tolokers'), 'arxiv-like')
     """
-    from dhilgt.datasets.catalogue import CATALOGUE
+    from dhilgt.datasets.catalogue import catalogue
 
-    return tuple(CATALOGUE)
+    return tuple(catalogue())
 
 
 def info(name: str) -> DatasetInfo:
@@ -165,10 +165,10 @@ def info(name: str) -> DatasetInfo:
         >>> info("tolokers").metric, info("cora").facts.nodes
         ('roc_auc', 2708)
     """
-    from dhilgt.datasets.catalogue import CATALOGUE
+    from dhilgt.datasets.catalogue import catalogue
 
-    wanted = str(name).lower().replace("_", "-")
-    if wanted not in CATALOGUE:
-        hint = name_hint(wanted, CATALOGUE, "see dhilgt.datasets.names()")
+    key = str(name).lower().replace("_", "-")
+    if key not in catalogue():
+        hint = name_hint(key, catalogue(), "see dhilgt.datasets.names()")
         raise DatasetError(f"there is no dataset named {name!r}; {hint}")
-    return CATALOGUE[wanted]
+    return catalogue()[key]

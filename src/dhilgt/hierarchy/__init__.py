@@ -1,4 +1,4 @@
-"""A graph beside its label graph: numbers, pictures, and a page to explore."""
+"""A graph beside its label graph: statistics, pictures, and an interactive page."""
 
 from dhilgt.hierarchy.numbers import (
     DistanceNumbers,

@@ -1,106 +1,51 @@
-"""Edges of a graph and of its label graph, and where their nodes are drawn.
+"""Where the nodes of a graph are drawn: attracted by edges, small components around the largest.
 
-Springs along the edges, small components around the largest. The layout algorithm is igraph's, a
-package under the GPL that only pictures need.
+The layout algorithm is igraph's, a package under the GPL that only pictures need.
 """
 
 import contextlib
 import math
 import random
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
-from dhilgt.graph.graph import Graph
-from dhilgt.labels.hub_labels import LabelGraph
-
-Pairs = NDArray[np.int64]
-"""Two node indices per row, [m, 2]: each pair of nodes once, no node with itself."""
-
-
-class LabelEdges(NamedTuple):
-    """The edges of a label graph.
-
-    Attributes:
-        pairs: Node and hub, [m, 2].
-        distances: Hops between the two, [m].
-    """
-
-    pairs: Pairs
-    distances: NDArray[np.int32]
-
-
-def raw_pairs(graph: Graph) -> Pairs:
-    """Gives the pairs of nodes that an edge joins, whatever its direction.
-
-    Example:
-        >>> raw_pairs(Graph.from_edges([0, 1], [1, 2])).tolist()
-        [[0, 1], [1, 2]]
-    """
-    pairs = graph.to_edge_index().T
-    if graph.directed:
-        return np.unique(np.sort(pairs, axis=1), axis=0)
-    return np.ascontiguousarray(pairs[pairs[:, 0] < pairs[:, 1]])
-
-
-def label_edges(rows: LabelGraph) -> LabelEdges:
-    """Gives the edges from nodes to their hubs; of two nodes one at most is a hub of the other.
-
-    Args:
-        rows: As `HubLabels.label_graph` gives them.
-    """
-    num_nodes = len(rows.out_offsets) - 1
-    sources = np.repeat(np.arange(num_nodes), np.diff(rows.out_offsets))
-    return LabelEdges(np.stack([sources, rows.out_hubs], axis=1), rows.out_distances)
-
-
-def thinned(pairs: Pairs, most: int, seed: int) -> NDArray[np.int64]:
-    """Gives the places of the edges to draw: all, or a uniform sample of `most` in their order.
-
-    Args:
-        pairs: The edges there are.
-        most: How many can be drawn.
-        seed: Key of the sample.
-    """
-    if len(pairs) <= most:
-        return np.arange(len(pairs))
-    return np.sort(np.random.default_rng(seed).choice(len(pairs), most, replace=False))
-
+from dhilgt.hierarchy.edges import Pairs
 
 Places = NDArray[np.float64]
 """A point per node, [n, 2], around the origin."""
 
-_ALL_PAIRS = 4_000  # up to so many nodes every node pushes every other, beyond only those near it
+_ALL_PAIRS = 4_000  # with more nodes, a node repels only those near it
 _ITERATIONS = 300
 _GAP = 0.016
-_SMALLER = 0.6  # the other components, to leave the largest more room than its share of nodes
+_SMALLER = 0.6  # scales the other components down, to leave more room for the largest
 
 
 def positions(
     pairs: Pairs, num_nodes: int, *, weights: NDArray[np.float64] | None = None, seed: int = 0
 ) -> Places:
-    """Gives a point per node, the largest component within the unit disc; one seed, one result.
+    """Return a point per node, the largest component within the unit disc.
 
-    Each component is laid out by itself after Fruchterman and Reingold. Distances from its middle
-    are then drawn on a logarithmic scale, which keeps a few far nodes from pressing the others
-    together. The other components stand in rings around the largest.
+    Each component is laid out by itself after Fruchterman and Reingold. Distances from its centre
+    are then drawn on a logarithmic scale, so that a few distant nodes do not squeeze the others
+    together. The other components are placed in rings around the largest.
 
     Args:
         pairs: The edges.
         num_nodes: Number of nodes.
-        weights: How strongly each edge pulls; all the same when None.
-        seed: Key of the first positions.
+        weights: How strongly each edge attracts its ends; all the same when None.
+        seed: Seed of the initial positions; the same seed gives the same result.
 
     Raises:
         GraphError: If igraph is not installed.
     """
     igraph = _igraph()
-    where = np.zeros((num_nodes, 2))
+    places = np.zeros((num_nodes, 2))
     if not num_nodes:
-        return where
+        return places
     whole = igraph.Graph(n=num_nodes, edges=pairs)
     component = np.asarray(whole.connected_components().membership)
     sizes = np.bincount(component)
@@ -112,16 +57,17 @@ def positions(
     local = np.empty(num_nodes, np.int64)
     radii = np.maximum(_SMALLER * np.sqrt(sizes[ranking] / sizes.max()), 0.006)
     radii[0] = 1.0
-    for at, radius, middle in zip(ranking, radii, _rings(radii), strict=True):
+    for at, radius, centre in zip(ranking, radii, _rings(radii), strict=True):
         own = nodes[starts[at] : starts[at + 1]]
         if len(own) > 1:
-            picked = edges[edge_starts[at] : edge_starts[at + 1]]
+            own_edges = edges[edge_starts[at] : edge_starts[at + 1]]
             local[own] = np.arange(len(own))
-            pulls = None if weights is None else weights[picked].tolist()
+            own_weights = None if weights is None else weights[own_edges].tolist()
             with _seeded(igraph, seed):
-                where[own] = radius * _springs(igraph, len(own), local[pairs[picked]], pulls)
-        where[own] += middle
-    return where
+                unit = _unit_layout(igraph, len(own), local[pairs[own_edges]], own_weights)
+            places[own] = radius * unit
+        places[own] += centre
+    return places
 
 
 def _igraph() -> Any:
@@ -140,37 +86,37 @@ def _seeded(igraph: Any, seed: int) -> Iterator[None]:
     try:
         yield
     finally:
-        igraph.set_random_number_generator(random)  # as it is when igraph is imported
+        igraph.set_random_number_generator(random)  # the default of igraph
 
 
-def _springs(igraph: Any, count: int, pairs: Pairs, weights: list[float] | None) -> Places:
-    """Gives the points of one component, within the unit disc."""
+def _unit_layout(igraph: Any, count: int, pairs: Pairs, weights: list[float] | None) -> Places:
+    """Return the points of one component, within the unit disc."""
     graph = igraph.Graph(n=count, edges=pairs)
-    found = graph.layout_fruchterman_reingold(
+    layout = graph.layout_fruchterman_reingold(
         weights=weights, niter=_ITERATIONS, grid=count > _ALL_PAIRS
     )
-    points = np.asarray(found.coords, np.float64)
+    points = np.asarray(layout.coords, np.float64)
     points -= np.median(points, axis=0)
-    far = np.hypot(*points.T)
-    scale = float(np.median(far)) or 1.0
-    bent = np.log1p(far / scale)
-    factor = np.divide(bent, far, out=np.zeros_like(far), where=far > 0)
-    return np.asarray(points * factor[:, None] / (bent.max() or 1.0))
+    radius = np.hypot(*points.T)
+    scale = float(np.median(radius)) or 1.0
+    log_radius = np.log1p(radius / scale)
+    factor = np.divide(log_radius, radius, out=np.zeros_like(radius), where=radius > 0)
+    return np.asarray(points * factor[:, None] / (log_radius.max() or 1.0))
 
 
 def _rings(radii: NDArray[np.float64]) -> Places:
-    """Gives the middles of discs, largest first: one in the centre, the others in rings around."""
-    middles = np.zeros((len(radii), 2))
+    """Return the centres of discs, largest first: one at the origin, the others in rings."""
+    centres = np.zeros((len(radii), 2))
     inner = float(radii[0]) + 2 * _GAP
     angle, thick = 0.0, 0.0
     for at, radius in enumerate(radii[1:].tolist(), start=1):
-        thick = thick or radius  # the first of a ring is its largest
+        thick = thick or radius  # the first disc of a ring is its largest
         width = 2 * math.asin(min(1.0, (radius + _GAP / 2) / (inner + thick)))
         if angle > 0 and angle + width > 2 * math.pi:
             inner += 2 * thick + _GAP
             angle, thick = 0.0, radius
             width = 2 * math.asin(min(1.0, (radius + _GAP / 2) / (inner + thick)))
-        turn = angle + width / 2
-        middles[at] = (inner + thick) * math.cos(turn), (inner + thick) * math.sin(turn)
+        middle, reach = angle + width / 2, inner + thick
+        centres[at] = reach * math.cos(middle), reach * math.sin(middle)
         angle += width
-    return middles
+    return centres

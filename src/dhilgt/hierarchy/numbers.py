@@ -1,4 +1,4 @@
-"""What a picture of a graph suggests, as numbers: classes that keep together, triangles, reach."""
+"""Statistics of a graph beside its label graph: homophily, modularity, clustering, distances."""
 
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
 from dhilgt.graph.graph import Graph
-from dhilgt.hierarchy.layout import LabelEdges, Pairs, label_edges, raw_pairs
+from dhilgt.hierarchy.edges import LabelEdges, Pairs, label_edges, raw_pairs
 from dhilgt.labels.hub_labels import HubLabels
 
-_STEPS_AT_ONCE = 20_000_000  # two-step paths that are held at a time while triangles are counted
+_STEPS_AT_ONCE = 20_000_000  # two-step paths in memory at a time while triangles are counted
 _DIGITS = 6
 
 Classes = NDArray[np.int64]
@@ -21,13 +21,13 @@ Classes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class GraphNumbers:
-    """Numbers of one graph, its edges taken without direction.
+    """Statistics of one graph, its edges taken as undirected.
 
     Attributes:
-        edges: Pairs of nodes that are joined.
-        average_degree: Joined nodes per node, both ends counted.
-        homophily: Share of edges whose ends have the same class, among those with both known.
-        chance: The same share if edges kept their nodes' degrees and ignored classes.
+        edges: Number of pairs of nodes that are joined.
+        average_degree: Mean number of neighbours of a node.
+        homophily: Fraction of edges whose ends have the same class, among those with both known.
+        chance: The homophily to expect if edges kept the degrees and ignored classes.
         modularity: Of the partition into classes: `homophily - chance`.
         clustering: Average clustering coefficient; 0 for a node with fewer than two neighbours.
     """
@@ -46,9 +46,9 @@ class DistanceNumbers:
 
     Attributes:
         distance: Hops between node and hub.
-        edges: How many there are.
-        share: Of all label edges.
-        homophily: Share of them whose ends have the same class.
+        edges: Number of edges.
+        share: Fraction of all label edges.
+        homophily: Fraction of them whose ends have the same class.
     """
 
     distance: int
@@ -62,14 +62,14 @@ class HierarchyNumbers:
     """A graph beside its label graph.
 
     Attributes:
-        name: What the graph is called.
+        name: Name of the graph.
         nodes: Number of nodes of both.
         classes: Number of classes.
-        kept: Share of the graph's edges that are edges of the label graph, too.
+        kept: Fraction of the graph's edges that are also edges of the label graph.
         raw: The graph.
         label: The label graph.
         distances: Its edges by distance, shortest first.
-        graph_fingerprint: Of the graph's structure.
+        graph_fingerprint: Fingerprint of the graph's structure.
     """
 
     name: str
@@ -82,7 +82,7 @@ class HierarchyNumbers:
     graph_fingerprint: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for JSON, shares rounded to six digits."""
+        """Return plain values for JSON, fractions rounded to six decimals."""
         rounded: dict[str, Any] = _rounded(asdict(self))
         return rounded
 
@@ -90,17 +90,17 @@ class HierarchyNumbers:
 def hierarchy_numbers(
     graph: Graph, labels: HubLabels | None = None, *, name: str | None = None
 ) -> HierarchyNumbers:
-    """Gives the numbers of a graph and of its label graph.
+    """Return the statistics of a graph and of its label graph.
 
     Args:
         graph: With or without classes.
         labels: Its hub labels; built when None.
-        name: What to call the graph; its own name when None.
+        name: Name of the graph; its own name when None.
 
     Example:
         >>> ring = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], labels=[0, 0, 1, 1])
-        >>> found = hierarchy_numbers(ring)
-        >>> found.raw.edges, found.label.edges, found.kept, found.raw.homophily
+        >>> numbers = hierarchy_numbers(ring)
+        >>> numbers.raw.edges, numbers.label.edges, numbers.kept, numbers.raw.homophily
         (4, 5, 1.0, 0.5)
     """
     labels = HubLabels.build(graph, progress=False) if labels is None else labels
@@ -110,13 +110,13 @@ def hierarchy_numbers(
 def numbers_of(
     graph: Graph, raw: Pairs, label: LabelEdges, name: str | None = None
 ) -> HierarchyNumbers:
-    """Gives the same from edges that are at hand.
+    """Return the same statistics from edges that are known already.
 
     Args:
         graph: The graph.
         raw: Its edges.
         label: The edges of its label graph.
-        name: What to call it.
+        name: As for `hierarchy_numbers`.
     """
     unknown = np.full(graph.num_nodes, -1)
     classes = unknown if graph.labels is None else graph.labels
@@ -125,7 +125,7 @@ def numbers_of(
         name=name or graph.name or "graph",
         nodes=graph.num_nodes,
         classes=graph.num_classes,
-        kept=_share_within(raw, near, graph.num_nodes),
+        kept=_fraction_within(raw, near, graph.num_nodes),
         raw=_graph_numbers(raw, classes),
         label=_graph_numbers(label.pairs, classes),
         distances=by_distance(label, classes),
@@ -137,7 +137,7 @@ def numbers_of(
 
 
 def homophily(pairs: Pairs, classes: Classes) -> float | None:
-    """Gives the share of edges whose ends have the same class; None without such edges.
+    """Return the fraction of edges whose ends have the same class; None without edges that count.
 
     Args:
         pairs: The edges.
@@ -152,7 +152,7 @@ def homophily(pairs: Pairs, classes: Classes) -> float | None:
 
 
 def chance_homophily(pairs: Pairs, classes: Classes) -> float | None:
-    """Gives the homophily to expect of edges that keep degrees and ignore classes.
+    """Return the homophily to expect of edges that keep degrees and ignore classes.
 
     Args:
         pairs: The edges.
@@ -161,12 +161,12 @@ def chance_homophily(pairs: Pairs, classes: Classes) -> float | None:
     ends = _known(pairs, classes)
     if not len(ends):
         return None
-    shares = np.bincount(ends.ravel()) / ends.size
-    return float((shares**2).sum())
+    fractions = np.bincount(ends.ravel()) / ends.size
+    return float((fractions**2).sum())
 
 
 def modularity(pairs: Pairs, classes: Classes) -> float | None:
-    """Gives Newman's modularity of the partition into classes; None without edges that count.
+    """Return Newman's modularity of the partition into classes; None without edges that count.
 
     It is above 0 where edges join nodes of one class more often than by chance.
 
@@ -174,12 +174,12 @@ def modularity(pairs: Pairs, classes: Classes) -> float | None:
         pairs: The edges.
         classes: As for `homophily`.
     """
-    found, chance = homophily(pairs, classes), chance_homophily(pairs, classes)
-    return None if found is None or chance is None else found - chance
+    observed, chance = homophily(pairs, classes), chance_homophily(pairs, classes)
+    return None if observed is None or chance is None else observed - chance
 
 
 def by_distance(label: LabelEdges, classes: Classes) -> tuple[DistanceNumbers, ...]:
-    """Gives the label edges of each distance that occurs, shortest first.
+    """Return the statistics of the label edges of each distance, shortest first.
 
     Args:
         label: The edges.
@@ -206,10 +206,10 @@ def _known(pairs: Pairs, classes: Classes) -> NDArray[np.int64]:
 
 
 def triangles(pairs: Pairs, num_nodes: int) -> NDArray[np.int64]:
-    """Gives the number of triangles that each node is a corner of.
+    """Return the number of triangles that each node is a corner of.
 
-    Edges are turned from the smaller to the larger degree: a node then has few of them going out,
-    at most sqrt(2 m), and all two-step paths together are at most m ** 1.5.
+    Edges are directed from the smaller to the larger degree: a node then has at most sqrt(2 m)
+    outgoing edges, and there are O(m ** 1.5) two-step paths.
 
     Args:
         pairs: The edges.
@@ -221,9 +221,9 @@ def triangles(pairs: Pairs, num_nodes: int) -> NDArray[np.int64]:
         raise GraphError(
             f"this needs scipy ({error}); install it with pip install 'dhilgt[plot]'"
         ) from error
-    found = np.zeros(num_nodes, np.int64)
+    counts = np.zeros(num_nodes, np.int64)
     if not len(pairs):
-        return found
+        return counts
     degrees = np.bincount(pairs.ravel(), minlength=num_nodes)
     place = np.empty(num_nodes, np.int64)
     place[np.lexsort((np.arange(num_nodes), degrees))] = np.arange(num_nodes)
@@ -233,20 +233,22 @@ def triangles(pairs: Pairs, num_nodes: int) -> NDArray[np.int64]:
     into = out.T.tocsr()
     for first, from_low in ((out, True), (into, False)):
         for rows in _blocks(first, out):
-            # Low to middle to high, closed by low to high; or middle from low to high, closed.
+            # Paths low -> middle -> high closed by low -> high count for low and high; paths
+            # middle -> low -> high closed by middle -> high count for the middle.
             closed = (first[rows] @ out).multiply(out[rows])
-            found[rows] += closed.sum(axis=1)
+            counts[rows] += closed.sum(axis=1)
             if from_low:
-                found += closed.sum(axis=0)
-    return found[place]
+                counts += closed.sum(axis=0)
+    return counts[place]
 
 
 def average_clustering(pairs: Pairs, num_nodes: int) -> float:
-    """Gives the mean over nodes of the share of neighbours that are joined; 0 without nodes.
+    """Return the mean over nodes of the fraction of pairs of neighbours that are joined.
 
     Args:
         pairs: The edges.
-        num_nodes: Number of nodes; those with fewer than two neighbours count as 0.
+        num_nodes: Number of nodes; those with fewer than two neighbours count as 0. Without nodes
+            the result is 0.
 
     Example:
         >>> average_clustering(np.array([[0, 1], [1, 2], [0, 2], [2, 3]]), 4)
@@ -260,7 +262,7 @@ def average_clustering(pairs: Pairs, num_nodes: int) -> float:
 
 
 def _blocks(first: Any, second: Any) -> list[slice]:
-    """Cuts rows so that a product of a block holds a bounded number of paths."""
+    """Return blocks of rows such that the product of a block holds a bounded number of paths."""
     steps = np.concatenate([[0], np.cumsum(np.diff(second.indptr)[first.indices])])
     reached = steps[first.indptr] // _STEPS_AT_ONCE  # by row
     cuts = np.unique(
@@ -269,12 +271,12 @@ def _blocks(first: Any, second: Any) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(cuts.tolist())]
 
 
-def _share_within(wanted: Pairs, given: Pairs, num_nodes: int) -> float:
-    def keys(pairs: Pairs) -> NDArray[np.int64]:
-        both = np.sort(pairs, axis=1)
-        return both[:, 0] * num_nodes + both[:, 1]
+def _fraction_within(pairs: Pairs, others: Pairs, num_nodes: int) -> float:
+    def keys(edges: Pairs) -> NDArray[np.int64]:
+        ends = np.sort(edges, axis=1)
+        return ends[:, 0] * num_nodes + ends[:, 1]
 
-    return float(np.isin(keys(wanted), keys(given)).mean()) if len(wanted) else 1.0
+    return float(np.isin(keys(pairs), keys(others)).mean()) if len(pairs) else 1.0
 
 
 def _graph_numbers(pairs: Pairs, classes: Classes) -> GraphNumbers:

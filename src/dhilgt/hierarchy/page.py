@@ -1,10 +1,9 @@
-"""A graph beside its label graph as a page to explore: one HTML file that needs nothing else."""
+"""An interactive page of a graph beside its label graph: one HTML file that needs no other."""
 
 import base64
 import hashlib
 import json
 import zlib
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
 from dhilgt.hierarchy.scene import RANK_STOPS, Panel, Scene
-from dhilgt.report.html import Markup, joined, tag
+from dhilgt.report.html import Markup, document, packaged, tag
 from dhilgt.tokens.sampler import TokenSampler
 
 MOST_NODES, MOST_ENTRIES = 100_000, 10_000_000
@@ -22,14 +21,14 @@ _KEYS = "Keys on a picture: arrows move, + and - zoom, 0 shows all, n and p go b
 
 
 def check_size(num_nodes: int, num_entries: int) -> None:
-    """Refuses graphs too large for a page, which holds every hub of every node.
+    """Raise an error if a graph is too large for a page, which holds every hub of every node.
 
     Args:
-        num_nodes: Nodes of the graph.
-        num_entries: Edges of its label graph.
+        num_nodes: Number of nodes.
+        num_entries: Number of edges of the label graph.
 
     Raises:
-        GraphError: With what is too large, and what can be made instead.
+        GraphError: If it is.
     """
     for count, most, what in (
         (num_nodes, MOST_NODES, "nodes"),
@@ -43,7 +42,7 @@ def check_size(num_nodes: int, num_entries: int) -> None:
 
 
 def page(scene: Scene) -> str:
-    """Gives the page: both graphs to zoom and pan, hubs, holders and token of the node selected.
+    """Return the page: both graphs to zoom and pan, hubs, holders and token of the selected node.
 
     Args:
         scene: What to show. Tokens are drawn with the sampler's default settings.
@@ -52,26 +51,15 @@ def page(scene: Scene) -> str:
         GraphError: If the graph is too large.
     """
     check_size(scene.graph.num_nodes, len(scene.label_edges.pairs))
-    own = files("dhilgt.hierarchy")
-    style, script = (
-        own.joinpath(name).read_text(encoding="utf-8") for name in ("viewer.css", "viewer.js")
-    )
-    # What is not one of these two texts cannot run, whatever the data hold.
+    style, script = (packaged("dhilgt.hierarchy", name) for name in ("viewer.css", "viewer.js"))
+    # Only these two texts are applied or run, whatever the data hold.
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", f"{scene.title} · dhilgt label graph"),
-        tag("style", Markup(style)),
-    )
     numbers = scene.numbers
     counts = (
         f"{numbers.nodes:,} nodes; the label graph keeps {100 * numbers.kept:.0f} % of the edges"
     )
-    body = tag(
-        "body",
+    return document(
+        f"{scene.title} · dhilgt label graph",
         tag("header", tag("h1", scene.title), tag("p", counts, class_="soft")),
         _tools(),
         tag(
@@ -82,9 +70,10 @@ def page(scene: Scene) -> str:
         ),
         tag("div", id="legend", class_="legend"),
         tag("script", Markup(_data(scene)), type="application/json", id="data"),
-        tag("script", Markup(script)),
+        tag("script", script),
+        style=style,
+        head=[tag("meta", http_equiv="Content-Security-Policy", content=policy)],
     )
-    return joined([Markup("<!doctype html>\n"), tag("html", head, body, lang="en"), Markup("\n")])
 
 
 def _hash(content: str) -> str:
@@ -103,7 +92,7 @@ def _frame(kind: str, panel: Panel) -> Markup:
 
 
 def _tools() -> Markup:
-    def choice(id_: str, name: str, *options: tuple[str, str]) -> Markup:
+    def menu(id_: str, name: str, *options: tuple[str, str]) -> Markup:
         entries = [tag("option", shown, value=value) for value, shown in options]
         return tag("label", name, tag("select", *entries, id=id_))
 
@@ -112,17 +101,17 @@ def _tools() -> Markup:
 
     return tag(
         "form",
-        tag("label", "Node", Markup('<input id="query" autocomplete="off" placeholder="id">')),
+        tag("label", "Node", tag("input", id="query", autocomplete="off", placeholder="id")),
         tag("button", "Find", type="submit"),
-        choice("colors", "Colour", ("class", "class"), ("rank", "rank")),
-        choice(
+        menu("colors", "Colour", ("class", "class"), ("rank", "rank")),
+        menu(
             "positions",
             "Positions",
             ("own", "own of each graph"),
             ("raw", "raw graph's"),
             ("label", "label graph's"),
         ),
-        choice("highlight", "Show", ("all", "hubs and holders"), ("token", "token")),
+        menu("highlight", "Show", ("all", "hubs and holders"), ("token", "token")),
         button("closer", "+", "Zoom in"),
         button("farther", "−", "Zoom out"),
         button("reset", "Show all", "Show all"),
@@ -136,12 +125,12 @@ def _tools() -> Markup:
 
 
 def _data(scene: Scene) -> str:
-    """Gives the data as JSON that cannot end the element it stands in."""
+    """Return the data as JSON that cannot end the element around it."""
     graph, legend = scene.graph, scene.legend
     packed, directory = _packed(_arrays(scene))
     about = {
         "ids": None if graph.node_ids is None else [str(one) for one in graph.nodes.tolist()],
-        "class_names": None if graph.class_names is None else graph.class_names,
+        "class_names": graph.class_names,
         "names": legend.names,
         "colors": legend.colors,
         "counts": legend.counts,
@@ -182,7 +171,7 @@ def _arrays(scene: Scene) -> dict[str, tuple[str, NDArray[Any]]]:
 def _tokens(
     sampler: TokenSampler,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint16]]:
-    """Gives the token of every node: ids, distances from the ego, numbers of hubs and holders."""
+    """Return the token of every node: ids, distances from the ego, numbers of hubs and holders."""
     ids, distances, parts = [], [], []
     for start in range(0, sampler.num_nodes, _ROWS_AT_ONCE):
         nodes = np.arange(start, min(start + _ROWS_AT_ONCE, sampler.num_nodes))
@@ -198,12 +187,12 @@ def _tokens(
 def _packed(
     arrays: dict[str, tuple[str, NDArray[Any]]],
 ) -> tuple[str, dict[str, tuple[str, int, int]]]:
-    """Gives arrays as one compressed text, and where each begins: kind, byte, length."""
+    """Return arrays as one compressed text, and where each begins: kind, byte, length."""
     parts, directory, at = [], {}, 0
     for name, (kind, array) in arrays.items():
         content = np.ascontiguousarray(array, dtype=_KINDS[kind]).tobytes()
         directory[name] = (kind, at, array.size)
-        padding = -len(content) % 4  # a number begins at a multiple of its size
+        padding = -len(content) % 4  # a number must begin at a multiple of its size
         parts.append(content + bytes(padding))
         at += len(content) + padding
     return base64.b64encode(zlib.compress(b"".join(parts), 9)).decode(), directory

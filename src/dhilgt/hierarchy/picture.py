@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 from dhilgt.errors import GraphError
 from dhilgt.hierarchy.numbers import GraphNumbers
 from dhilgt.hierarchy.scene import RANK_STOPS, Panel, Scene, edge_groups
+from dhilgt.report.text import shortened
 
 _INK, _SOFT, _EDGE = "#1d232a", "#66707a", "#98a1aa"
 _SIZE = (13.0, 7.4)  # inches
 _DPI = 110
-_RASTERIZED = 3_000  # marks of an SVG that are drawn as shapes; more of them become an image
+_RASTERIZED = 3_000  # dots or edges of an SVG that are drawn as shapes; more become an image
 _LONGEST_NAME = 24
 
 
 def draw(scene: Scene, form: str) -> bytes:
-    """Gives a picture; the same scene gives the same bytes with the same Matplotlib.
+    """Return a picture; the same scene gives the same bytes with the same Matplotlib.
 
     Args:
         scene: What to draw.
@@ -38,7 +39,7 @@ def draw(scene: Scene, form: str) -> bytes:
     with rc_context({"svg.hashsalt": "dhilgt", "svg.fonttype": "none", "text.parse_math": False}):
         figure = Figure(figsize=_SIZE, dpi=_DPI, facecolor="white")
         FigureCanvasAgg(figure)
-        _words(figure, scene)
+        _headings(figure, scene)
         for left, panel, numbers in (
             (0.01, scene.raw, scene.numbers.raw),
             (0.505, scene.label, scene.numbers.label),
@@ -51,12 +52,12 @@ def draw(scene: Scene, form: str) -> bytes:
             axes.text(0.0, 1.012, _summary(numbers), **words)
             axes.text(0.985, 1.052, panel.note, ha="right", **words)
         _legend(figure, scene)
-        kept = io.BytesIO()
+        content = io.BytesIO()
         if form == "svg":
-            figure.savefig(kept, format="svg", metadata={"Date": None})
-            return kept.getvalue()
-        figure.savefig(kept, format="png")
-    return _fewer_colors(kept)
+            figure.savefig(content, format="svg", metadata={"Date": None})
+            return content.getvalue()
+        figure.savefig(content, format="png")
+    return _fewer_colors(content)
 
 
 def _panel(axes: Any, scene: Scene, panel: Panel) -> None:
@@ -70,7 +71,7 @@ def _panel(axes: Any, scene: Scene, panel: Panel) -> None:
     palette = to_rgba_array([*scene.legend.colors, _EDGE])
     random = np.random.default_rng(scene.options.seed)
     order = random.permutation(len(groups))  # so that no class covers the others
-    order = order[np.argsort(groups[order] >= 0, kind="stable")]  # above the grey ones
+    order = order[np.argsort(groups[order] >= 0, kind="stable")]  # coloured above grey
     axes.add_collection(
         LineCollection(
             panel.places[panel.drawn[order]].tolist(),
@@ -84,14 +85,12 @@ def _panel(axes: Any, scene: Scene, panel: Panel) -> None:
     top = max(int(panel.weight.max(initial=1)), 1)
     base = float(np.clip(9_000 / max(count, 1), 1.6, 18))
     sizes = base * (0.7 + 5 * (panel.weight / top) ** 0.75)
-    turn = random.permutation(count)
-    turn = turn[
-        np.argsort(sizes[turn] > 3 * base, kind="stable")
-    ]  # large dots on top: they are few
+    order = random.permutation(count)
+    order = order[np.argsort(sizes[order] > 3 * base, kind="stable")]  # the few large dots on top
     axes.scatter(
-        *panel.places[turn].T,
-        s=sizes[turn],
-        c=_node_colors(scene)[turn],
+        *panel.places[order].T,
+        s=sizes[order],
+        c=_node_colors(scene)[order],
         linewidths=0.25 if count <= _RASTERIZED else 0.1,
         edgecolors="white",
         rasterized=count > _RASTERIZED,
@@ -99,9 +98,9 @@ def _panel(axes: Any, scene: Scene, panel: Panel) -> None:
     )
     low, high = panel.places.min(axis=0), panel.places.max(axis=0)
     x, y = (low + high) / 2
-    wide = _SIZE[0] * 0.485 / (_SIZE[1] * 0.755)
-    reach = 0.515 * max(float(high[1] - low[1]), float(high[0] - low[0]) / wide, 0.1)
-    axes.set(xlim=(x - reach * wide, x + reach * wide), ylim=(y - reach, y + reach))
+    aspect = _SIZE[0] * 0.485 / (_SIZE[1] * 0.755)
+    reach = 0.515 * max(float(high[1] - low[1]), float(high[0] - low[0]) / aspect, 0.1)
+    axes.set(xlim=(x - reach * aspect, x + reach * aspect), ylim=(y - reach, y + reach))
     axes.set_axis_off()
 
 
@@ -114,20 +113,20 @@ def _node_colors(scene: Scene) -> NDArray[np.float64]:
     return np.asarray(LinearSegmentedColormap.from_list("rank", RANK_STOPS)(shade))
 
 
-def _words(figure: Any, scene: Scene) -> None:
+def _headings(figure: Any, scene: Scene) -> None:
     count = f"{scene.graph.num_nodes:,} nodes"
     figure.text(0.01, 0.962, scene.title, fontsize=17, fontweight="bold", color=_INK)
     kept = f"the label graph keeps {100 * scene.numbers.kept:.0f} % of the edges"
     figure.text(0.99, 0.965, f"{count}; {kept}", ha="right", fontsize=10, color=_SOFT)
-    placed = "its own layout" if scene.options.layout == "own" else "the raw graph's layout"
-    colored = ""
+    layout = "its own layout" if scene.options.layout == "own" else "the raw graph's layout"
+    colors = ""
     if scene.options.color == "class" and scene.legend.known:
-        colored = " Edges in colour join nodes of one class."
+        colors = " Edges in colour join nodes of one class."
     figure.text(
         0.01,
         0.018,
-        f"Larger dots: more neighbours (left), more nodes that have it as a hub (right).{colored} "
-        f"Label graph: an edge from each node to its hubs, {placed}.",
+        f"Larger dots: more neighbours (left), more nodes that have it as a hub (right).{colors} "
+        f"Label graph: an edge from each node to its hubs, {layout}.",
         fontsize=8.5,
         color=_SOFT,
     )
@@ -146,13 +145,13 @@ def _legend(figure: Any, scene: Scene) -> None:
 
     if scene.options.color == "rank":
         count = scene.graph.num_nodes
-        steps = [(RANK_STOPS[0], "most important"), (RANK_STOPS[-1], "least important")]
-        middle = [(color, "") for color in RANK_STOPS[1:-1]]
-        entries = [steps[0], *middle, (steps[1][0], f"{steps[1][1]} of {count:,} (log of rank)")]
+        first, *middle, last = RANK_STOPS
+        entries = [(first, "most important"), *((color, "") for color in middle)]
+        entries.append((last, f"least important of {count:,} (log of rank)"))
     else:
         legend = scene.legend
         entries = [
-            (color, f"{_short(name)} ({size:,})")
+            (color, f"{shortened(name, _LONGEST_NAME)} ({size:,})")
             for name, color, size in zip(legend.names, legend.colors, legend.counts, strict=True)
         ]
     handles = [
@@ -172,17 +171,13 @@ def _legend(figure: Any, scene: Scene) -> None:
     )
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-
-
 def _fewer_colors(png: io.BytesIO) -> bytes:
-    """Gives the same picture in 256 colours, a third of the bytes."""
+    """Return the same picture in 256 colours, about a third of the size."""
     from PIL import Image  # Matplotlib brings it
 
-    kept = io.BytesIO()
+    content = io.BytesIO()
     with Image.open(png) as image:
         image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-            kept, format="PNG", optimize=True
+            content, format="PNG", optimize=True
         )
-    return kept.getvalue()
+    return content.getvalue()

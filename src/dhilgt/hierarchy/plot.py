@@ -1,4 +1,4 @@
-"""From a graph to files that show it beside its label graph."""
+"""Write pictures and pages of a graph beside its label graph."""
 
 from os import PathLike
 from pathlib import Path
@@ -8,7 +8,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.hierarchy.numbers import HierarchyNumbers
 from dhilgt.hierarchy.page import check_size, page
 from dhilgt.hierarchy.picture import draw
-from dhilgt.hierarchy.scene import Options, Scene
+from dhilgt.hierarchy.scene import DrawOptions, Scene
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.store.files import explained, write_file
 
@@ -26,25 +26,28 @@ def plot_hierarchy(
     title: str | None = None,
     threads: int | None = None,
 ) -> HierarchyNumbers:
-    """Draws a graph beside its label graph, and gives both in numbers.
+    """Draw a graph beside its label graph, and return statistics of both.
 
     The label graph has an edge from every node to each of its hubs. The same arguments give the
     same picture.
 
     Args:
         graph: With or without classes.
-        *paths: Files to write, whole or not at all: .png, .svg, or .html for a page to explore that
-            needs nothing else. None of them: only numbers, and no package for pictures is needed.
+        *paths: Files to write, completely or not at all: .png, .svg, or .html for an interactive
+            page that needs no other file. Without paths only the statistics are computed, and no
+            package for pictures is needed.
         labels: The graph's hub labels; built when None.
-        layout: "own" lays each graph out by itself; "shared" draws both at the graph's positions.
+        layout: "own" lays each graph out by itself; "shared" draws both at the positions of the
+            raw graph.
         color: What dots are coloured by: "class" or "rank". A page can do both.
-        max_edges: Edges to draw of each graph; of more, a uniform sample. The numbers count all.
-        seed: Key of the layout and of that sample.
-        title: Heading, and the name in the numbers; the graph's name when None.
-        threads: Threads for the labels; None for every core.
+        max_edges: Largest number of edges to draw of each graph; of more, a uniform sample. The
+            statistics count all edges.
+        seed: Seed of the layout and of that sample.
+        title: Heading, and the name in the statistics; the graph's name when None.
+        threads: Threads for building the labels; all cores when None.
 
     Raises:
-        ConfigError: If a file has another ending.
+        ConfigError: If a file has another ending, or an option an unknown value.
         GraphError: If the graph has no nodes, is too large for a page, or a package is missing.
         ArtifactError: If a file cannot be written.
 
@@ -58,7 +61,7 @@ def plot_hierarchy(
         check_ending(file)
         if not file.parent.is_dir():
             raise ArtifactError(f"{file.parent} is not a folder; make it or choose another path")
-    options = Options(layout, color, max_edges, seed, title)
+    options = DrawOptions(layout, color, max_edges, seed, title)
     if labels is None:
         labels = HubLabels.build(graph, progress=False, threads=threads)
     elif labels.graph_fingerprint != graph.fingerprint:
@@ -77,13 +80,13 @@ def plot_hierarchy(
 
 
 def check_ending(path: Path) -> None:
-    """Refuses a file that is none of those a picture can be.
+    """Raise an error if a file has an ending that cannot be written.
 
     Args:
         path: The file.
 
     Raises:
-        ConfigError: With the endings there are.
+        ConfigError: If it has; the message lists the endings that can be written.
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:

@@ -1,4 +1,4 @@
-"""Everything a picture of a graph and its label graph shows, before it is drawn."""
+"""All that a picture of a graph and its label graph shows, before it is drawn."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,25 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.graph.graph import Graph
-from dhilgt.hierarchy.layout import (
-    LabelEdges,
-    Pairs,
-    Places,
-    label_edges,
-    positions,
-    raw_pairs,
-    thinned,
-)
+from dhilgt.hierarchy.edges import LabelEdges, Pairs, label_edges, raw_pairs, sampled_edges
+from dhilgt.hierarchy.layout import Places, positions
 from dhilgt.hierarchy.numbers import HierarchyNumbers, numbers_of
 from dhilgt.labels.hub_labels import HubLabels, LabelGraph
-from dhilgt.report.explanation import OTHER, PALETTE
+from dhilgt.report.svg import OTHER, PALETTE
 from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.utils.checks import choice, whole_number
 
 UNKNOWN = "#c3c9cf"
-"""A node whose class is not known."""
+"""Colour of nodes whose class is not known."""
 
 RANK_STOPS = ("#fde725", "#35b779", "#31688e", "#440154")
-"""From the most to the least important node."""
+"""Colours from the most to the least important node."""
+
+LAYOUTS = ("own", "shared")
+COLORS = ("class", "rank")
+
+
+# ---- colours of classes ------------------------------------------------------------------------
 
 
 class Legend(NamedTuple):
@@ -34,10 +34,10 @@ class Legend(NamedTuple):
 
     Attributes:
         group: The group of each node, [n].
-        names: What each group is called.
-        colors: The colour of each, as #rrggbb.
-        counts: How many nodes each holds.
-        known: How many groups are one class each; they come first.
+        names: Name of each group.
+        colors: Colour of each group, as #rrggbb.
+        counts: Number of nodes of each group.
+        known: Number of groups that are one class each; they come first.
     """
 
     group: NDArray[np.int64]
@@ -48,22 +48,23 @@ class Legend(NamedTuple):
 
 
 def class_legend(graph: Graph) -> Legend:
-    """Gives a colour per class, the most frequent ones first; the rest share a grey.
+    """Return the groups of nodes: one per frequent class, then other classes and unknown ones.
 
     Args:
         graph: With or without classes.
 
     Example:
         >>> graph = Graph.from_edges([0, 1], [1, 2], labels=[7, 7, -1])
-        >>> found = class_legend(graph)
-        >>> found.names, found.group.tolist(), found.known
+        >>> legend = class_legend(graph)
+        >>> legend.names, legend.group.tolist(), legend.known
         (('class 7', 'class not known'), [0, 0, 1], 1)
     """
     classes = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
     counts = np.bincount(classes[classes >= 0], minlength=graph.num_classes)
     ranking = [int(one) for one in np.lexsort((np.arange(len(counts)), -counts)) if counts[one]]
     shown = sorted(ranking[: len(PALETTE)])
-    names = [_name(graph, one) for one in shown]
+    class_names = graph.class_names
+    names = [f"class {one}" if class_names is None else class_names[one] for one in shown]
     colors = list(PALETTE[: len(shown)])
     group = np.full(graph.num_nodes, -1, np.int64)
     for at, one in enumerate(shown):
@@ -81,12 +82,8 @@ def class_legend(graph: Graph) -> Legend:
     return Legend(group, tuple(names), tuple(colors), tuple(sizes), len(shown))
 
 
-def _name(graph: Graph, one: int) -> str:
-    return f"class {one}" if graph.class_names is None else graph.class_names[one]
-
-
 def edge_groups(pairs: Pairs, legend: Legend) -> NDArray[np.int64]:
-    """Gives the group of edges whose ends have one class, -1 for all others.
+    """Return the group of each edge within a class, -1 for all other edges.
 
     Args:
         pairs: The edges.
@@ -97,20 +94,19 @@ def edge_groups(pairs: Pairs, legend: Legend) -> NDArray[np.int64]:
     return np.where(one_class, ends[:, 0], -1)
 
 
-LAYOUTS = ("own", "shared")
-COLORS = ("class", "rank")
+# ---- the two graphs ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Options:
+class DrawOptions:
     """How to draw.
 
     Attributes:
-        layout: "own" lays each graph out by itself; "shared" draws both where the graph's nodes
-            are.
+        layout: "own" lays each graph out by itself; "shared" draws both at the positions of the
+            raw graph.
         color: What dots are coloured by: "class" or "rank".
-        max_edges: Edges to draw of each graph; of more, a uniform sample.
-        seed: Key of the layout and of that sample.
+        max_edges: Largest number of edges to draw of each graph; of more, a uniform sample.
+        seed: Seed of the layout and of that sample.
         title: Heading; the graph's name when None.
     """
 
@@ -121,41 +117,43 @@ class Options:
     title: str | None = None
 
     def __post_init__(self) -> None:
-        for name, known in (("layout", LAYOUTS), ("color", COLORS)):
-            if getattr(self, name) not in known:
-                value = getattr(self, name)
-                raise ValueError(f"{name} = {value!r}; choose one of {', '.join(known)}")
-        if self.max_edges < 0:
-            raise ValueError(f"max_edges = {self.max_edges}; pass 0 or more")
+        choice("layout", self.layout, LAYOUTS)
+        choice("color", self.color, COLORS)
+        whole_number("max_edges", self.max_edges, 0, 2**63 - 1)
 
 
 class Panel:
-    """One of the two graphs: its edges and where its nodes are.
+    """One of the two graphs: its edges and the positions of its nodes.
 
     Attributes:
         kind: "raw graph" or "label graph".
         pairs: All edges.
-        drawn: Those to draw.
+        drawn: The edges to draw.
         places: A point per node.
-        weight: How much stands out of each node: neighbours, or nodes that have it as a hub.
+        weight: Size of each node: its number of neighbours, or of nodes that have it as a hub.
     """
 
     def __init__(
-        self, kind: str, pairs: Pairs, places: Places, weight: NDArray[np.int64], options: Options
+        self,
+        kind: str,
+        pairs: Pairs,
+        places: Places,
+        weight: NDArray[np.int64],
+        options: DrawOptions,
     ) -> None:
         self.kind, self.pairs, self.places, self.weight = kind, pairs, places, weight
-        self.drawn: Pairs = pairs[thinned(pairs, options.max_edges, options.seed)]
+        self.drawn = sampled_edges(pairs, options.max_edges, options.seed)
 
     @property
     def note(self) -> str:
-        """How many edges are drawn."""
+        """A sentence on the number of edges that are drawn."""
         if len(self.drawn) == len(self.pairs):
             return f"all {len(self.pairs):,} edges drawn"
         return f"{len(self.drawn):,} of {len(self.pairs):,} edges drawn, a uniform sample"
 
 
 class Scene:
-    """A graph beside its label graph; what is costly is made when it is first asked for.
+    """A graph beside its label graph; costly parts are computed when they are first used.
 
     Args:
         graph: The graph.
@@ -163,7 +161,7 @@ class Scene:
         options: How to draw.
     """
 
-    def __init__(self, graph: Graph, labels: HubLabels, options: Options) -> None:
+    def __init__(self, graph: Graph, labels: HubLabels, options: DrawOptions) -> None:
         self.graph, self.labels, self.options = graph, labels, options
 
     @property
@@ -188,12 +186,12 @@ class Scene:
 
     @cached_property
     def numbers(self) -> HierarchyNumbers:
-        """Both graphs in numbers."""
+        """Statistics of both graphs."""
         return numbers_of(self.graph, self.raw_pairs, self.label_edges, self.title)
 
     @cached_property
     def sampler(self) -> TokenSampler:
-        """Draws tokens, with the default settings."""
+        """Sampler of tokens with the default settings."""
         return TokenSampler(self.labels, progress=False)
 
     @cached_property
@@ -206,21 +204,18 @@ class Scene:
         """The graph."""
         count, pairs = self.graph.num_nodes, self.raw_pairs
         places = positions(pairs, count, seed=self.options.seed)
-        return Panel("raw graph", pairs, places, _ends(pairs, count), self.options)
+        degrees = np.bincount(pairs.ravel(), minlength=count)
+        return Panel("raw graph", pairs, places, degrees, self.options)
 
     @cached_property
     def label(self) -> Panel:
-        """The label graph; a hub pulls by one over its distance."""
+        """The label graph; a hub at distance d attracts with weight 1 / d."""
         pairs, distances = self.label_edges
         count = self.graph.num_nodes
         if self.options.layout == "shared":
             places = self.raw.places
         else:
-            pulls = 1.0 / np.maximum(distances, 1)
-            places = positions(pairs, count, weights=pulls, seed=self.options.seed)
+            weights = 1.0 / np.maximum(distances, 1)
+            places = positions(pairs, count, weights=weights, seed=self.options.seed)
         holders = np.diff(self.rows.in_offsets)
         return Panel("label graph", pairs, places, holders, self.options)
-
-
-def _ends(pairs: Pairs, count: int) -> NDArray[np.int64]:
-    return np.bincount(pairs.ravel(), minlength=count)

@@ -1,8 +1,8 @@
 "use strict";
-// Draws the two graphs of the page's data on canvases and answers to search, mouse and keys.
-// Text of the data reaches the page through textContent alone, so that no id can become markup.
+// Draws the two graphs of the page's data on canvases and handles search, mouse and keys.
+// Text of the data is set through textContent only, so that no id can become markup.
 
-const LISTED = 120; // hubs or holders that are listed; all of them are drawn
+const LISTED = 120; // the most hubs or holders to list; all of them are drawn
 const TYPES = { f4: Float32Array, i4: Int32Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array };
 const $ = (id) => document.getElementById(id);
 
@@ -32,25 +32,25 @@ class Graphs {
     this.count = this.rank.length;
     this.byRank = new Uint32Array(this.count);
     this.rank.forEach((rank, node) => { this.byRank[rank] = node; });
-    this.turnAround();
-    this.index = null; // nodes by id, made when first asked for
+    this.invertHubs();
+    this.index = null; // nodes by id, built at the first search
   }
 
-  // Holders are the hubs turned around. Entries are taken by distance, so nearest come first.
-  turnAround() {
+  // Holders are the inverse of hubs. Entries are sorted by distance, so that the nearest are first.
+  invertHubs() {
     const { hub_offsets: offsets, hubs, hub_distances: distances, count } = this;
-    const owner = new Uint32Array(hubs.length), turn = new Uint32Array(hubs.length);
+    const owner = new Uint32Array(hubs.length), order = new Uint32Array(hubs.length);
     const near = new Uint32Array(257), starts = new Uint32Array(count + 1);
     for (let node = 0; node < count; node += 1) owner.fill(node, offsets[node], offsets[node + 1]);
     for (const distance of distances) near[distance + 1] += 1;
     for (let at = 0; at < 256; at += 1) near[at + 1] += near[at];
-    distances.forEach((distance, at) => { turn[near[distance]++] = at; });
+    distances.forEach((distance, at) => { order[near[distance]++] = at; });
     for (const hub of hubs) starts[hub + 1] += 1;
     for (let at = 0; at < count; at += 1) starts[at + 1] += starts[at];
     this.holder_offsets = starts.slice();
     this.holders = new Uint32Array(hubs.length);
     this.holder_distances = new Uint8Array(hubs.length);
-    for (const at of turn) {
+    for (const at of order) {
       const place = starts[hubs[at]]++;
       this.holders[place] = owner[at];
       this.holder_distances[place] = distances[at];
@@ -77,11 +77,11 @@ class Graphs {
   holdersOf(node) { return this.row(node, "holder_offsets", "holders", "holder_distances", "holder"); }
 
   row(node, offsets, nodes, distances, kind) {
-    const found = [];
+    const members = [];
     for (let at = this[offsets][node]; at < this[offsets][node + 1]; at += 1) {
-      found.push({ node: this[nodes][at], distance: this[distances][at], kind });
+      members.push({ node: this[nodes][at], distance: this[distances][at], kind });
     }
-    return found;
+    return members;
   }
 
   neighborsOf(node) {
@@ -89,15 +89,15 @@ class Graphs {
   }
 
   tokenOf(node) {
-    const size = this.token_size, found = [];
+    const size = this.token_size, members = [];
     const hubs = this.token_parts[2 * node];
     for (let slot = 1; slot < size; slot += 1) {
       const member = this.token_ids[node * size + slot];
       if (member < 0) continue;
       const distance = this.token_distances[node * size + slot];
-      found.push({ node: member, distance, kind: slot <= hubs ? "hub" : "holder" });
+      members.push({ node: member, distance, kind: slot <= hubs ? "hub" : "holder" });
     }
-    return found;
+    return members;
   }
 }
 
@@ -123,8 +123,8 @@ class View {
   }
 
   get places() {
-    const wanted = this.page.positions;
-    return this.graphs[`${wanted === "own" ? this.kind : wanted}_places`];
+    const { positions } = this.page;
+    return this.graphs[`${positions === "own" ? this.kind : positions}_places`];
   }
 
   fit() {
@@ -157,7 +157,7 @@ class View {
 
   pan(x, y) { this.shown.x += x; this.shown.y += y; this.draw(); }
 
-  // A node out of sight is brought to the middle.
+  // Moves a node that is out of sight to the middle.
   reveal(node) {
     const [x, y] = this.at(node), { clientWidth: width, clientHeight: height } = this.canvas;
     if (x < 0 || y < 0 || x > width || y > height) this.pan(width / 2 - x, height / 2 - y);
@@ -193,16 +193,16 @@ class View {
 
   key(event) {
     const step = 40;
-    const deeds = {
+    const actions = {
       ArrowLeft: () => this.pan(step, 0), ArrowRight: () => this.pan(-step, 0),
       ArrowUp: () => this.pan(0, step), ArrowDown: () => this.pan(0, -step),
       "+": () => this.zoom(1.4), "=": () => this.zoom(1.4), "-": () => this.zoom(1 / 1.4),
       0: () => { this.fit(); this.draw(); }, n: () => this.page.step(1), p: () => this.page.step(-1),
       Escape: () => this.page.select(-1),
     };
-    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in deeds)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in actions)) return;
     event.preventDefault();
-    deeds[event.key]();
+    actions[event.key]();
   }
 
   draw() {
@@ -251,8 +251,7 @@ class View {
   radius(node) {
     const base = Math.min(Math.max(75 / Math.sqrt(this.graphs.count), 0.9), 6);
     const closer = Math.min(Math.sqrt(this.shown.scale / this.fitted), 4);
-    const share = this.weight[node] / this.top;
-    return base * closer * (0.75 + 1.6 * Math.sqrt(share));
+    return base * closer * (0.75 + 1.6 * Math.sqrt(this.weight[node] / this.top));
   }
 
   paintNodes(dimmed) {
@@ -328,19 +327,19 @@ class Page {
 
   colorOf(node) {
     if (this.color === "class") return this.graphs.colors[this.graphs.group[node]];
-    const share = Math.log1p(this.graphs.rank[node]) / Math.log1p(Math.max(this.graphs.count - 1, 1));
-    return this.shades[Math.round(63 * share)];
+    const fraction = Math.log1p(this.graphs.rank[node]) / Math.log1p(Math.max(this.graphs.count - 1, 1));
+    return this.shades[Math.round(63 * fraction)];
   }
 
   draw() { this.views.forEach((view) => view.draw()); }
 
   reset() { this.views.forEach((view) => { view.fit(); view.draw(); }); }
 
-  say(text) { $("answer").textContent = text; }
+  answer(text) { $("answer").textContent = text; }
 
   search() {
     const text = $("query").value, node = this.graphs.find(text);
-    if (node === undefined) { this.say(`No node has the id ${text}.`); return; }
+    if (node === undefined) { this.answer(`No node has the id ${text}.`); return; }
     this.select(node);
   }
 
@@ -354,7 +353,7 @@ class Page {
     this.selected = node;
     const details = $("details");
     details.replaceChildren();
-    this.say("");
+    this.answer("");
     if (node < 0) {
       this.members = [];
       details.append(element("p", "Click a node or search for its id to see its hubs, the nodes that have it as a hub, and its token.", "soft"));

@@ -1,9 +1,8 @@
-"""An explanation as a picture: the ego in the middle, rings by distance."""
+"""The picture of an explanation: the ego in the middle, the other members on rings by distance."""
 
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import NamedTuple
 
 from dhilgt.classifier.explanation import (
@@ -14,40 +13,19 @@ from dhilgt.classifier.explanation import (
     shown_distance,
     shown_effect,
 )
+from dhilgt.report.html import Markup, document, packaged, table, tag
+from dhilgt.report.svg import OTHER, PALETTE, circle, label, line, rect
+from dhilgt.report.text import shortened
 
 _WIDTH, _HEIGHT = 1000, 680
 _X, _Y = 375, 340  # the ego
-_NEAR, _REACH = 85, 265  # radius of the first ring and of the last
-_LEGEND = 750  # left edge of the words
+_FIRST_RING, _LAST_RING = 85, 265  # radius
+_LEGEND = 750  # left edge of the legend
 _BAR = 230
-_LABELS = 14
+_NAMED_MEMBERS = 14
 _LONGEST_NAME = 16
 _CLASSES_SHOWN = 6
-# Told apart also by most people who see fewer colours, on light and on dark ground.
-PALETTE = (
-    "#3b82c4", "#e08a1e", "#2f9e6e", "#c94f7c", "#8a6fd1", "#b0a11f", "#4fb3bf", "#a9674a",
-)  # fmt: skip
-OTHER = "#8b929a"
 _FOR, _AGAINST = PALETTE[0], PALETTE[1]
-
-_STYLE = """
-.dhilgt-token { --paper: #ffffff; --ink: #1d232a; --soft: #66707a; --ring: #d9dee3;
-  background: var(--paper); font: 13px system-ui, sans-serif; }
-@media (prefers-color-scheme: dark) {
-  .dhilgt-token { --paper: #14181d; --ink: #e8ebee; --soft: #9aa4ae; --ring: #333b44; } }
-.dhilgt-token .paper { fill: var(--paper); }
-.dhilgt-token .ring { fill: none; stroke: var(--ring); }
-.dhilgt-token .edge { stroke: var(--soft); }
-.dhilgt-token .dot { stroke: var(--paper); stroke-width: 1.5; }
-.dhilgt-token .ego { stroke: var(--ink); stroke-width: 3; }
-.dhilgt-token .track { fill: var(--ring); }
-.dhilgt-token text { fill: var(--ink); }
-.dhilgt-token .name { paint-order: stroke; stroke: var(--paper); stroke-width: 4px;
-  stroke-linejoin: round; font-size: 12px; }
-.dhilgt-token .soft { fill: var(--soft); font-size: 12px; }
-.dhilgt-token .big { font-size: 17px; font-weight: 600; }
-"""
-
 
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
@@ -67,7 +45,7 @@ class _Dot(NamedTuple):
 
 
 def draw(explanation: Explanation, color: str = "class") -> str:
-    """Gives the picture as SVG text; see `Explanation.picture`.
+    """Return the picture as SVG text; see `Explanation.picture`.
 
     Args:
         explanation: What to draw.
@@ -78,107 +56,85 @@ def draw(explanation: Explanation, color: str = "class") -> str:
     """
     if color not in ("class", "effect"):
         raise ValueError(f'color = {color!r}; pass "class" or "effect"')
-    rings = _rings(explanation.members)
-    dots = _places(explanation, rings)
-    marks, taken = _ring_marks(explanation.members, rings, dots)
-    title = f"What the model saw of {explanation.node}"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="dhilgt-token" role="img" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{_STYLE}</style>",
-        f'<rect class="paper" width="{_WIDTH}" height="{_HEIGHT}"/>',
-        *marks,
-        *_lines(explanation, dots),
-        *_marks(explanation, dots, color),
-        *_names(explanation, dots, taken),
+    radii = _ring_radii(explanation.members)
+    dots = _places(explanation, radii)
+    rings, ring_labels = _rings(explanation.members, radii, dots)
+    return tag(
+        "svg",
+        tag("title", f"What the model saw of {explanation.node}"),
+        tag("style", packaged("dhilgt.report", "explanation.css")),
+        rect(0, 0, _WIDTH, _HEIGHT, "paper"),
+        *rings,
+        *_edges(explanation, dots),
+        *_dots(explanation, dots, color),
+        *_names(explanation, dots, ring_labels),
         *_legend(explanation, color),
-        "</svg>",
-    ]
-    return "\n".join(parts)
+        xmlns="http://www.w3.org/2000/svg",
+        class_="dhilgt-token",
+        role="img",
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        width=_WIDTH,
+        height=_HEIGHT,
+    )
 
 
 def page(explanation: Explanation, color: str = "class") -> str:
-    """Gives an HTML page that needs nothing else: the picture and the whole table.
+    """Return an HTML page that needs no other file: the picture and the whole table.
 
     Args:
         explanation: What to show.
         color: As for `draw`.
     """
     names, rows = rows_of(explanation.members, explanation.directed)
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    return document(
+        f"{explanation.node}: {explanation.prediction}",
+        Markup(draw(explanation, color)),
+        table("Members of the token", names, rows, text_columns=len(names)),
+        style=packaged("dhilgt.report", "explanation_page.css"),
     )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(str(explanation.node))}: {escape(str(explanation.prediction))}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 14px system-ui, sans-serif; margin: 1rem auto; max-width: 60rem; padding: 0 1rem;
-  background: light-dark(#ffffff, #14181d); color: light-dark(#1d232a, #e8ebee); }}
-svg {{ max-width: 100%; height: auto; }}
-table {{ border-collapse: collapse; }}
-th, td {{ padding: 0.25rem 0.9rem 0.25rem 0; text-align: left;
-  border-bottom: 1px solid #8b929a55; }}
-td {{ font-variant-numeric: tabular-nums; }}
-</style>
-</head>
-<body>
-{draw(explanation, color)}
-<table>
-<thead><tr>{head}</tr></thead>
-<tbody>
-{body}
-</tbody>
-</table>
-</body>
-</html>"""
 
 
-# ---- where things go ---------------------------------------------------------------------------
+# ---- places ------------------------------------------------------------------------------------
 
 
-def _rings(members: tuple[Member, ...]) -> dict[Distance, float]:
-    """Gives the radius of each distance that occurs: near ones first, no path last."""
+def _ring_radii(members: tuple[Member, ...]) -> dict[Distance, float]:
+    """Return the radius of each distance that occurs: the nearest first, no path last."""
 
-    def far_out(distance: Distance) -> tuple[bool, bool, int]:
+    def order(distance: Distance) -> tuple[bool, bool, int]:
         return distance is None, distance == "far", distance if isinstance(distance, int) else 0
 
-    found = sorted({member.distance for member in members[1:]}, key=far_out)
-    step = (_REACH - _NEAR) / max(2, len(found) - 1)
-    return {distance: _NEAR + step * at for at, distance in enumerate(found)}
+    distances = sorted({member.distance for member in members[1:]}, key=order)
+    step = (_LAST_RING - _FIRST_RING) / max(2, len(distances) - 1)
+    return {distance: _FIRST_RING + step * at for at, distance in enumerate(distances)}
 
 
-def _places(explanation: Explanation, rings: dict[Distance, float]) -> list[_Dot]:
-    """Places rings from the inside out; members stand near those they share edges with."""
+def _places(explanation: Explanation, radii: dict[Distance, float]) -> list[_Dot]:
+    """Place the rings from the inside out, each member near those it has edges with."""
     members = explanation.members
     largest = max((member.share for member in members), default=0.0) or 1.0
     size = [5 + 13 * math.sqrt(member.share / largest) for member in members]
     dots: dict[int, _Dot] = {0: _Dot(_X, _Y, 0.0, size[0])}
-    beside: list[set[int]] = [set() for _ in members]
+    neighbors: list[set[int]] = [set() for _ in members]
     for first, second in explanation.edges:
-        beside[first].add(second)
-        beside[second].add(first)
-    for ring, (distance, radius) in enumerate(rings.items()):
+        neighbors[first].add(second)
+        neighbors[second].add(first)
+    for ring, (distance, radius) in enumerate(radii.items()):
         group = [at for at, member in enumerate(members) if at and member.distance == distance]
         group.sort(key=lambda at: (str(members[at].label), at))
-        wish: dict[int, float] = {}
+        preferred: dict[int, float] = {}
         for at in group:
-            angle = _mean_angle([dots[other].angle for other in beside[at] & dots.keys() - {0}])
+            angle = _mean_angle([dots[other].angle for other in neighbors[at] & dots.keys() - {0}])
             if angle is not None:
-                wish[at] = angle
-        if wish:
-            group.sort(key=lambda at: wish.get(at, math.pi))
+                preferred[at] = angle
+        if preferred:
+            group.sort(key=lambda at: preferred.get(at, math.pi))
         step = 2 * math.pi / len(group)
-        turn = _mean_angle([wish[at] - step * i for i, at in enumerate(group) if at in wish])
+        turns = [preferred[at] - step * i for i, at in enumerate(group) if at in preferred]
+        turn = _mean_angle(turns)
         start = 0.4 * ring - math.pi / 2 if turn is None else turn
         for i, at in enumerate(group):
             angle = start + step * i
-            # Where a ring is crowded, every other dot steps in and all become smaller.
+            # On a crowded ring every other dot moves inwards and all become smaller.
             crowded = radius * step < 2 * size[at] + 2
             out = radius - (14 if crowded and i % 2 else 0)
             fitting = min(size[at], max(3.0, radius * step)) if crowded else size[at]
@@ -188,71 +144,63 @@ def _places(explanation: Explanation, rings: dict[Distance, float]) -> list[_Dot
 
 
 def _mean_angle(angles: list[float]) -> float | None:
-    """Gives the middle of angles, 0 to 2 pi; None without any or where they cancel out."""
+    """Return the mean direction, 0 to 2 pi; None without angles or where they cancel out."""
     x, y = sum(math.cos(angle) for angle in angles), sum(math.sin(angle) for angle in angles)
     return math.atan2(y, x) % (2 * math.pi) if math.hypot(x, y) > 1e-9 else None
 
 
-# ---- what is drawn -----------------------------------------------------------------------------
+# ---- shapes and names --------------------------------------------------------------------------
 
 
-def _ring_marks(
-    members: tuple[Member, ...], rings: dict[Distance, float], dots: list[_Dot]
-) -> tuple[list[str], list[_Box]]:
-    """Draws the rings, their names standing between dots as far down as there is room."""
-    lines, taken = [], []
-    for distance, radius in rings.items():
+def _rings(
+    members: tuple[Member, ...], radii: dict[Distance, float], dots: list[_Dot]
+) -> tuple[list[Markup], list[_Box]]:
+    """Return the rings with their labels, which are placed between dots, and the labels' boxes."""
+    shapes, boxes = [], []
+    for distance, radius in radii.items():
         words = shown_distance(distance)
         words = f"distance {words}" if isinstance(distance, int) else words
-        angles = sorted(
+        angles = [
             dot.angle
             for member, dot in zip(members[1:], dots[1:], strict=True)
             if member.distance == distance
-        )
+        ]
         half = math.pi / len(angles)
-        angle = max((angle + half for angle in angles), key=math.sin)
-        # Where dots leave no room, below the ring.
+        angle = max((angle + half for angle in sorted(angles)), key=math.sin)
+        # Where dots leave no room, the label goes below the ring.
         crowded = 2 * half * radius < _text_width(words) + 40
         x, y = _X + radius * math.cos(angle), _Y + radius * math.sin(angle) + (26 if crowded else 4)
-        taken.append(_text_box(x - _text_width(words) / 2, y, words))
-        lines.append(f'<circle class="ring" cx="{_X}" cy="{_Y}" r="{radius:.1f}"/>')
-        lines.append(
-            f'<text class="name soft" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{words}</text>'
-        )
-    return lines, taken
+        boxes.append(_text_box(x - _text_width(words) / 2, y, words))
+        shapes += [circle(_X, _Y, radius, "ring"), label(words, x, y, "middle", "name soft")]
+    return shapes, boxes
 
 
-def _lines(explanation: Explanation, dots: list[_Dot]) -> list[str]:
+def _edges(explanation: Explanation, dots: list[_Dot]) -> list[Markup]:
     opacity = 0.5 if len(explanation.edges) < 80 else 0.25
     return [
-        f'<line class="edge" stroke-opacity="{opacity}" x1="{dots[a].x:.1f}" y1="{dots[a].y:.1f}" '
-        f'x2="{dots[b].x:.1f}" y2="{dots[b].y:.1f}"/>'
+        line(dots[a].x, dots[a].y, dots[b].x, dots[b].y, "edge", stroke_opacity=opacity)
         for a, b in explanation.edges
     ]
 
 
-def _marks(explanation: Explanation, dots: list[_Dot], color: str) -> list[str]:
-    fill = _class_colors(explanation) if color == "class" else None
+def _dots(explanation: Explanation, dots: list[_Dot], color: str) -> list[Markup]:
+    classes = _class_colors(explanation)
     strongest = max((abs(one.effect or 0.0) for one in explanation.members), default=0.0) or 1.0
-    lines = []
-    # The ego last, so that nothing covers it.
+    shapes = []
+    # The ego is drawn last, so that nothing covers it.
     for member, dot in reversed(list(zip(explanation.members, dots, strict=True))):
-        ego = member.kind == "ego"
-        if fill is not None:
-            paint = f'fill="{fill.get(member.label, OTHER)}"'
-        elif member.effect is None:
-            paint = f'fill="{OTHER}"'
-        else:
-            hue = _FOR if member.effect >= 0 else _AGAINST
-            paint = (
-                f'fill="{hue}" fill-opacity="{0.12 + 0.88 * abs(member.effect) / strongest:.2f}"'
-            )
-        place = f'cx="{dot.x:.1f}" cy="{dot.y:.1f}" r="{dot.radius:.1f}"'
-        kind = "dot ego" if ego else "dot"
-        lines.append(f'<circle class="paper" {place}/>')  # edges do not shine through
-        lines.append(f'<circle class="{kind}" {place} {paint}>')
-        lines.append(f"<title>{escape(_tooltip(member))}</title></circle>")
-    return lines
+        fill, opacity = OTHER, None
+        if color == "class":
+            fill = classes.get(member.label, OTHER)
+        elif member.effect is not None:
+            fill = _FOR if member.effect >= 0 else _AGAINST
+            opacity = 0.12 + 0.88 * abs(member.effect) / strongest
+        style = "dot ego" if member.kind == "ego" else "dot"
+        tip = tag("title", _tooltip(member))
+        place = dot.x, dot.y, dot.radius
+        shapes.append(circle(*place, "paper"))  # hides the edges behind a transparent dot
+        shapes.append(circle(*place, style, tip, fill=fill, fill_opacity=opacity))
+    return shapes
 
 
 def _tooltip(member: Member) -> str:
@@ -263,33 +211,29 @@ def _tooltip(member: Member) -> str:
     return ", ".join(words)
 
 
-def _names(explanation: Explanation, dots: list[_Dot], taken: list[_Box]) -> list[str]:
-    """Names the ego and the most telling others, where there is room for it."""
-    lines = []
+def _names(explanation: Explanation, dots: list[_Dot], taken: list[_Box]) -> list[Markup]:
+    """Return the names of the ego and of the members with the most effect, where there is room."""
+    names = []
     taken = [*taken, *(dot.box for dot in dots)]
-    for member, dot in list(zip(explanation.members, dots, strict=True))[: _LABELS + 1]:
-        words = " ".join([_short(member.node), shown_effect(member.effect)]).strip()
-        wide, away = _text_width(words), dot.radius + 4
-        right, left = (dot.x + away, dot.y + 4), (dot.x - away - wide, dot.y + 4)
-        below, above = (dot.x - wide / 2, dot.y + away + 9), (dot.x - wide / 2, dot.y - away)
+    for member, dot in list(zip(explanation.members, dots, strict=True))[: _NAMED_MEMBERS + 1]:
+        name = shortened(str(member.node), _LONGEST_NAME)
+        words = f"{name} {shown_effect(member.effect)}".strip()
+        width, away = _text_width(words), dot.radius + 4
+        # Fonts differ in width, so the text is anchored at the side that is next to its dot.
+        right = dot.x + away, dot.y + 4, "start", dot.x + away
+        left = dot.x - away - width, dot.y + 4, "end", dot.x - away
+        below = dot.x - width / 2, dot.y + away + 9, "middle", dot.x
+        above = dot.x - width / 2, dot.y - away, "middle", dot.x
         sides = (right, left) if math.cos(dot.angle) >= 0 else (left, right)
-        for x, y in (*sides, below, above):
-            box = _text_box(x, y, words)
+        for start, y, anchor, x in (*sides, below, above):
+            box = _text_box(start, y, words)
             inside = box[0] >= 4 and box[2] <= _LEGEND - 8
-            if not inside or any(_overlap(box, other) for other in taken):
-                continue
-            taken.append(box)
-            weight = ' font-weight="600"' if member.kind == "ego" else ""
-            # Fonts differ: the text keeps to its dot on whichever side it stands.
-            anchor, at = "start", x
-            if (x, y) != right:
-                anchor, at = ("end", x + wide) if (x, y) == left else ("middle", dot.x)
-            lines.append(
-                f'<text class="name" x="{at:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>'
-                f"{escape(words)}</text>"
-            )
-            break
-    return lines
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                weight = "600" if member.kind == "ego" else None
+                names.append(label(words, x, y, anchor, "name", font_weight=weight))
+                break
+    return names
 
 
 def _text_width(words: str) -> float:
@@ -304,49 +248,38 @@ def _overlap(one: _Box, other: _Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def _short(name: object, longest: int = _LONGEST_NAME) -> str:
-    text = str(name)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+# ---- the legend --------------------------------------------------------------------------------
 
 
-def _class_colors(explanation: Explanation) -> dict[object, str]:
-    """Gives colours to the classes that occur most; others share a grey."""
-    counts: dict[object, int] = {explanation.prediction: len(explanation.members)}
-    for member in explanation.members:
-        if member.label is not None:
-            counts[member.label] = counts.get(member.label, 0) + 1
-    order = sorted(counts, key=lambda name: (-counts[name], str(name)))
-    return dict(zip(order, PALETTE, strict=False))
-
-
-def _legend(explanation: Explanation, color: str) -> list[str]:
+def _legend(explanation: Explanation, color: str) -> list[Markup]:
     y = 44.0
-    lines = [_words(y, _short(explanation.node, 24), "big")]
-    known = "not known" if explanation.label is None else _short(explanation.label, 20)
-    for words in (f"predicted: {_short(explanation.prediction, 20)}", f"known class: {known}"):
-        y += 22
-        lines.append(_words(y, words))
-    y += 34
-    lines.append(_words(y, "probabilities", "soft"))
+    known = "not known" if explanation.label is None else shortened(str(explanation.label), 20)
+    shapes = [
+        label(shortened(str(explanation.node), 24), _LEGEND, y, style="big"),
+        label(f"predicted: {shortened(str(explanation.prediction), 20)}", _LEGEND, y + 22),
+        label(f"known class: {known}", _LEGEND, y + 44),
+        label("probabilities", _LEGEND, y + 78, style="soft"),
+    ]
+    y += 78
     colors = _class_colors(explanation) if color == "class" else {}
     for name, value in explanation.ranked()[:_CLASSES_SHOWN]:
         y += 22
-        lines += [
-            _words(y, f"{_short(name, 18)}"),
-            f'<text x="{_WIDTH - 20}" y="{y}" text-anchor="end">{value:.3f}</text>',
-            f'<rect class="track" x="{_LEGEND}" y="{y + 5}" width="{_BAR}" height="4" rx="2"/>',
-            f'<rect fill="{colors.get(name, OTHER)}" x="{_LEGEND}" y="{y + 5}" '
-            f'width="{_BAR * value:.1f}" height="4" rx="2"/>',
+        shapes += [
+            label(shortened(str(name), 18), _LEGEND, y),
+            label(f"{value:.3f}", _WIDTH - 20, y, "end"),
+            rect(_LEGEND, y + 5, _BAR, 4, "track", rx=2),
+            rect(_LEGEND, y + 5, _BAR * value, 4, None, rx=2, fill=colors.get(name, OTHER)),
         ]
         y += 6
-    y += 22
-    lines.append(_words(y, f"from the ego alone: {explanation.alone:.3f}", "soft"))
-    y += 34
-    lines.append(_words(y, f"dots by {color}", "soft"))
-    for hue, words in _keys(explanation, color):
+    shapes.append(
+        label(f"from the ego alone: {explanation.alone:.3f}", _LEGEND, y + 22, style="soft")
+    )
+    y += 56
+    shapes.append(label(f"dots by {color}", _LEGEND, y, style="soft"))
+    for fill, words in _keys(explanation, color):
         y += 22
-        lines.append(f'<circle cx="{_LEGEND + 6}" cy="{y - 4}" r="6" fill="{hue}"/>')
-        lines.append(_words(y, words, x=_LEGEND + 20))
+        shapes.append(circle(_LEGEND + 6, y - 4, 6, None, fill=fill))
+        shapes.append(label(words, _LEGEND + 20, y))
     y += 34
     for words in (
         "dot size: share in the readout",
@@ -354,19 +287,26 @@ def _legend(explanation: Explanation, color: str) -> list[str]:
         "numbers: by how much the prediction is",
         "less probable without that member",
     ):
-        lines.append(_words(y, words, "soft"))
+        shapes.append(label(words, _LEGEND, y, style="soft"))
         y += 18
-    return lines
+    return shapes
 
 
 def _keys(explanation: Explanation, color: str) -> list[tuple[str, str]]:
+    """Return the colours of the dots and what they mean."""
     if color == "effect":
-        return [(_FOR, "speaks for the prediction"), (_AGAINST, "speaks against it")]
+        return [(_FOR, "supports the prediction"), (_AGAINST, "opposes the prediction")]
     colors = _class_colors(explanation)
-    keys = [(hue, _short(name, 24)) for name, hue in colors.items()]
+    keys = [(fill, shortened(str(name), 24)) for name, fill in colors.items()]
     rest = any(member.label not in colors for member in explanation.members)
     return [*keys, *([(OTHER, "other or not known")] if rest else [])]
 
 
-def _words(y: float, text: str, kind: str = "", x: float = _LEGEND) -> str:
-    return f'<text class="{kind}" x="{x}" y="{y}">{escape(text)}</text>'
+def _class_colors(explanation: Explanation) -> dict[object, str]:
+    """Return the colours of the most frequent classes; the others are grey."""
+    counts: dict[object, int] = {explanation.prediction: len(explanation.members)}
+    for member in explanation.members:
+        if member.label is not None:
+            counts[member.label] = counts.get(member.label, 0) + 1
+    order = sorted(counts, key=lambda name: (-counts[name], str(name)))
+    return dict(zip(order, PALETTE, strict=False))

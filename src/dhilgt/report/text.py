@@ -1,10 +1,10 @@
-"""Numbers and names as people read them."""
+"""Numbers and names formatted for readers."""
 
 import math
 import unicodedata
 from typing import Any
 
-_BLANK = "\N{NO-BREAK SPACE}"  # a number and its sign stay on one line
+_BLANK = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 METRICS = {
     "accuracy": "accuracy",
@@ -24,7 +24,7 @@ UNDEFINED = "undefined"
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """Gives a number; what is none is "undefined".
+    """Return a number as text; "undefined" for None, NaN and infinity.
 
     Example:
         >>> number(1234567), number(0.12345), number(None), number(float("nan"))
@@ -36,7 +36,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def percent(value: Any, digits: int = 1) -> str:
-    r"""Gives a share as per cent; the blank before the sign does not break.
+    r"""Return a fraction as per cent, with a no-break space before the sign.
 
     Example:
         >>> percent(0.8431), percent(0.0001), percent(None)
@@ -44,14 +44,14 @@ def percent(value: Any, digits: int = 1) -> str:
     """
     if not is_number(value):
         return UNDEFINED
-    least = 10.0**-digits
-    if 0 < 100 * value < least / 2:
-        return f"<{_BLANK}{least:.{digits}f}{_BLANK}%"
+    smallest = 10.0**-digits
+    if 0 < 100 * value < smallest / 2:
+        return f"<{_BLANK}{smallest:.{digits}f}{_BLANK}%"
     return f"{100 * value:.{digits}f}{_BLANK}%"
 
 
 def score(value: Any, metric: str) -> str:
-    r"""Gives a score, shares as per cent.
+    r"""Return a score as text, accuracy as per cent.
 
     Example:
         >>> score(0.8431, "accuracy"), score(0.8431, "roc_auc")
@@ -61,7 +61,7 @@ def score(value: Any, metric: str) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """Gives a span of time.
+    """Return a duration as text.
 
     Example:
         >>> duration(0.0123), duration(12.34), duration(75), duration(7300)
@@ -80,7 +80,7 @@ def duration(seconds: Any) -> str:
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """Gives a count with its noun.
+    """Return a count with its noun.
 
     Example:
         >>> plural(1, "node"), plural(2000, "node"), plural(3, "class", "classes")
@@ -90,7 +90,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """Gives a name of at most so many letters, its end kept: that is where names often differ.
+    """Return a name of at most `most` letters; its end is kept, as names often differ there.
 
     Example:
         >>> shortened("a rather long name 17", 12)
@@ -103,7 +103,7 @@ def shortened(name: str, most: int) -> str:
 
 
 def breadth(name: str) -> float:
-    """Gives about how wide a name is set, an ordinary letter being 1.
+    """Return the approximate width of a name, an ordinary letter being 1.
 
     Example:
         >>> breadth("nodes"), breadth("WWW"), breadth("節点")
@@ -119,7 +119,7 @@ def _breadth(letter: str) -> float:
 
 
 def fitted(name: str, most: float) -> str:
-    """Gives a name shortened until it is set no wider than so many ordinary letters.
+    """Return a name shortened until it is no wider than `most` ordinary letters.
 
     Example:
         >>> fitted("a rather long name 17", 12), fitted("wwwwwwwwwwww", 12)
@@ -132,7 +132,7 @@ def fitted(name: str, most: float) -> str:
 
 
 def capital(name: str) -> str:
-    """Gives a name as it begins a line.
+    """Return a name with its first letter in upper case.
 
     Example:
         >>> capital("macro F1")
@@ -142,5 +142,5 @@ def capital(name: str) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Says whether there is a number to show."""
+    """Return whether a value is a finite number."""
     return isinstance(value, (int, float)) and math.isfinite(value)

@@ -185,7 +185,7 @@ def render(
         searched: Names and values about the search.
 
     Example:
-        >>> from dhilgt.recipes import recipe
+        >>> from dhilgt.settings.recipes import recipe
         >>> settings = Settings.from_dict(recipe("paper", "cora") | {"hops": 2})
         >>> print(render("cora", settings, about="Tried once, not measured."), end="")
         # Tried once, not measured.

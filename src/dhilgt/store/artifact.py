@@ -67,7 +67,7 @@ class Artifact:
 
     Example:
         >>> import tempfile, numpy as np
-        >>> from dhilgt.store_write import ArtifactWriter
+        >>> from dhilgt.store.artifact import ArtifactWriter
         >>> folder = tempfile.mkdtemp() + "/squares"
         >>> with ArtifactWriter(folder, kind="demo", format_version=1) as writer:
         ...     writer.write_array("values", np.arange(4) ** 2)

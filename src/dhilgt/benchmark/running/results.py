@@ -35,7 +35,7 @@ def line_of(cell: Cell, about: DataInfo, budget: float | None) -> dict[str, Any]
         budget: Seconds that it may take.
 
     Example:
-        >>> from dhilgt.benchmark.data import about
+        >>> from dhilgt.benchmark.running.data import about
         >>> line = line_of(Cell("gcn", "cora", 3), about("cora"), 60.0)
         >>> line["system"], line["seed"], line["status"], line["scores"]
         ('gcn', 3, 'failed', {})
@@ -155,7 +155,7 @@ class Results:
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "results.jsonl"
-        >>> from dhilgt.benchmark.data import about
+        >>> from dhilgt.benchmark.running.data import about
         >>> with Results(path).open(resume=False) as results:
         ...     results.add(line_of(Cell("gcn", "cora", 0), about("cora"), None))
         >>> [line["system"] for line in Results(path).lines()]

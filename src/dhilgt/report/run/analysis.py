@@ -1,6 +1,6 @@
-"""What predictions are worth, counted in plain NumPy.
+"""Statistics of predictions in plain NumPy.
 
-Classes are whole numbers from 0; a share that would be divided by nothing is NaN, never 0.
+Classes are whole numbers from 0; a fraction whose denominator is 0 is NaN, never 0.
 """
 
 import math
@@ -18,11 +18,12 @@ _NORMAL_95 = 1.959963984540054  # 97.5 % of a normal distribution lies below
 
 @dataclass(frozen=True)
 class ClassScores:
-    """How well each class is found; arrays with one number per class.
+    """Scores of each class; arrays with one number per class.
 
     Attributes:
-        precision: Share of right ones among the nodes predicted as the class; NaN if none was.
-        recall: Share of the class's nodes that were found; NaN if it has none.
+        precision: Fraction of the nodes predicted as the class that belong to it; NaN if there are
+            none.
+        recall: Fraction of the nodes of the class that were predicted as it; NaN if it has none.
         f1: Their harmonic mean; NaN if the class neither occurs nor was predicted.
         support: Nodes of the class.
         predicted: Nodes predicted as the class.
@@ -37,15 +38,15 @@ class ClassScores:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How well the probability of the predicted class tells the chance that it is right.
+    """Agreement of the probability of the predicted class with the accuracy.
 
     Attributes:
         edges: Bounds of the bins, one more than bins.
         count: Nodes in each bin.
         confidence: Mean probability in each bin; NaN in empty ones.
-        accuracy: Share of right nodes in each bin; NaN in empty ones.
-        error: The expected calibration error: mean distance of the two, weighted by nodes; NaN
-            without nodes.
+        accuracy: Fraction of correct nodes in each bin; NaN in empty ones.
+        error: The expected calibration error: mean absolute difference of the two, weighted by
+            nodes; NaN without nodes.
     """
 
     edges: NDArray[np.float64]
@@ -57,7 +58,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Interval:
-    """A range that holds the true score in 95 of 100 such samples of nodes.
+    """A 95 % confidence interval of a score.
 
     Attributes:
         low: Its lower end; NaN if undefined.
@@ -71,7 +72,7 @@ class Interval:
 
 
 def confusion_matrix(truth: Any, predicted: Any, num_classes: int) -> NDArray[np.int64]:
-    """Gives the numbers of nodes by class, [true, predicted].
+    """Return the number of nodes by class, [true, predicted].
 
     Args:
         truth: True classes.
@@ -93,10 +94,10 @@ def confusion_matrix(truth: Any, predicted: Any, num_classes: int) -> NDArray[np
 
 
 def class_scores(confusion: Any) -> ClassScores:
-    """Gives precision, recall and F1 of each class.
+    """Return precision, recall and F1 of each class.
 
     Args:
-        confusion: As `confusion_matrix` gives it.
+        confusion: From `confusion_matrix`.
 
     Example:
         >>> class_scores([[1, 1], [0, 1]]).recall.tolist()
@@ -106,16 +107,16 @@ def class_scores(confusion: Any) -> ClassScores:
     right = matrix.diagonal().astype(np.float64)
     support, predicted = matrix.sum(axis=1), matrix.sum(axis=0)
     return ClassScores(
-        precision=_share(right, predicted),
-        recall=_share(right, support),
-        f1=_share(2 * right, support + predicted),
+        precision=_fraction(right, predicted),
+        recall=_fraction(right, support),
+        f1=_fraction(2 * right, support + predicted),
         support=support,
         predicted=predicted,
     )
 
 
 def calibration(truth: Any, probabilities: Any, bins: int = 10) -> Calibration:
-    """Compares the probability of the predicted class with how often it is right.
+    """Compare the probability of the predicted class with the accuracy, bin by bin.
 
     Args:
         truth: True classes, [n].
@@ -123,8 +124,8 @@ def calibration(truth: Any, probabilities: Any, bins: int = 10) -> Calibration:
         bins: Number of equally wide bins between 0 and 1; a bound belongs to the bin below it.
 
     Example:
-        >>> found = calibration([0, 0, 1, 0], [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1]])
-        >>> found.count[8], found.accuracy[8], round(found.error, 3)
+        >>> result = calibration([0, 0, 1, 0], [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1]])
+        >>> result.count[8], result.accuracy[8], round(result.error, 3)
         (np.int64(4), np.float64(0.75), 0.15)
     """
     values = to_numpy(probabilities).astype(np.float64)
@@ -132,36 +133,36 @@ def calibration(truth: Any, probabilities: Any, bins: int = 10) -> Calibration:
     if values.ndim != 2 or len(values) != len(classes):
         raise ValueError(f"{len(classes)} classes for probabilities of shape {values.shape}")
     edges = np.arange(bins + 1) / bins
-    sure = values.max(axis=1, initial=0.0)
-    # Single precision leaves sums a hair above 1.
-    place = np.clip(np.searchsorted(edges, sure, side="left") - 1, 0, bins - 1)
-    right = values.argmax(axis=1) == classes if len(values) else np.zeros(0, np.bool_)
+    top = values.max(axis=1, initial=0.0)
+    # In single precision a probability can be slightly above 1.
+    place = np.clip(np.searchsorted(edges, top, side="left") - 1, 0, bins - 1)
+    correct = values.argmax(axis=1) == classes if len(values) else np.zeros(0, np.bool_)
     count = np.bincount(place, minlength=bins).astype(np.int64)
-    confidence = _share(np.bincount(place, weights=sure, minlength=bins), count)
-    accuracy = _share(np.bincount(place, weights=right, minlength=bins), count)
+    confidence = _fraction(np.bincount(place, weights=top, minlength=bins), count)
+    accuracy = _fraction(np.bincount(place, weights=correct, minlength=bins), count)
     gaps = np.where(count > 0, np.abs(accuracy - confidence), 0.0) * count
     error = float(gaps.sum() / count.sum()) if len(values) else math.nan
     return Calibration(edges, count, confidence, accuracy, error)
 
 
-def wilson_interval(right: int, count: int) -> Interval:
-    """Gives the Wilson score interval of a share, which stays inside 0 to 1.
+def wilson_interval(correct: int, count: int) -> Interval:
+    """Return the Wilson score interval of an accuracy, which stays within 0 and 1.
 
     Args:
-        right: Nodes that were right.
-        count: All nodes.
+        correct: Number of correct nodes.
+        count: Number of all nodes.
 
     Example:
-        >>> found = wilson_interval(8, 10)
-        >>> round(found.low, 3), round(found.high, 3)
+        >>> interval = wilson_interval(8, 10)
+        >>> round(interval.low, 3), round(interval.high, 3)
         (0.49, 0.943)
     """
     if count == 0:
         return Interval(math.nan, math.nan, "Wilson")
     z2 = _NORMAL_95**2
-    share = right / count
-    centre = (share + z2 / (2 * count)) / (1 + z2 / count)
-    spread = math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) * _NORMAL_95
+    accuracy = correct / count
+    centre = (accuracy + z2 / (2 * count)) / (1 + z2 / count)
+    spread = math.sqrt(accuracy * (1 - accuracy) / count + z2 / (4 * count**2)) * _NORMAL_95
     half = spread / (1 + z2 / count)
     return Interval(max(0.0, centre - half), min(1.0, centre + half), "Wilson")
 
@@ -173,26 +174,26 @@ def bootstrap_interval(
     *,
     seed: int = 0,
 ) -> Interval:
-    """Gives the middle 95 % of a score over samples of the nodes, drawn with replacement.
+    """Return the middle 95 % of a score over samples of the nodes, drawn with replacement.
 
-    Samples on which the score is undefined are left out. There are 1,000 samples, and fewer, at
-    least 100, where there are more than 20,000 nodes.
+    Samples on which the score is undefined are left out. There are 1,000 samples; fewer, but
+    at least 100, for more than 20,000 nodes.
 
     Args:
-        score: Takes classes and outputs.
+        score: Function of classes and outputs.
         truth: True classes, [n].
-        outputs: What the score needs beside them, [n, ...].
-        seed: Of the draws.
+        outputs: Second argument of the score, [n, ...].
+        seed: Seed of the samples.
     """
     count = len(truth)
     if count == 0:
         return Interval(math.nan, math.nan, "bootstrap")
     rng = np.random.Generator(np.random.PCG64(seed))
-    found = []
+    scores = []
     for _ in range(min(1000, max(100, 20_000_000 // count))):
         drawn = rng.integers(0, count, count)
-        found.append(float(score(truth[drawn], outputs[drawn])))
-    values = np.array(found)
+        scores.append(float(score(truth[drawn], outputs[drawn])))
+    values = np.array(scores)
     values = values[np.isfinite(values)]
     if not values.size:
         return Interval(math.nan, math.nan, "bootstrap")
@@ -201,11 +202,11 @@ def bootstrap_interval(
 
 
 def most_confused(confusion: Any, most: int) -> NDArray[np.int64]:
-    """Gives the classes with the most mistakes, as true or as predicted class, in class order.
+    """Return the classes with the most mistakes, as true or as predicted class, in class order.
 
     Args:
-        confusion: As `confusion_matrix` gives it.
-        most: How many at most.
+        confusion: From `confusion_matrix`.
+        most: Largest number of classes.
 
     Example:
         >>> most_confused([[9, 0, 0], [0, 5, 2], [0, 1, 4]], 2).tolist()
@@ -218,11 +219,11 @@ def most_confused(confusion: Any, most: int) -> NDArray[np.int64]:
 
 
 def folded(confusion: Any, kept: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Gives the matrix of some classes, all others added up in a last row and column.
+    """Return the matrix of some classes, all others added up in a last row and column.
 
     Args:
-        confusion: As `confusion_matrix` gives it.
-        kept: The classes to keep apart.
+        confusion: From `confusion_matrix`.
+        kept: The classes that keep their rows and columns.
 
     Example:
         >>> folded([[9, 0, 1], [0, 5, 2], [0, 1, 4]], np.array([0])).tolist()
@@ -236,7 +237,7 @@ def folded(confusion: Any, kept: NDArray[np.int64]) -> NDArray[np.int64]:
     return out
 
 
-def _share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+def _fraction(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     out = np.full(len(whole), np.nan)
     np.divide(part, whole, out=out, where=whole > 0)
     return out

@@ -1,7 +1,4 @@
-"""Everything a report shows, as plain values that JSON can hold.
-
-None stands for a number that is undefined.
-"""
+"""All values of a report, as plain values for JSON; None stands for an undefined number."""
 
 import math
 from collections.abc import Mapping
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 KIND = "dhilgt-report"
 FORMAT = 1
 _EDGES_AT_ONCE = 1 << 22
-_ROWS_COUNTED = 1 << 20  # of more token rows than this a sample is counted
+_ROWS_COUNTED = 1 << 20  # with more token rows than this, a sample is counted
 _ROWS_SAMPLED = 20_000
 
 
@@ -39,15 +36,15 @@ def run_facts(
     title: str | None = None,
     environment: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Gives the facts of a fitted classifier.
+    """Return the facts of a fitted classifier.
 
-    The test nodes are predicted once more for it (the validation nodes where there are no test
-    nodes, the training nodes where there are no others).
+    The test nodes are predicted once more (the validation nodes if there are no test nodes, the
+    training nodes if there are neither).
 
     Args:
         clf: After `fit` or `load`.
-        title: Heading of the report; says what was classified when None.
-        environment: Versions and hardware of the run; None takes those of this process.
+        title: Heading of the report; the numbers of nodes and classes when None.
+        environment: Versions and hardware of the run; those of this process when None.
 
     Raises:
         NotFittedError: If it is not fitted.
@@ -57,8 +54,8 @@ def run_facts(
     classes = [str(value) for value in clf.classes_]
     part, nodes = _evaluated(clf)
     truth = _truth(clf, nodes)
-    shares = np.asarray(clf.predict_proba(clf.graph_.ids_of(nodes)), np.float64)  # [n, classes]
-    confusion = analysis.confusion_matrix(truth, shares.argmax(axis=1), len(classes))
+    probabilities = np.asarray(clf.predict_proba(clf.graph_.ids_of(nodes)), np.float64)  # (n, C)
+    confusion = analysis.confusion_matrix(truth, probabilities.argmax(axis=1), len(classes))
     graph = _graph(clf.graph_, clf)
     return {
         "kind": KIND,
@@ -69,7 +66,7 @@ def run_facts(
         "graph": graph,
         "classes": _per_class(classes, confusion),
         "metric": name,
-        "split": {key: len(where) for key, where in clf.split_.items()},
+        "split": {key: len(part_nodes) for key, part_nodes in clf.split_.items()},
         "scores": {
             key: {one: _plain(value) for one, value in values.items()}
             for key, values in clf.scores_.items()
@@ -78,8 +75,8 @@ def run_facts(
             "part": part,
             "nodes": len(nodes),
             "score": _plain(clf.scores_.get(part, {}).get(name, math.nan)),
-            "note": metric(name)(truth, _logits(shares)).note if name in METRICS else "",
-            "interval": _interval(name, truth, shares),
+            "note": metric(name)(truth, _logits(probabilities)).note if name in METRICS else "",
+            "interval": _interval(name, truth, probabilities),
             "majority": _majority(clf, classes, name, truth),
         },
         "training": {
@@ -88,10 +85,10 @@ def run_facts(
             "stopped_early": clf.result_.stopped_early,
             "out_of_time": clf.result_.out_of_time,
             "metric": clf.result_.metric,
-            "history": [dict(line) for line in clf.result_.history],
+            "history": [dict(epoch) for epoch in clf.result_.history],
         },
         "confusion": _sparse(confusion),
-        "calibration": _calibration(truth, shares),
+        "calibration": _calibration(truth, probabilities),
         "tokens": _tokens(clf.tokens_),
         "stages": {key: dict(stage) for key, stage in clf.stages_.items()},
         "settings": _settings(clf.settings_),
@@ -101,7 +98,7 @@ def run_facts(
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:
-    """Gives the facts that `write_report` saved beside its page.
+    """Return the facts that `write_report` saved beside its page.
 
     Args:
         path: The file, `report.json`.
@@ -127,7 +124,7 @@ def read_facts(path: str | Path) -> dict[str, Any]:
 
 
 def dense(entries: Mapping[str, list[int]], num_classes: int) -> NDArray[np.int64]:
-    """Gives the confusion matrix of facts, [true, predicted]."""
+    """Return the confusion matrix of facts, [true, predicted]."""
     matrix = np.zeros((num_classes, num_classes), np.int64)
     matrix[entries["true"], entries["predicted"]] = entries["nodes"]
     return matrix
@@ -140,7 +137,7 @@ def _graph(graph: "Graph", clf: "NodeClassifier") -> dict[str, Any]:
     labels = graph.labels
     return {
         "nodes": graph.num_nodes,
-        # An undirected edge is stored in both directions, and people count it once.
+        # An undirected edge is stored in both directions and counted once.
         "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
         "directed": graph.directed,
         "features": int(clf.n_features_in_),
@@ -152,16 +149,17 @@ def _graph(graph: "Graph", clf: "NodeClassifier") -> dict[str, Any]:
 
 
 def _same_class(graph: "Graph") -> float | None:
-    """Gives the share of edges, of those with two labelled ends, whose ends have one class."""
+    """Return the fraction of edges within a class, of those with two labelled ends."""
     if graph.labels is None:
         return None
-    labels, offsets, same, known = graph.labels, graph.offsets, 0, 0
-    wanted = np.arange(0, graph.num_edges + _EDGES_AT_ONCE, _EDGES_AT_ONCE)
-    cuts = np.unique(np.searchsorted(offsets[1:], wanted, side="left"))
+    classes, offsets, same, known = graph.labels, graph.offsets, 0, 0
+    # Blocks of whole rows, so that the sources of their edges are known.
+    steps = np.arange(0, graph.num_edges + _EDGES_AT_ONCE, _EDGES_AT_ONCE)
+    cuts = np.unique(np.searchsorted(offsets[1:], steps, side="left"))
     cuts = np.unique(np.concatenate([[0], np.minimum(cuts + 1, graph.num_nodes)]))
-    for first, last in pairwise(cuts.tolist()):  # whole rows: no search for the edges' sources
-        one = np.repeat(labels[first:last], np.diff(offsets[first : last + 1]))
-        other = labels[graph.targets[offsets[first] : offsets[last]]]
+    for first, last in pairwise(cuts.tolist()):
+        one = np.repeat(classes[first:last], np.diff(offsets[first : last + 1]))
+        other = classes[graph.targets[offsets[first] : offsets[last]]]
         both = (one >= 0) & (other >= 0)
         known += int(both.sum())
         same += int((both & (one == other)).sum())
@@ -172,7 +170,7 @@ def _same_class(graph: "Graph") -> float | None:
 
 
 def _evaluated(clf: "NodeClassifier") -> tuple[str, NDArray[np.int64]]:
-    """Gives the part to judge by, and its nodes that have a class."""
+    """Return the part that is evaluated, and its nodes that have a class."""
     for part in ("test", "val", "train"):
         nodes = np.asarray(clf.split_.get(part, ()), np.int64)
         if len(nodes) and len(nodes := nodes[_truth(clf, nodes) >= 0]):
@@ -184,31 +182,31 @@ def _truth(clf: "NodeClassifier", nodes: NDArray[np.int64]) -> NDArray[np.int64]
     labels = clf.graph_.labels
     if labels is None:
         return np.full(len(nodes), -1, np.int64)
-    found: NDArray[np.int64] = labels[nodes]
-    return found
+    classes: NDArray[np.int64] = labels[nodes]
+    return classes
 
 
-def _logits(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.log(np.maximum(shares, 1e-30))  # single precision rounds small shares to 0
+def _logits(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.maximum(probabilities, 1e-30))  # single precision rounds small ones to 0
 
 
 def _interval(
-    name: str, truth: NDArray[np.int64], shares: NDArray[np.float64]
+    name: str, truth: NDArray[np.int64], probabilities: NDArray[np.float64]
 ) -> dict[str, Any] | None:
     if name == "accuracy":
-        right = int((shares.argmax(axis=1) == truth).sum())
-        found = analysis.wilson_interval(right, len(truth))
+        correct = int((probabilities.argmax(axis=1) == truth).sum())
+        interval = analysis.wilson_interval(correct, len(truth))
     elif name in METRICS:
-        found = analysis.bootstrap_interval(metric(name), truth, _logits(shares))
+        interval = analysis.bootstrap_interval(metric(name), truth, _logits(probabilities))
     else:
         return None
-    return {"low": _plain(found.low), "high": _plain(found.high), "method": found.method}
+    return {"low": _plain(interval.low), "high": _plain(interval.high), "method": interval.method}
 
 
 def _majority(
     clf: "NodeClassifier", classes: list[str], name: str, truth: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """Gives the score of one answer for all nodes: how common each class is in training."""
+    """Return the score of one answer for all nodes: how common each class is in training."""
     known = _truth(clf, np.asarray(clf.split_["train"], np.int64))
     counts = np.bincount(known[known >= 0], minlength=len(classes))
     answer = np.log(np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum())
@@ -219,15 +217,15 @@ def _majority(
 
 
 def _per_class(classes: list[str], confusion: NDArray[np.int64]) -> list[dict[str, Any]]:
-    found = analysis.class_scores(confusion)
+    scores = analysis.class_scores(confusion)
     return [
         {
             "name": name,
-            "nodes": int(found.support[at]),
-            "predicted": int(found.predicted[at]),
-            "precision": _plain(found.precision[at]),
-            "recall": _plain(found.recall[at]),
-            "f1": _plain(found.f1[at]),
+            "nodes": int(scores.support[at]),
+            "predicted": int(scores.predicted[at]),
+            "precision": _plain(scores.precision[at]),
+            "recall": _plain(scores.recall[at]),
+            "f1": _plain(scores.f1[at]),
         }
         for at, name in enumerate(classes)
     ]
@@ -242,28 +240,27 @@ def _sparse(confusion: NDArray[np.int64]) -> dict[str, list[int]]:
     }
 
 
-def _calibration(truth: NDArray[np.int64], shares: NDArray[np.float64]) -> dict[str, Any]:
-    found = analysis.calibration(truth, shares)
+def _calibration(truth: NDArray[np.int64], probabilities: NDArray[np.float64]) -> dict[str, Any]:
+    result = analysis.calibration(truth, probabilities)
     bins = [
         {
-            "low": float(found.edges[at]),
-            "high": float(found.edges[at + 1]),
-            "nodes": int(found.count[at]),
-            "confidence": _plain(found.confidence[at]),
-            "accuracy": _plain(found.accuracy[at]),
+            "low": float(result.edges[at]),
+            "high": float(result.edges[at + 1]),
+            "nodes": int(result.count[at]),
+            "confidence": _plain(result.confidence[at]),
+            "accuracy": _plain(result.accuracy[at]),
         }
-        for at in range(len(found.count))
+        for at in range(len(result.count))
     ]
-    return {"bins": bins, "error": _plain(found.error)}
+    return {"bins": bins, "error": _plain(result.error)}
 
 
-# ---- tokens, settings, surroundings ------------------------------------------------------------
+# ---- tokens, settings, environment -------------------------------------------------------------
 
 
 def _tokens(source: Tokens | TokenSampler) -> dict[str, Any]:
-    """Gives the statistics of the rows, or of those of nodes spread evenly where there are many."""
-    whole = isinstance(source, Tokens) and len(source) <= _ROWS_COUNTED
-    if isinstance(source, Tokens) and whole:
+    """Return the statistics of all token rows, or of an even sample where there are many."""
+    if isinstance(source, Tokens) and len(source) <= _ROWS_COUNTED:
         return {**token_stats(source).to_dict(), "sampled": False}
     nodes = source.nodes if isinstance(source, Tokens) else np.arange(source.num_nodes)
     chosen = nodes[np.linspace(0, len(nodes) - 1, min(len(nodes), _ROWS_SAMPLED)).astype(np.int64)]
@@ -286,8 +283,8 @@ def _as_tokens(source: Tokens | TokenSampler, nodes: NDArray[np.int64], rows: Pa
 
 
 def _settings(settings: Any) -> list[dict[str, Any]]:
-    """Gives all settings, those that differ from the defaults first."""
-    found = [
+    """Return all settings, those that differ from the defaults first."""
+    values = [
         {
             "name": field.name,
             "value": getattr(settings, field.name),
@@ -298,7 +295,7 @@ def _settings(settings: Any) -> list[dict[str, Any]]:
         }
         for field in fields(settings)
     ]
-    return sorted(found, key=lambda one: not one["changed"])
+    return sorted(values, key=lambda one: not one["changed"])
 
 
 def _environment(clf: "NodeClassifier") -> dict[str, Any]:

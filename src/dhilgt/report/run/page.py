@@ -1,65 +1,65 @@
-"""The report of a run: one HTML file that needs nothing else."""
+"""The report of a run: one HTML file that needs no other."""
 
-from collections.abc import Mapping
-from importlib.resources import files
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dhilgt.errors import ArtifactError
-from dhilgt.report.html import Markup, joined, tag
-from dhilgt.report.run import score_sections
+from dhilgt.report.html import Markup, document, packaged, tag
+from dhilgt.report.run.class_sections import calibration, classes, confusion
 from dhilgt.report.run.facts import run_facts
+from dhilgt.report.run.run_sections import environment, settings, stages, tokens
+from dhilgt.report.run.score_sections import score, training
 from dhilgt.store.files import canonical_json, explained, strict_json, write_file
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
+_SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
+    score, training, confusion, classes, calibration, tokens, stages, settings, environment,
+)  # fmt: skip
+
 
 def render(facts: Mapping[str, Any]) -> str:
-    """Gives the page of facts; the same facts give the same text.
+    """Return the page of facts; the same facts give the same text.
 
     Args:
-        facts: As `run_facts` or `read_facts` give them.
+        facts: From `run_facts` or `read_facts`.
     """
-    style = files("dhilgt.report.run").joinpath("style.css").read_text(encoding="utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name_="generator", content=f"dhilgt {facts['environment'].get('dhilgt', '')}"),
-        tag("title", f"{facts['title']} · dhilgt report"),
-        tag("style", Markup(style)),
+    note = (
+        "The numbers of this page are in the .json file beside it, from which it can be "
+        "rendered again."
     )
-    header = tag(
-        "header", tag("p", "dhilgt · report of a run", class_="eyebrow"), tag("h1", facts["title"])
-    )
-    main = tag("main", *(section(facts) for section in score_sections.ALL))
-    footer = tag(
-        "footer",
+    version = facts["environment"].get("dhilgt", "")
+    return document(
+        f"{facts['title']} · dhilgt report",
         tag(
-            "p",
-            "The numbers of this page are in the .json file beside it, from which it can be "
-            "rendered again.",
+            "header",
+            tag("p", "dhilgt · report of a run", class_="eyebrow"),
+            tag("h1", facts["title"]),
         ),
+        tag("main", *(section(facts) for section in _SECTIONS)),
+        tag("footer", tag("p", note)),
+        style=packaged("dhilgt.report", "base.css") + packaged("dhilgt.report.run", "style.css"),
+        head=[tag("meta", name_="generator", content=f"dhilgt {version}")],
     )
-    body = tag("body", header, main, footer)
-    return joined([Markup("<!doctype html>\n"), tag("html", head, body, lang="en"), Markup("\n")])
 
 
 def write_report(
     clf: "NodeClassifier", path: str | PathLike[str], *, title: str | None = None
 ) -> Path:
-    """Writes the report of a fitted classifier, and its data beside it; gives the page's path.
+    """Write the report of a fitted classifier and its data, and return the path of the page.
 
-    Files appear whole or not at all, and replace older ones of the same name. In the folder of a
-    run, versions and hardware are taken from its `environment.json`. Under `torchrun` every process
-    calls it, as each predicts its share of the nodes; the first one writes.
+    Each file is written completely or not at all, and replaces an older one of the same name. In
+    the folder of a run, versions and hardware are read from its `environment.json`. Under
+    `torchrun` every process must call this, as each predicts a part of the nodes; the first one
+    writes.
 
     Args:
         clf: After `fit` or `load`.
         path: The page, for example `report.html`; the data goes to the same name with `.json`.
-        title: Heading; says what was classified when None.
+        title: Heading; the numbers of nodes and classes when None.
 
     Raises:
         ArtifactError: If a file cannot be written.
@@ -84,9 +84,9 @@ def write_report(
 
 
 def _environment_beside(page: Path) -> dict[str, Any] | None:
-    """Gives what the run's folder says of where it was trained; None if the page is elsewhere."""
+    """Return the environment of the run in whose folder the page is; None if there is none."""
     try:
-        found = strict_json((page.parent / "environment.json").read_bytes())
+        values = strict_json((page.parent / "environment.json").read_bytes())
     except (OSError, ArtifactError):
         return None
-    return found if isinstance(found, dict) and "dhilgt" in found else None
+    return values if isinstance(values, dict) and "dhilgt" in values else None

@@ -1,14 +1,13 @@
-"""The parts of the page in order, and the first two: the score, and how it was reached."""
+"""Sections of the report about the score and about the training that led to it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dhilgt.metrics import METRICS
-from dhilgt.report import svg, text
+from dhilgt.report import text
 from dhilgt.report.html import Markup, columns, figure, joined, section, table, tag
-from dhilgt.report.run import diagrams
-from dhilgt.report.run.class_sections import calibration, classes, confusion
-from dhilgt.report.run.run_sections import settings, stages, surroundings, tokens
+from dhilgt.report.run import charts, diagrams
+from dhilgt.report.run.charts import ChartText, Curve
 
 Facts = Mapping[str, Any]
 
@@ -17,82 +16,73 @@ Facts = Mapping[str, Any]
 
 
 def score(facts: Facts) -> Markup:
-    """Gives the headline: the score, how sure it is, and what it has to beat."""
-    metric, found = facts["metric"], facts["evaluated"]
-    name, part = text.METRICS.get(metric, metric), found["part"]
-    shown = text.score(found["score"], metric)
+    """Return the headline: the score, its interval, and the score of a constant answer."""
+    metric, evaluated = facts["metric"], facts["evaluated"]
+    name, part = text.METRICS.get(metric, metric), text.PARTS[evaluated["part"]]
+    shown = text.score(evaluated["score"], metric)
     undefined = shown == text.UNDEFINED
+    nodes = text.plural(evaluated["nodes"], f"{part} node")
     left = joined(
         [
             tag("p", shown, class_="big word" if undefined else "big"),
-            tag(
-                "p",
-                f"{name} on {text.plural(found['nodes'], f'{text.PARTS[part]} node')}",
-                class_="under",
-            ),
-            tag("p", f"{found['note']}.", class_="note") if found["note"] else None,
+            tag("p", f"{name} on {nodes}", class_="under"),
+            tag("p", f"{evaluated['note']}.", class_="note") if evaluated["note"] else None,
             None if undefined else _scale(facts),
-            *(tag("p", line) for line in _sentences(facts)),
+            *(tag("p", sentence) for sentence in _sentences(facts)),
         ]
     )
     return section("score", "Score", columns(left, joined([_parts_table(facts), _graph(facts)])))
 
 
 def _sentences(facts: Facts) -> list[str]:
-    metric, found = facts["metric"], facts["evaluated"]
-    between, majority = found["interval"], found["majority"]
-    lines = []
-    if between is not None and text.is_number(between["low"]):
-        low, high = (text.score(between[end], metric) for end in ("low", "high"))
-        lines.append(
-            f"The {text.percent(0.95, 0)} interval ({between['method']}) reaches from {low} to "
-            f"{high}: so much could chance alone move the score on other nodes like these."
+    metric, evaluated = facts["metric"], facts["evaluated"]
+    interval, majority = evaluated["interval"], evaluated["majority"]
+    sentences = []
+    if interval is not None and text.is_number(interval["low"]):
+        low, high = (text.score(interval[end], metric) for end in ("low", "high"))
+        sentences.append(
+            f"The {text.percent(0.95, 0)} interval ({interval['method']}) reaches from {low} to "
+            f"{high}: chance alone could move the score this far on another sample of such nodes."
         )
     if text.is_number(majority["score"]):
         answer = f"the most common training class, {text.shortened(majority['class'], 48)},"
         if metric not in ("accuracy", "macro_f1"):
             answer = "how common each class is in training"
-        better = METRICS[metric].better(found["score"] or float("nan"), majority["score"])
-        lines.append(
+        better = METRICS[metric].better(evaluated["score"] or float("nan"), majority["score"])
+        sentences.append(
             f"Answering {answer} for every node gives {text.score(majority['score'], metric)}"
             + (". The model is no better than that." if not better else ".")
         )
-    if found["part"] == "val":
-        lines.append(
+    if evaluated["part"] == "val":
+        sentences.append(
             "There are no labelled test nodes. The validation nodes chose the epoch, so this "
             "score is a little too good."
         )
-    if found["part"] == "train":
-        lines.append(
+    if evaluated["part"] == "train":
+        sentences.append(
             "There are no labelled nodes besides those the model learned from, so this score says "
             "little about other nodes."
         )
-    return lines
+    return sentences
 
 
 def _scale(facts: Facts) -> Markup | None:
-    metric, found = facts["metric"], facts["evaluated"]
-    value, between, majority = found["score"], found["interval"], found["majority"]["score"]
+    metric, evaluated = facts["metric"], facts["evaluated"]
+    value, interval, majority = evaluated["score"], evaluated["interval"], evaluated["majority"]
     if metric == "log_loss" or not 0 <= value <= 1:
         return None
-    ends = None
-    if between is not None and text.is_number(between["low"]):
-        ends = between["low"], between["high"]
-    plain = None
-    if text.is_number(majority):
-        plain = majority, f"one answer for all: {text.score(majority, metric)}"
+    ends = baseline = None
+    if interval is not None and text.is_number(interval["low"]):
+        ends = interval["low"], interval["high"]
+    if text.is_number(majority["score"]):
+        words = text.score(majority["score"], metric)
+        baseline = majority["score"], f"one answer for all: {words}"
     shown = text.score(value, metric)
+    names = ChartText("score-scale", "The score between 0 and 1", f"The score is {shown}.")
     return figure(
-        diagrams.score_scale(
-            "score-scale",
-            "The score between 0 and 1",
-            f"The score is {shown}.",
-            (value, shown),
-            ends,
-            plain,
-        ),
-        "The dot is the score, the band around it the interval, the dashed line what one and the "
-        "same answer for every node gets.",
+        diagrams.score_scale(names, (value, shown), ends, baseline),
+        "The dot is the score, the band around it the interval, the dashed line the score of the "
+        "same answer for every node.",
     )
 
 
@@ -105,7 +95,7 @@ def _parts_table(facts: Facts) -> Markup:
             text.number(facts["split"].get(part, 0)),
             *(text.score(values.get(name), name) for name in names),
         ]
-        for part in text.PARTS  # in this order, whatever that of a file
+        for part in text.PARTS  # in this order, whatever the order of the facts
         if (values := facts["scores"].get(part)) is not None
     ]
     heads = ["Part", "Nodes", *(text.capital(text.METRICS.get(name, name)) for name in names)]
@@ -139,91 +129,62 @@ def _graph(facts: Facts) -> Markup:
 
 
 def training(facts: Facts) -> Markup:
-    """Gives the curves of the epochs."""
+    """Return the curves of loss and score over the epochs."""
     run = facts["training"]
-    best, epochs, history = run["best_epoch"], run["epochs"], run["history"]
+    best, history = run["best_epoch"], run["history"]
     name = text.METRICS.get(facts["metric"], facts["metric"])
-    scored = any(text.is_number(line.get("val_score")) for line in history)
-    validated = scored or any(text.is_number(line.get("val_loss")) for line in history)
-    said = f"Training ran for {text.plural(epochs, 'epoch')}"
+    scored = any(text.is_number(epoch.get("val_score")) for epoch in history)
+    validated = scored or any(text.is_number(epoch.get("val_loss")) for epoch in history)
+    about = f"Training ran for {text.plural(run['epochs'], 'epoch')}"
     if validated:
-        said += f"; the weights are those of epoch {best:,}, the best on the validation nodes."
+        about += f"; the weights are those of epoch {best:,}, the best on the validation nodes."
         if run["stopped_early"]:
-            said += " It stopped early because the validation score no longer got better."
+            about += " It stopped early because the validation score no longer improved."
         if run["out_of_time"]:
-            said += " It stopped because the time it was given was over."
+            about += " It stopped because its time limit was reached."
     else:
-        said += " without validation nodes; the weights are those of the last one."
+        about += " without validation nodes; the weights are those of the last one."
     if run["metric"] == "loss" and facts["metric"] != "loss":
-        said += f" The {name} was undefined on them, so epochs were compared by loss."
+        about += f" The {name} was undefined on them, so epochs were compared by loss."
     mark = (float(best), f"best: {best:,}") if validated and best else None
     losses = [
-        svg.Line("training loss", _curve(history, "train_loss"), "first"),
-        svg.Line("validation loss", _curve(history, "val_loss"), "second"),
+        Curve("training loss", _points(history, "train_loss"), "first"),
+        Curve("validation loss", _points(history, "val_loss"), "second"),
     ]
     figures = [
         figure(
-            svg.line_chart(
-                "loss-curve",
-                "Loss by epoch",
-                _spoken(losses),
-                losses,
-                x_name="epoch",
-                mark=mark,
-            ),
+            _chart("loss-curve", "Loss by epoch", losses, mark),
             "Both lines should fall; where the validation loss rises while the training loss "
-            "falls, the model learns its training nodes by heart.",
+            "falls, the model overfits.",
         )
     ]
     if scored:
-        lines = [svg.Line(f"validation {name}", _curve(history, "val_score"), "second")]
-        way = "higher" if _higher(facts["metric"]) else "lower"
+        scores = [Curve(f"validation {name}", _points(history, "val_score"), "second")]
+        metric = METRICS.get(facts["metric"])
+        better = "higher" if metric is None or metric.higher_is_better else "lower"
         figures.append(
             figure(
-                svg.line_chart(
-                    "score-curve",
-                    f"Validation {name} by epoch",
-                    _spoken(lines),
-                    lines,
-                    x_name="epoch",
-                    mark=mark,
-                ),
-                f"The score on the validation nodes after each epoch, {way} is better; the dashed "
-                "line marks the epoch that was kept.",
+                _chart("score-curve", f"Validation {name} by epoch", scores, mark),
+                f"The score on the validation nodes after each epoch, {better} is better; the "
+                "dashed line marks the epoch whose weights were kept.",
             )
         )
-    return section("training", "Training", tag("p", said), columns(*figures))
+    return section("training", "Training", tag("p", about), columns(*figures))
 
 
-def _higher(metric: str) -> bool:
-    return METRICS[metric].higher_is_better if metric in METRICS else True
-
-
-def _curve(history: list[dict[str, Any]], key: str) -> list[tuple[float, float]]:
-    return [
-        (float(line["epoch"]), float(line[key]))
-        for line in history
-        if text.is_number(line.get(key))
-    ]
-
-
-def _spoken(lines: list[svg.Line]) -> str:
-    return " ".join(
-        f"The {line.name} goes from {line.points[0][1]:.3g} in epoch {line.points[0][0]:.0f} to "
-        f"{line.points[-1][1]:.3g} in epoch {line.points[-1][0]:.0f}."
-        for line in lines
-        if line.points
+def _chart(name: str, title: str, curves: list[Curve], mark: tuple[float, str] | None) -> Markup:
+    desc = " ".join(
+        f"The {curve.name} goes from {curve.points[0][1]:.3g} in epoch {curve.points[0][0]:.0f} to "
+        f"{curve.points[-1][1]:.3g} in epoch {curve.points[-1][0]:.0f}."
+        for curve in curves
+        if curve.points
     )
+    return charts.line_chart(ChartText(name, title, desc), curves, x_name="epoch", mark=mark)
 
 
-ALL: tuple[Callable[[Facts], Markup], ...] = (
-    score,
-    training,
-    confusion,
-    classes,
-    calibration,
-    tokens,
-    stages,
-    settings,
-    surroundings,
-)
+def _points(history: list[dict[str, Any]], key: str) -> list[charts.Point]:
+    return [
+        (float(epoch["epoch"]), float(epoch[key]))
+        for epoch in history
+        if text.is_number(epoch.get(key))
+    ]

@@ -1,19 +1,17 @@
-"""The page of a folder of results: one HTML file that needs nothing else."""
+"""The page of a folder of results: one HTML file that needs no other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError
-from dhilgt.report.html import Markup, joined, section, table, tag
+from dhilgt.report.html import Markup, document, packaged, section, table, tag
 from dhilgt.report.site.sections import OTHERS, SECTIONS, Section
-from dhilgt.report.site.source import Folder, Line, Picture, Source, read_folder
+from dhilgt.report.site.source import MACHINE, Folder, Line, Picture, Source, read_folder
 from dhilgt.store.files import explained, write_file
 
 _HARDWARE = ("gpus", "gpu", "cpu", "cpus", "cores", "simd", "memory_bytes")
@@ -23,11 +21,11 @@ _VERSIONS = ("dhilgt", "python", "torch", "cuda", "numpy")
 def write_site(
     folder: str | PathLike[str], output: str | PathLike[str], *, title: str = "Results"
 ) -> Path:
-    """Writes a page with all results below a folder; gives its path, `index.html` in ``output``.
+    """Write a page with all results below a folder, and return its path.
 
     Args:
         folder: Holds files of JSON lines and pictures.
-        output: Folder to write to; made where there is none.
+        output: Folder to write `index.html` to; created if it does not exist.
         title: Heading of the page.
 
     Raises:
@@ -45,134 +43,108 @@ def write_site(
 
 
 def render_site(folder: Folder, *, title: str = "Results") -> str:
-    """Gives the page of what a folder holds; the same files give the same text.
+    """Return the page of the content of a folder; the same files give the same text.
 
     Args:
-        folder: As `source.read_folder` gives it.
+        folder: From `source.read_folder`.
         title: Heading of the page.
     """
     left_out = list(folder.left_out)
     chapters = list(_chapters(folder, left_out))
-    parts = [chapter.markup for chapter in chapters]
-    links = [(chapter.name, chapter.title) for chapter in chapters]
     if machines := _machines(folder.sources):
-        parts.append(machines)
-        links.append(("machines", "Hardware and versions"))
+        chapters.append(_chapter("machines", "Hardware and versions", machines))
     if left_out:
-        parts.append(_left_out(left_out))
-        links.append(("left-out", "Files left out"))
-    contents = tag(
-        "nav",
-        tag("h2", "Contents", id="contents"),
-        tag("ol", *(tag("li", tag("a", words, href=f"#{name}")) for name, words in links)),
-        aria_labelledby="contents",
+        files = table("Files", ["file", "why"], left_out, text_columns=2)
+        chapters.append(_chapter("left-out", "Files left out", files))
+    counts = f"{len(folder.sources)} files of results, {len(folder.pictures)} pictures"
+    links = (tag("li", tag("a", one.title, href=f"#{one.name}")) for one in chapters)
+    return document(
+        f"{title} · dhilgt",
+        tag("header", tag("p", f"dhilgt · {counts}", class_="eyebrow"), tag("h1", title)),
+        tag(
+            "nav",
+            tag("h2", "Contents", id="contents"),
+            tag("ol", *links),
+            aria_labelledby="contents",
+        ),
+        tag("main", *(one.markup for one in chapters)),
+        tag("footer", tag("p", "Choose the head of a column to sort a table by it.")),
+        tag("script", packaged("dhilgt.report.site", "site.js")),
+        style=packaged("dhilgt.report", "base.css") + packaged("dhilgt.report.site", "site.css"),
+        head=[tag("meta", name_="generator", content=f"dhilgt {__version__}")],
     )
-    counted = f"{len(folder.sources)} files of results, {len(folder.pictures)} pictures"
-    header = tag("header", tag("p", f"dhilgt · {counted}", class_="eyebrow"), tag("h1", title))
-    footer = tag("footer", tag("p", "Choose the head of a column to sort a table by it."))
-    body = tag("body", header, contents, tag("main", *parts), footer, tag("script", _text("js")))
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name_="generator", content=f"dhilgt {__version__}"),
-        tag("title", f"{title} · dhilgt"),
-        tag("style", _text("css")),
-    )
-    return joined([Markup("<!doctype html>\n"), tag("html", head, body, lang="en"), Markup("\n")])
-
-
-def _text(kind: str) -> Markup:
-    return Markup(files("dhilgt.report.site").joinpath(f"site.{kind}").read_text(encoding="utf-8"))
 
 
 # ---- sections ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Chapter:
+class _Chapter(NamedTuple):
     name: str
     title: str
     markup: Markup
 
 
+def _chapter(name: str, title: str, *parts: Any) -> _Chapter:
+    return _Chapter(name, title, section(name, title, *parts))
+
+
 def _chapters(folder: Folder, left_out: list[tuple[str, str]]) -> Iterator[_Chapter]:
-    """Gives the sections that have something to show; what cannot be shown is added as left out."""
+    """Yield the sections that have content; files that cannot be shown are added to `left_out`."""
     taken: set[str] = set()
-    for at, kind in enumerate((*SECTIONS, OTHERS)):
+    for at, kind in enumerate((*SECTIONS, OTHERS), 1):
         sources = [
             s for s in folder.sources if kind.takes(s) and not (kind.rest and s.name in taken)
         ]
         pictures = [p for p in folder.pictures if kind.draws(p.name) and p.name not in taken]
         try:
             body = kind.show(sources) if sources else None
-        # A line that is not as it should be: whatever it does to the section, the others stand.
+        # A malformed line may raise anything; the other sections are still shown.
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             left_out += [(s.name, f"not shown as {kind.title!r} ({why})") for s in sources]
             body = None
-        sources = sources if body else []  # what was not shown is left to the sections after it
+        sources = sources if body else []  # what was not shown is left to later sections
         taken |= {one.name for one in sources} | {one.name for one in pictures}
-        if not sources and not pictures:
-            continue
-        name = f"part-{at + 1}"
-        yield _Chapter(name, kind.title, _section(name, kind, body, sources, pictures))
+        if sources or pictures:
+            yield _chapter(f"part-{at}", kind.title, *_parts(kind, body, sources, pictures))
 
 
-def _section(
-    name: str,
-    kind: Section,
-    body: Markup | None,
-    sources: list[Source],
-    pictures: list[Picture],
-) -> Markup:
-    made = tag("p", "Made again by ", tag("code", kind.command)) if kind.command else None
-    listed = ", ".join(source.name for source in sources)
-    return section(
-        name,
-        kind.title,
-        tag("p", kind.about, class_="how") if kind.about else None,
-        body,
-        *(picture.markup() for picture in pictures),
-        tag("div", made, tag("p", f"From {listed}") if listed else None, class_="origin"),
-    )
-
-
-def _left_out(found: list[tuple[str, str]]) -> Markup:
-    rows = [[name, why] for name, why in found]
-    return section(
-        "left-out", "Files left out", table("Files", ["file", "why"], rows, text_columns=2)
-    )
+def _parts(
+    kind: Section, body: Markup | None, sources: list[Source], pictures: list[Picture]
+) -> Iterator[Markup | None]:
+    yield tag("p", kind.about, class_="how") if kind.about else None
+    yield body
+    yield from (picture.markup() for picture in pictures)
+    command = tag("p", "Made again by ", tag("code", kind.command)) if kind.command else None
+    files = tag("p", f"From {', '.join(one.name for one in sources)}") if sources else None
+    yield tag("div", command, files, class_="origin")
 
 
 # ---- hardware and versions ---------------------------------------------------------------------
 
 
 def _machines(sources: Iterable[Source]) -> Markup | None:
-    """Gives where and with what the results were measured, each machine once."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    """Return a table of where the results were measured, each machine once."""
+    files: dict[tuple[str, str], dict[str, None]] = {}
     for source in sources:
         for line in source.lines:
-            about = _about_the_machine(line)
-            if about:
+            if about := _about_the_machine(line):
                 key = _words(about, _HARDWARE), _words(about, _VERSIONS)
-                found.setdefault(key, {})[source.name] = None
-    if not found:
+                files.setdefault(key, {})[source.name] = None
+    if not files:
         return None
-    rows = [[hardware, versions, ", ".join(names)] for (hardware, versions), names in found.items()]
-    shown = table(
-        "Where results were measured", ["hardware", "versions", "files"], rows, text_columns=3
-    )
-    return section("machines", "Hardware and versions", shown)
+    rows = [[hardware, versions, ", ".join(names)] for (hardware, versions), names in files.items()]
+    heads = ["hardware", "versions", "files"]
+    return table("Where results were measured", heads, rows, text_columns=3)
 
 
 def _about_the_machine(line: Line) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in ("machine", "environment"):
+    about: dict[str, Any] = {}
+    for name in MACHINE:
         value = line.get(name)
         if isinstance(value, dict):
-            found |= value
-    return found
+            about |= value
+    return about
 
 
 def _words(about: dict[str, Any], names: tuple[str, ...]) -> str:
@@ -191,4 +163,4 @@ def _words(about: dict[str, Any], names: tuple[str, ...]) -> str:
             parts.append(f"{name} {value}")
         else:
             parts.append(str(value))
-    return ", ".join(parts) or "not said"
+    return ", ".join(parts) or "not known"

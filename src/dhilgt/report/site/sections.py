@@ -18,16 +18,16 @@ class Section:
 
     Attributes:
         title: Its heading.
-        pattern: Names of its files of JSON lines, below the folder; `*` stands for anything.
-        show: From its files to HTML; see `shown.of_tables` and `shown.plain`.
-        command: What makes the files again.
-        about: A sentence that says how to read it.
-        pictures: Names of its pictures.
-        fits: What the first line of a file must be like; None for anything.
-        rest: Whether it takes only files that no section before it took.
+        pattern: Pattern of the names of its files, relative to the folder; `*` matches anything.
+        show: Function from its files to HTML; see `tables.of_tables` and `tables.plain`.
+        command: The command that makes the files again.
+        about: A sentence that explains how to read it.
+        pictures: Pattern of the names of its pictures.
+        fits: Condition that every line of a file must fulfil; None for no condition.
+        rest: Whether it takes only files that no earlier section took.
 
     Example:
-        >>> one = Section("Speed", "*gpu.jsonl", shown.plain, "make bench-gpu")
+        >>> one = Section("Speed", "*gpu.jsonl", tables.plain, "make bench-gpu")
         >>> one.takes(Source("gpu.jsonl", [])), one.takes(Source("labels.jsonl", []))
         (True, False)
     """
@@ -42,13 +42,13 @@ class Section:
     rest: bool = False
 
     def takes(self, source: Source) -> bool:
-        """Says whether a file is one of its own."""
+        """Return whether a file belongs to the section."""
         if not fnmatchcase(source.name, self.pattern):
             return False
         return self.fits is None or (bool(source.lines) and all(map(self.fits, source.lines)))
 
     def draws(self, name: str) -> bool:
-        """Says whether a picture is one of its own."""
+        """Return whether a picture belongs to the section."""
         return bool(self.pictures) and fnmatchcase(name, self.pictures)
 
 
@@ -92,7 +92,7 @@ SECTIONS: list[Section] = [
         "*study*.jsonl",
         tables.of_tables(tables.study),
         "dhilgt bench study --data chameleon,citeseer --seeds 0-4 --grid -o FILE",
-        "Token rows of other sizes, shares and exponents, compared split by split.",
+        "Token rows of other sizes, fractions and exponents, compared split by split.",
         "*study*",
         fits=tables.is_cell,
     ),
@@ -101,7 +101,7 @@ SECTIONS: list[Section] = [
         "*scaling*.jsonl",
         tables.file_by_file(growth.tables),
         "dhilgt bench scaling -o FILE",
-        "Time and memory against nodes and edges, with the powers they grow by.",
+        "Time and memory against nodes and edges, with the exponents of their growth.",
         "*scaling*",
         fits=tables.is_cell,
     ),
@@ -125,7 +125,7 @@ SECTIONS: list[Section] = [
         "*scores/*.jsonl",
         tables.scores,
         "python -m docs.make.search --data NAME --space none --jobs 14",
-        "The paper's recipe as it stands, and the best that a search has found.",
+        "The paper's recipe, and the best result of a search for settings.",
     ),
     Section(
         "Training and inference on a GPU",

@@ -1,22 +1,22 @@
 "use strict";
-// Tables can be sorted by a column: a button in its head, the state where screen readers find it.
+// Makes tables sortable: a button in the head of each column, the state in aria-sort.
 (() => {
   const number = (text) => {
-    const found = text.replace(/,/g, "").match(/^<?\s*(-?\d+(\.\d+)?(e[-+]?\d+)?)/i);
-    return found ? Number(found[1]) : null;
+    const match = text.replace(/,/g, "").match(/^<?\s*(-?\d+(\.\d+)?(e[-+]?\d+)?)/i);
+    return match ? Number(match[1]) : null;
   };
   const compare = (a, b, sign) => {
     const [x, y] = [number(a), number(b)];
     if (x !== null && y !== null) return sign * (x - y);
     if (x === null && y === null) return sign * a.localeCompare(b);
-    return x === null ? 1 : -1; // what is no number stands last, whichever way
+    return x === null ? 1 : -1; // what is not a number is last in both orders
   };
   for (const box of document.querySelectorAll(".comparison > div")) {
-    box.tabIndex = 0; // what scrolls must be within reach of the keyboard
+    box.tabIndex = 0; // what scrolls must be reachable with the keyboard
     box.setAttribute("role", "region");
     box.setAttribute("aria-label", "table");
   }
-  // A line before the first column of each group, which only the widths of the groups tell.
+  // Marks the first column of each group, which only the widths of the groups reveal.
   for (const table of document.querySelectorAll(".comparison table")) {
     let at = 1;
     for (const group of table.tHead.rows[0].cells) {

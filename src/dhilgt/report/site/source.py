@@ -12,6 +12,7 @@ from dhilgt.errors import ArtifactError
 from dhilgt.report.html import Markup, tag
 
 Line = dict[str, Any]
+MACHINE = ("machine", "environment")  # keys of a line that describe where it was measured
 KINDS = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg", ".webp": "image/webp"}
 _MOST_LINE_BYTES = 64 << 20
 _MOST_PICTURE_BYTES = 4 << 20
@@ -36,14 +37,14 @@ class Picture:
 
     Attributes:
         name: Its path in the folder, with slashes.
-        path: Where it is.
+        path: The file.
     """
 
     name: str
     path: Path
 
     def markup(self) -> Markup:
-        """Gives it with its content inside the page, where a script in it is not run."""
+        """Return the picture with its content inside the page, where a script in it is not run."""
         kind = KINDS[self.path.suffix.lower()]
         data = base64.b64encode(self.path.read_bytes()).decode("ascii")
         words = self.path.stem.replace("-", " ").replace("_", " ")
@@ -53,7 +54,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Folder:
-    """What a folder holds.
+    """The content of a folder.
 
     Attributes:
         sources: Files of JSON lines.
@@ -67,19 +68,19 @@ class Folder:
 
 
 def read_folder(folder: Path) -> Folder:
-    """Reads all results below a folder, in the order of their names.
+    """Read all results below a folder, in the order of their names.
 
-    A file that cannot be shown is left out with its reason: one bad file must not cost the page.
+    A file that cannot be shown is left out with the reason, so that the others are still shown.
 
     Args:
-        folder: Hidden files and folders in it are passed over.
+        folder: Hidden files and folders in it are skipped.
 
     Raises:
-        ArtifactError: If it is no folder, or holds nothing to show.
+        ArtifactError: If it is not a folder, or holds nothing to show.
     """
     if not folder.is_dir():
         raise ArtifactError(f"{folder} is not a folder; name one that holds results")
-    found = Folder()
+    content = Folder()
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         if any(part.startswith((".", "_build")) for part in relative.parts) or not path.is_file():
@@ -87,28 +88,28 @@ def read_folder(folder: Path) -> Folder:
         name = relative.as_posix()
         try:
             if path.suffix == ".jsonl":
-                found.sources.append(Source(name, read_lines(path)))
-            elif path.suffix.lower() in KINDS and not _is_drawn_too(path):
+                content.sources.append(Source(name, read_lines(path)))
+            elif path.suffix.lower() in KINDS and not _has_drawing(path):
                 _check_size(path, _MOST_PICTURE_BYTES)
-                found.pictures.append(Picture(name, path))
+                content.pictures.append(Picture(name, path))
         except (OSError, ArtifactError) as error:
-            found.left_out.append((name, str(error)))
-    if not found.sources and not found.pictures:
+            content.left_out.append((name, str(error)))
+    if not content.sources and not content.pictures:
         raise ArtifactError(
             f"{folder} holds no results (files .jsonl, .png, .svg); name a folder such as "
             "docs/results"
         )
-    return found
+    return content
 
 
 def read_lines(path: Path) -> list[Line]:
-    """Gives the JSON objects of a file, a line each; a last line without its end is passed over.
+    """Return the JSON objects of a file, one per line; a last line without an end is skipped.
 
     Raises:
-        ArtifactError: If a line is no object.
+        ArtifactError: If a line is not an object.
     """
     _check_size(path, _MOST_LINE_BYTES)
-    *whole, _ = path.read_bytes().split(b"\n")  # what a killed run left of a line is no result
+    *whole, _ = path.read_bytes().split(b"\n")  # a killed run can leave an incomplete line
     lines = []
     for number, text in enumerate(whole, 1):
         if not text.strip():
@@ -123,8 +124,8 @@ def read_lines(path: Path) -> list[Line]:
     return lines
 
 
-def _is_drawn_too(path: Path) -> bool:
-    """Says whether a picture of pixels lies beside the same one as a drawing, which is shown."""
+def _has_drawing(path: Path) -> bool:
+    """Return whether the same picture is there as a drawing, which is shown instead."""
     return path.suffix != ".svg" and path.with_suffix(".svg").is_file()
 
 

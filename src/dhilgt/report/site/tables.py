@@ -1,4 +1,4 @@
-"""From lines to HTML: tables of the comparison, and plain tables of anything else."""
+"""Tables of lines of results: those of the comparison, and plain tables of any other lines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from dhilgt.report.html import Markup, joined, table, tag
-from dhilgt.report.site.source import Line, Source
-from dhilgt.report.text import is_number
+from dhilgt.report.site.source import MACHINE, Line, Source
+from dhilgt.report.text import is_number, shortened
 
 if TYPE_CHECKING:
     from dhilgt.benchmark.show.tables import Table
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 _MOST_ROWS = 400
 _MOST_COLUMNS = 20
 _MOST_LETTERS = 80
-_ABOUT_THE_MACHINE = ("machine", "environment")
 
 
 def of_tables(
     make: Callable[[list[Line]], Iterable[Table]],
 ) -> Callable[[Sequence[Source]], Markup]:
-    """Gives a section's function from one that makes tables of the lines of all files.
+    """Return a section's function that shows the tables made of the lines of all files.
 
     Args:
-        make: From lines to tables, as those of `dhilgt.benchmark`.
+        make: Function from lines to tables of `dhilgt.benchmark`.
     """
 
     def show(sources: Sequence[Source]) -> Markup:
@@ -43,10 +42,10 @@ def of_tables(
 def file_by_file(
     make: Callable[[list[Line]], Iterable[Table]],
 ) -> Callable[[Sequence[Source]], Markup]:
-    """Gives a section's function that keeps files apart: growth on two machines is no one curve.
+    """Return a section's function that shows each file apart, such as one per machine.
 
     Args:
-        make: From the lines of a file to tables.
+        make: Function from the lines of a file to tables of `dhilgt.benchmark`.
     """
     show = of_tables(make)
     return lambda sources: joined(
@@ -55,7 +54,7 @@ def file_by_file(
 
 
 def plain(sources: Sequence[Source]) -> Markup:
-    """Gives a table per file and, where lines name what they measure, per measure."""
+    """Return a table per file and, where lines name what they measure, per measure."""
     parts = []
     for source in sources:
         groups: dict[str, list[Line]] = {}
@@ -70,37 +69,36 @@ def plain(sources: Sequence[Source]) -> Markup:
 def _plain_table(caption: str, lines: Sequence[Line]) -> Markup:
     flat = [_flat(line) for line in lines]
     columns = list(dict.fromkeys(name for line in flat for name in line))
-    left = max(0, len(columns) - _MOST_COLUMNS)
+    hidden = max(0, len(columns) - _MOST_COLUMNS)
     columns = columns[:_MOST_COLUMNS]
     if not columns:
         return tag("p", f"{caption}: no values.", class_="note")
     words = [n for n in columns if not all(is_number(line.get(n, 0)) for line in flat)]
-    numbers = [name for name in columns if name not in words]
-    columns = words + numbers  # words first: a table is read from its left
+    columns = words + [name for name in columns if name not in words]  # words on the left
     rows = [[_text(line.get(name)) for name in columns] for line in flat[:_MOST_ROWS]]
     heads = [name.replace("_", " ") for name in columns]
     more = []
     if len(flat) > _MOST_ROWS:
         more.append(f"the first {_MOST_ROWS} of {len(flat):,} lines")
-    if left:
-        more.append(f"{left} more columns are in the file")
+    if hidden:
+        more.append(f"{hidden} more columns are in the file")
     shown = table(caption, heads, rows, text_columns=max(1, len(words)))
     return joined([shown, tag("p", "; ".join(more) + ".", class_="note") if more else None])
 
 
 def _flat(line: Line) -> dict[str, Any]:
-    """Gives the single values of a line, also those one level deep."""
-    found: dict[str, Any] = {}
+    """Return the single values of a line, including those one level deep."""
+    values: dict[str, Any] = {}
     for name, value in line.items():
-        if name in (*_ABOUT_THE_MACHINE, "measure"):
+        if name in (*MACHINE, "measure"):
             continue
         if isinstance(value, dict):
             for inner, deep in value.items():
                 if not isinstance(deep, (dict, list)):
-                    found[f"{name}.{inner}"] = deep
+                    values[f"{name}.{inner}"] = deep
         elif not isinstance(value, list):
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def _text(value: Any) -> str:
@@ -112,20 +110,19 @@ def _text(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    words = str(value)
-    return words if len(words) <= _MOST_LETTERS else words[: _MOST_LETTERS - 1] + "…"
+    return shortened(str(value), _MOST_LETTERS)
 
 
-# ---- sections of their own ---------------------------------------------------------------------
+# ---- tables of single sections -----------------------------------------------------------------
 
 
 def paper_main(lines: list[Line]) -> list[Table]:
-    """Gives the main table of the paper."""
+    """Return the main table of the paper."""
     return _paper(lines, "main")
 
 
 def paper_homophilous(lines: list[Line]) -> list[Table]:
-    """Gives the table of homophilous graphs of the paper."""
+    """Return the table of homophilous graphs of the paper."""
     return _paper(lines, "homophilous")
 
 
@@ -135,12 +132,12 @@ def _paper(lines: list[Line], which: str) -> list[Table]:
     from dhilgt.benchmark.experiments.paper_tables import paper_tables
 
     if not any((line["standin_for"] or line["data"]) in TABLES[which] for line in lines):
-        return []  # the files are of the other table
+        return []  # the files belong to the other table
     return paper_tables(joined_lines([lines]), which)
 
 
 def speed(lines: list[Line]) -> list[Table]:
-    """Gives the speed of DHIL-GT beside the published figures."""
+    """Return the speed of DHIL-GT beside the published figures."""
     from dhilgt.benchmark.experiments.paper_tables import joined as joined_lines
     from dhilgt.benchmark.experiments.paper_tables import speed_table
 
@@ -148,33 +145,33 @@ def speed(lines: list[Line]) -> list[Table]:
 
 
 def comparison(lines: list[Line]) -> list[Table]:
-    """Gives the tables of `dhilgt bench table`."""
+    """Return the tables of `dhilgt bench table`."""
     from dhilgt.benchmark import tables
 
     return tables(_latest(lines))
 
 
 def ablation(lines: list[Line]) -> list[Table]:
-    """Gives the tables of `dhilgt bench ablation`."""
+    """Return the tables of `dhilgt bench ablation`."""
     from dhilgt.benchmark.experiments.ablation import ablation_tables
 
     return ablation_tables(_latest(lines))
 
 
 def study(lines: list[Line]) -> list[Table]:
-    """Gives the tables of `dhilgt bench study`."""
+    """Return the tables of `dhilgt bench study`."""
     from dhilgt.benchmark.experiments.study import study_tables
 
     return study_tables(_latest(lines))
 
 
 def _latest(lines: list[Line]) -> list[Line]:
-    """Gives one line per cell, the last."""
+    """Return the last line of each cell."""
     return list({line["key"]: line for line in lines}.values())
 
 
 def scores(sources: Sequence[Source]) -> Markup:
-    """Gives the mean score of each file of runs; its folder is the name of the recipe."""
+    """Return the mean score of each file of runs; its folder is named after the recipe."""
     rows = []
     for source in sources:
         path = PurePosixPath(source.name)
@@ -190,5 +187,5 @@ def scores(sources: Sequence[Source]) -> Markup:
 
 
 def is_cell(line: Line) -> bool:
-    """Says whether a line is one of `dhilgt bench`."""
+    """Return whether a line is one of `dhilgt bench`."""
     return line.get("format") == 1 and {"key", "system", "data", "status", "trial"} <= set(line)
