@@ -4,7 +4,7 @@ Labels are classes, [n] integers; logits are [n, classes]. Torch tensors are tak
 A score that is undefined is NaN and says why; it is never 0.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,123 +267,6 @@ METRICS: dict[str, Metric] = {
     "macro_f1": Metric("macro_f1", _from_classes(macro_f1)),
     "log_loss": Metric("log_loss", log_loss, higher_is_better=False),
 }
-
-
-class Predictions:
-    """Logits, labels and nodes of batches, put together; parts of several processes too.
-
-    Example:
-        >>> found = Predictions()
-        >>> found.add([[2.0, 1.0]], [0])
-        >>> found.add([[0.5, 1.0]], [0])
-        >>> found.score("accuracy"), len(found)
-        (0.5, 2)
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[NDArray[Any], NDArray[np.int64] | None, NDArray[np.int64]]] = []
-
-    def add(self, logits: Any, labels: Any = None, nodes: Any = None) -> None:
-        """Adds a batch.
-
-        Args:
-            logits: [b, classes].
-            labels: [b] classes; None without.
-            nodes: [b] node indices; numbered as they come when None.
-        """
-        values = to_numpy(logits)
-        truth = None if labels is None else to_numpy(labels).astype(np.int64)
-        where = np.arange(len(values)) + len(self) if nodes is None else to_numpy(nodes)
-        lengths = {len(values), len(where), len(values if truth is None else truth)}
-        if values.ndim != 2 or len(lengths) != 1:
-            raise ValueError(
-                f"logits has shape {values.shape}, labels "
-                f"{None if truth is None else truth.shape}, nodes {where.shape}; pass (b, classes) "
-                "and one label and node per row"
-            )
-        if self._parts and (self._parts[0][1] is None) != (truth is None):
-            raise ValueError("some batches have labels and some do not; pass them with all")
-        self._parts.append((values, truth, where.astype(np.int64)))
-
-    def __len__(self) -> int:
-        return sum(len(part[0]) for part in self._parts)
-
-    @property
-    def logits(self) -> NDArray[Any]:
-        """All logits, in the order added."""
-        return np.concatenate([part[0] for part in self._parts] or [np.empty((0, 1), np.float32)])
-
-    @property
-    def labels(self) -> NDArray[np.int64] | None:
-        """All labels; None if there are none."""
-        found = [part[1] for part in self._parts if part[1] is not None]
-        return np.concatenate(found) if found else None
-
-    @property
-    def nodes(self) -> NDArray[np.int64]:
-        """All node indices."""
-        return np.concatenate([part[2] for part in self._parts] or [np.empty(0, np.int64)])
-
-    def score(self, name: "str | Metric") -> Score:
-        """Gives a score of everything added.
-
-        Args:
-            name: Which metric.
-        """
-        wanted = metric(name)
-        if not self._parts:
-            return _nothing()
-        labels = self.labels
-        if labels is None:
-            return Score(np.nan, f"{wanted.name} is undefined: there are no labels")
-        return wanted(labels, self.logits)
-
-    @classmethod
-    def merged(cls, parts: "Iterable[Predictions]") -> "Predictions":
-        """Puts the predictions of all processes together, ordered by node.
-
-        Args:
-            parts: One per process.
-        """
-        found = [part for part in parts if len(part)]
-        out = cls()
-        if found:
-            nodes = np.concatenate([part.nodes for part in found])
-            order = np.argsort(nodes, kind="stable")
-            logits = np.concatenate([part.logits for part in found])[order]
-            classes = [part.labels for part in found]
-            known = [labels for labels in classes if labels is not None]
-            if known and len(known) < len(classes):
-                raise ValueError("some processes have labels and some do not; pass them with all")
-            out.add(logits, np.concatenate(known)[order] if known else None, nodes[order])
-        return out
-
-
-def ogb_shapes(labels: Any, logits: Any, name: str) -> dict[str, NDArray[Any]]:
-    """Gives the dict that OGB's evaluators take: two columns of the same shape.
-
-    Args:
-        labels: True classes.
-        logits: [n, classes].
-        name: "accuracy" (classes, [n, 1]) or "roc_auc" (scores of class 1, [n, 1]; with more than
-            two classes one column per class, which OGB averages).
-
-    Example:
-        >>> ogb_shapes([1, 0], [[0.0, 2.0], [1.0, 0.5]], "accuracy")["y_pred"].tolist()
-        [[1], [0]]
-    """
-    wanted = metric(name).name
-    values = _matrix(logits)
-    truth = _classes(labels, len(values), max(2, values.shape[1]))
-    if wanted == "accuracy":
-        return {"y_true": truth[:, None], "y_pred": predicted_classes(values)[:, None]}
-    if wanted != "roc_auc":
-        raise ValueError(f"OGB has no evaluator for {wanted!r}; use 'accuracy' or 'roc_auc'")
-    scores = class_scores(values)
-    if scores.ndim == 1:
-        return {"y_true": truth[:, None], "y_pred": scores[:, None]}
-    one_hot = (truth[:, None] == np.arange(values.shape[1])).astype(np.int64)
-    return {"y_true": one_hot, "y_pred": scores}
 
 
 # ---- checks ------------------------------------------------------------------------------------

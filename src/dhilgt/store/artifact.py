@@ -49,16 +49,6 @@ from dhilgt.store.manifest import MANIFEST, Manifest, find_artifact, read_manife
 from dhilgt.store.target import Target, remove_folder
 from dhilgt.utils.memory import format_bytes
 
-
-def inspect_kind(path: str | os.PathLike[str]) -> str:
-    """The kind of the artifact at ``path`` ("labels", "tokens", ...), reading the manifest only.
-
-    Raises:
-        ArtifactError: If there is no artifact there.
-    """
-    return read_manifest(find_artifact(Path(path))).kind
-
-
 # ---- a finished artifact -----------------------------------------------------------------------
 
 
