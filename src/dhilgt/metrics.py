@@ -27,7 +27,7 @@ class Score(float):
     note: str
 
     def __new__(cls, value: float, note: str = "") -> "Score":
-        """Gives the number; `note` is kept beside it."""
+        """Return the number; `note` is kept beside it."""
         score = super().__new__(cls, value)
         score.note = note
         return score
@@ -60,11 +60,11 @@ class Metric:
     higher_is_better: bool = True
 
     def __call__(self, labels: Any, logits: Any) -> Score:
-        """Gives the score of logits."""
+        """Return the score of logits."""
         return self.function(labels, logits)
 
     def better(self, new: float, old: float | None) -> bool:
-        """Says whether a score beats another; an undefined one never does, and loses to any."""
+        """Return whether a score beats another; an undefined one never does, and loses to any."""
         if new != new:
             return False
         if old is None or old != old:
@@ -73,7 +73,7 @@ class Metric:
 
 
 def metric(name: "str | Metric") -> Metric:
-    """Gives a metric by name.
+    """Return a metric by name.
 
     Args:
         name: One of `METRICS`; a `Metric` is given back as it is.
@@ -93,7 +93,7 @@ def metric(name: "str | Metric") -> Metric:
 
 
 def accuracy(labels: Any, predicted: Any) -> Score:
-    """Gives the share of right classes.
+    """Return the share of right classes.
 
     Args:
         labels: True classes.
@@ -108,7 +108,7 @@ def accuracy(labels: Any, predicted: Any) -> Score:
 
 
 def macro_f1(labels: Any, predicted: Any) -> Score:
-    """Gives the mean over the classes, true or predicted, of each class's F1.
+    """Return the mean over the classes, true or predicted, of each class's F1.
 
     Args:
         labels: True classes.
@@ -129,7 +129,7 @@ def macro_f1(labels: Any, predicted: Any) -> Score:
 
 
 def roc_auc(labels: Any, scores: Any) -> Score:
-    """Gives the chance that a node of a class scores higher than one of another; ties count half.
+    """Return the chance that a node of a class scores higher than one of another; ties count half.
 
     With two classes, that of class 1. With more, the mean over the classes of each against the
     rest; classes that no label has (or all have) cannot be scored, are left out and named in the
@@ -169,7 +169,7 @@ def roc_auc(labels: Any, scores: Any) -> Score:
 
 
 def _area(positive: NDArray[np.bool_], scores: NDArray[Any]) -> float:
-    """Gives the area under the ROC curve as the Mann-Whitney statistic with mean ranks."""
+    """Return the area under the ROC curve as the Mann-Whitney statistic with mean ranks."""
     _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     ranks = (last - (counts - 1) / 2)[place.reshape(-1)]
@@ -181,7 +181,7 @@ def _area(positive: NDArray[np.bool_], scores: NDArray[Any]) -> float:
 
 
 def predicted_classes(logits: Any) -> NDArray[np.int64]:
-    """Gives the class with the largest logit, the first of equal ones.
+    """Return the class with the largest logit, the first of equal ones.
 
     Args:
         logits: [n, classes]; a single column is the logit of class 1.
@@ -194,7 +194,7 @@ def predicted_classes(logits: Any) -> NDArray[np.int64]:
 
 
 def class_scores(logits: Any) -> NDArray[np.float64]:
-    """Gives what `roc_auc` takes: with two classes the margin of class 1, else probabilities.
+    """Return what `roc_auc` takes: with two classes the margin of class 1, else probabilities.
 
     The margin orders nodes as the probability of class 1 does, without becoming 1 early.
 
@@ -211,7 +211,7 @@ def class_scores(logits: Any) -> NDArray[np.float64]:
 
 
 def log_softmax(logits: Any) -> NDArray[np.float64]:
-    """Gives the logarithms of the probabilities.
+    """Return the logarithms of the probabilities.
 
     Args:
         logits: [n, classes].
@@ -239,7 +239,7 @@ def _roc_auc_from_logits(labels: Any, logits: Any) -> Score:
 
 
 def log_loss(labels: Any, logits: Any) -> Score:
-    """Gives the mean of -log of the true class's probability.
+    """Return the mean of -log of the true class's probability.
 
     Args:
         labels: True classes.
@@ -273,7 +273,7 @@ METRICS: dict[str, Metric] = {
 
 
 def to_numpy(values: Any) -> NDArray[Any]:
-    """Gives an array of anything array-like, torch tensors on any device included."""
+    """Return an array of anything array-like, torch tensors on any device included."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type

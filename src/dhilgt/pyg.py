@@ -34,7 +34,7 @@ _MOST_COPIES = 1 << 20
 
 @functional_transform("add_hub_tokens")
 class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
-    """Adds a row of tokens to every node of a `Data` (functional name: ``add_hub_tokens``).
+    """Add a row of tokens to every node of a `Data` (functional name: ``add_hub_tokens``).
 
     The result has
 
@@ -113,7 +113,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         self.weights = weights
 
     def forward(self, data: "Data") -> "Data":
-        """Gives the data with ``token_ids`` and ``token_spd``.
+        """Return the data with ``token_ids`` and ``token_spd``.
 
         Args:
             data: One graph with an `edge_index`. Loops and repeated edges count for nothing.

@@ -96,7 +96,7 @@ class Cache:
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> HubLabels:
-        """Gives the labels of a graph, made now or found; on disk and mapped either way.
+        """Return the labels of a graph, made now or found; on disk and mapped either way.
 
         Args:
             graph: The graph.
@@ -130,7 +130,7 @@ class Cache:
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> Tokens:
-        """Gives the token rows of all nodes, made now or found; an interrupted build goes on.
+        """Return the token rows of all nodes, made now or found; an interrupted build goes on.
 
         Args:
             labels: The labels of the graph.
@@ -168,7 +168,7 @@ class Cache:
         *,
         progress: bool | Literal["auto"] = "auto",
     ) -> Graph:
-        """Gives a graph that follows from its name alone, made now or found; features are mapped.
+        """Return a graph that follows from its name alone, made now or found; features are mapped.
 
         Args:
             name: All that determines the graph, such as the arguments of a generator.
@@ -208,7 +208,7 @@ class Cache:
         return found
 
     def path_of(self, kind: str, facts: Mapping[str, Any]) -> Path:
-        """Gives the folder of what has these facts, whether it is there or not.
+        """Return the folder of what has these facts, whether it is there or not.
 
         Args:
             kind: "labels", "tokens" or "graphs".
@@ -252,7 +252,7 @@ class Cache:
     # ---- what there is -------------------------------------------------------------------------
 
     def entries(self) -> list[Entry]:
-        """Gives all entries, the last used first."""
+        """Return all entries, the last used first."""
         found = []
         for kind in KINDS:
             folder = self.root / kind
@@ -265,7 +265,7 @@ class Cache:
         return sorted(found, key=lambda entry: (-entry.last_used, entry.kind, entry.key))
 
     def clear(self, *, older_than: float | None = None) -> list[Entry]:
-        """Removes entries, and gives what is gone; what is being made right now stays.
+        """Remove entries, and gives what is gone; what is being made right now stays.
 
         Args:
             older_than: Remove only those not used for this many seconds. None: all.
@@ -290,7 +290,7 @@ class Cache:
 
 
 def cache_folder() -> Path:
-    """Gives the folder of the cache: $DHILGT_CACHE, else one in the user's cache folder."""
+    """Return the folder of the cache: $DHILGT_CACHE, else one in the user's cache folder."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(chosen).expanduser().resolve()
@@ -305,7 +305,7 @@ def cache_folder() -> Path:
 
 
 def remove(path: Path) -> None:
-    """Removes one entry: first from sight by a rename, then from the disk."""
+    """Remove one entry: first from sight by a rename, then from the disk."""
     hidden = path.with_name(f".{path.name}.removed-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
         path.rename(hidden)

@@ -53,7 +53,7 @@ def training_loaders(
     run_dir: str | PathLike[str] | None,
     resume: bool,
 ) -> tuple[dict[str, TokenLoader], int]:
-    """Gives the loaders of training and validation, and the batch size; keeps the scale."""
+    """Return the loaders of training and validation, and the batch size; keeps the scale."""
     settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
     size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
     train = pipeline.loader(
@@ -76,7 +76,7 @@ def training_loaders(
 
 
 def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
-    """Gives a model whose first weights follow from the seed, and leaves other random numbers."""
+    """Return a model whose first weights follow from the seed, and leaves other random numbers."""
     settings = pipeline.settings
     config = settings.model_config(pipeline.num_channels, num_classes)
     with torch.random.fork_rng(devices=[]):
@@ -85,7 +85,7 @@ def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
 
 
 def size_of_run(run_dir: str | PathLike[str] | None) -> int | None:
-    """Gives the batch size that the run in a folder began with."""
+    """Return the batch size that the run in a folder began with."""
     if run_dir is None:
         return None
     checkpoint = RunFolder(run_dir).checkpoints.load()
@@ -151,7 +151,7 @@ class NodeClassifier(Parameters):
         run_dir: str | PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Trains on a graph.
+        """Train on a graph.
 
         Args:
             graph: A `Graph` with features, a PyG `Data`, or a 2-D array or sparse matrix of
@@ -255,7 +255,7 @@ class NodeClassifier(Parameters):
     # ---- predicting ----------------------------------------------------------------------------
 
     def predict(self, nodes: Any = None, *, graph: Any = None, quick: bool = False) -> NDArray[Any]:
-        """Gives the most likely class of each node, as the user names classes.
+        """Return the most likely class of each node, as the user names classes.
 
         Args:
             nodes: Ids, in any order, or a mask; None for all nodes. A classifier that was trained
@@ -272,7 +272,7 @@ class NodeClassifier(Parameters):
     def predict_proba(
         self, nodes: Any = None, *, graph: Any = None, quick: bool = False
     ) -> NDArray[np.float32]:
-        """Gives the probability of each class, [nodes, classes] in the order of ``classes_``.
+        """Return the probability of each class, [nodes, classes] in the order of ``classes_``.
 
         Args:
             nodes: As for `predict`.
@@ -291,7 +291,7 @@ class NodeClassifier(Parameters):
         return found
 
     def score(self, nodes: Any = None, y: Any = None) -> float:
-        """Gives the metric of the settings (accuracy, unless it says otherwise).
+        """Return the metric of the settings (accuracy, unless it says otherwise).
 
         Args:
             nodes: As for `predict`. None takes the test nodes, where there are none those of
@@ -322,7 +322,7 @@ class NodeClassifier(Parameters):
         return found
 
     def _places(self, y: NDArray[Any]) -> NDArray[np.int64]:
-        """Gives the places of classes in ``classes_``."""
+        """Return the places of classes in ``classes_``."""
         y = y.reshape(-1)
         at = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         wrong = np.flatnonzero(self.classes_[at] != y)
@@ -337,7 +337,7 @@ class NodeClassifier(Parameters):
         return hasattr(nodes, "tocsr") or (nodes is not None and as_array(nodes).ndim == 2)
 
     def _asked(self, nodes: Any, graph: Any, quick: bool) -> tuple[Pipeline, NDArray[np.int64]]:
-        """Gives the pipeline that knows the nodes, and their indices in the order asked for."""
+        """Return the pipeline that knows the nodes, and their indices in the order asked for."""
         if nodes is not None and not is_array(nodes):
             raise GraphError(
                 f"nodes is a {type(nodes).__name__}; pass ids of nodes, and a graph as graph="
@@ -435,7 +435,7 @@ class NodeClassifier(Parameters):
     # ---- on disk -------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the classifier to a folder: settings, model, graph and scores.
+        """Write the classifier to a folder: settings, model, graph and scores.
 
         Args:
             path: The folder; a run's folder or a new one.
@@ -449,7 +449,7 @@ class NodeClassifier(Parameters):
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, device: str | None = None) -> Self:
-        """Reads a classifier that `save` or `fit(run_dir=...)` wrote; nothing in it is executed.
+        """Read a classifier that `save` or `fit(run_dir=...)` wrote; nothing in it is executed.
 
         Args:
             path: The folder.

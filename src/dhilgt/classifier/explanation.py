@@ -101,11 +101,11 @@ class Explanation:
     directed: bool = False
 
     def ranked(self) -> list[tuple[Any, float]]:
-        """Gives classes and probabilities, the likeliest first."""
+        """Return classes and probabilities, the likeliest first."""
         return sorted(self.probabilities.items(), key=lambda pair: -pair[1])
 
     def table(self, top: int | None = None) -> str:
-        """Gives the explanation as text.
+        """Return the explanation as text.
 
         Args:
             top: How many members besides the ego to list, the most telling; None for all.
@@ -131,7 +131,7 @@ class Explanation:
         return ", its known class" if self.label == self.prediction else f", known: {self.label}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for JSON: likeliest class first, members in order."""
+        """Return plain values, for JSON: likeliest class first, members in order."""
         return {
             "node": self.node,
             "prediction": self.prediction,
@@ -146,7 +146,7 @@ class Explanation:
         }
 
     def picture(self, color: str = "class") -> str:
-        """Gives an SVG picture: the ego in the middle, the others on rings by distance.
+        """Return an SVG picture: the ego in the middle, the others on rings by distance.
 
         The larger a dot, the larger its share in the readout; lines are edges.
 
@@ -162,7 +162,7 @@ class Explanation:
         return self.picture()
 
     def save(self, path: str | PathLike[str], color: str = "class") -> None:
-        """Writes a picture (.svg), a page with picture and table (.html), or values (.json).
+        """Write a picture (.svg), a page with picture and table (.html), or values (.json).
 
         Args:
             path: The file; its ending decides. Put in place whole.
@@ -190,7 +190,7 @@ ENDINGS = (".svg", ".html", ".json")
 
 
 def check_ending(path: Path) -> str:
-    """Gives the ending of a file that an explanation can be saved as."""
+    """Return the ending of a file that an explanation can be saved as."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ConfigError(
@@ -201,18 +201,18 @@ def check_ending(path: Path) -> str:
 
 
 def shown_distance(distance: Distance) -> str:
-    """Gives a distance in words."""
+    """Return a distance in words."""
     return "no path" if distance is None else str(distance)
 
 
 def shown_effect(effect: float | None) -> str:
-    """Gives an effect with its sign; empty for the ego."""
+    """Return an effect with its sign; empty for the ego."""
     # Rounded first: a tiny number would come out as -0.0000.
     return "" if effect is None else f"{round(effect, 4) + 0.0:+.4f}"
 
 
 def rows_of(members: tuple[Member, ...], directed: bool) -> tuple[list[str], list[list[str]]]:
-    """Gives the names of the columns and the cells of a table of members."""
+    """Return the names of the columns and the cells of a table of members."""
     names = ["member", "kind", "distance", *(["back"] if directed else []), "class", "share"]
     rows = [
         [
@@ -355,7 +355,7 @@ def explain_token(
 def _slots(
     tokens: Tokens | TokenSampler, at: int, copy: int
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Gives what stands in each slot of a token: node index and kind."""
+    """Return what stands in each slot of a token: node index and kind."""
     ids, _, parts = tokens.packed_rows([at], copy)
     hubs, holders = parts[0].tolist()
     rest = ids.shape[1] - 1 - hubs - holders
@@ -392,7 +392,7 @@ class _Seen:
 
 
 def _probabilities(model: DHILGT, inputs: tuple[Tensor, ...], empty: Tensor) -> NDArray[np.float64]:
-    """Gives the probabilities with some slots left empty, a row for each row of `empty`."""
+    """Return the probabilities with some slots left empty, a row for each row of `empty`."""
     x, index, spd, *known = inputs
     rows = index.masked_fill(empty, PADDING)  # [rows, s]
     step = max(1, _PAIRS_AT_ONCE // (index.shape[1] + model.config.num_virtual) ** 2)
@@ -403,7 +403,7 @@ def _probabilities(model: DHILGT, inputs: tuple[Tensor, ...], empty: Tensor) -> 
 
 
 def _shares(model: DHILGT, inputs: tuple[Tensor, ...]) -> NDArray[np.float64]:
-    """Gives the share of each slot in the readout; the ego's is 1 where nothing else is read."""
+    """Return the share of each slot in the readout; the ego's is 1 where nothing else is read."""
     if model.readout is None:
         return np.eye(1, inputs[1].shape[1]).reshape(-1)
     return np.asarray(model.readout_weights(*inputs)[0].double().cpu().numpy())
@@ -463,7 +463,7 @@ def _name(classes: list[Any], label: int) -> Any:
 
 
 def _edges(graph: Graph, nodes: list[int]) -> tuple[tuple[int, int], ...]:
-    """Gives the edges between nodes by their places in the list; an undirected one once."""
+    """Return the edges between nodes by their places in the list; an undirected one once."""
     place = {node: at for at, node in enumerate(nodes)}
     ascending = np.sort(np.array(nodes))
     found = []

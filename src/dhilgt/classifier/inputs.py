@@ -21,7 +21,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 def stratified_holdout(
     classes: NDArray[np.int64], nodes: NDArray[np.int64], share: float, seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Gives the nodes to keep and those to hold out, both ascending.
+    """Return the nodes to keep and those to hold out, both ascending.
 
     About ``share`` of the nodes are held out, in every class as near to that share as whole nodes
     allow. A class of two nodes or more has at least one on each side, a class of one is kept. Who
@@ -52,7 +52,7 @@ def stratified_holdout(
 
 
 def _quotas(sizes: NDArray[np.int64], share: float) -> NDArray[np.int64]:
-    """Gives how many of each class are held out: whole numbers nearest to their shares."""
+    """Return how many of each class are held out: whole numbers nearest to their shares."""
     exact = sizes * share
     quotas = np.floor(exact).astype(np.int64)
     missing = round(share * int(sizes.sum())) - int(quotas.sum())
@@ -63,7 +63,7 @@ def _quotas(sizes: NDArray[np.int64], share: float) -> NDArray[np.int64]:
 
 
 def _keys(nodes: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Gives a drawn number per node: splitmix64, exact in 64-bit integers everywhere."""
+    """Return a drawn number per node: splitmix64, exact in 64-bit integers everywhere."""
     with np.errstate(over="ignore"):
         start = _mixed(np.asarray([seed], np.uint64) + _STEP)
         return _mixed(start + (nodes.astype(np.uint64) + np.uint64(1)) * _STEP)
@@ -98,7 +98,7 @@ class FitInputs:
 
 
 def prepare(data: Any, y: Any, *, train: Any, val: Any, validation: float, seed: int) -> FitInputs:
-    """Gives what `NodeClassifier.fit` was given as a graph, classes and a split.
+    """Return what `NodeClassifier.fit` was given as a graph, classes and a split.
 
     Raises:
         GraphError: If something is missing or contradicts itself; before any heavy work.
@@ -116,17 +116,17 @@ def prepare(data: Any, y: Any, *, train: Any, val: Any, validation: float, seed:
 
 
 def is_array(data: Any) -> bool:
-    """Says whether these are rows of features rather than a graph."""
+    """Return whether these are rows of features rather than a graph."""
     return not isinstance(data, Graph) and not hasattr(data, "edge_index")
 
 
 def as_graph(data: Any) -> Graph:
-    """Gives the graph of a `Graph` or of a PyG `Data`."""
+    """Return the graph of a `Graph` or of a PyG `Data`."""
     return data if isinstance(data, Graph) else Graph.from_pyg(data)
 
 
 def array_graph(rows: Any, expected: int | None = None) -> Graph:
-    """Gives a graph without edges, one node per row of features.
+    """Return a graph without edges, one node per row of features.
 
     Args:
         rows: (n, channels), an array or a SciPy sparse matrix.
@@ -152,7 +152,7 @@ def array_graph(rows: Any, expected: int | None = None) -> Graph:
 
 
 def check_width(found: int, expected: int | None) -> None:
-    """Refuses features of another width than the model was trained with."""
+    """Refuse features of another width than the model was trained with."""
     if expected is not None and found != expected:
         raise GraphError(
             f"X has {found} features, but NodeClassifier is expecting {expected} features as "
@@ -164,7 +164,7 @@ def check_width(found: int, expected: int | None) -> None:
 
 
 def _classes(graph: Graph, y: Any, from_array: bool) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Gives the place of each node's class in the list of classes (-1: unknown), and the list."""
+    """Return the place of each node's class in the list of classes (-1: unknown), and the list."""
     if y is None and from_array:
         raise GraphError("NodeClassifier requires y to be passed, but the target y is None")
     if y is not None:
@@ -181,7 +181,7 @@ def _classes(graph: Graph, y: Any, from_array: bool) -> tuple[NDArray[np.int64],
 
 
 def encode(y: Any, count: int, *, complete: bool) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Gives places in the ascending list of classes, -1 where there is none, and the list.
+    """Return places in the ascending list of classes, -1 where there is none, and the list.
 
     Args:
         y: One class per node: integers, whole floats, booleans, strings, or one-hot rows.
@@ -237,7 +237,7 @@ def _numbered(
 
 
 def node_indices(graph: Graph, nodes: Any, name: str) -> NDArray[np.int64]:
-    """Gives ascending node indices from a mask, ids, or (where ids are strings) indices.
+    """Return ascending node indices from a mask, ids, or (where ids are strings) indices.
 
     Args:
         graph: The graph.

@@ -175,7 +175,7 @@ class Pipeline:
         )
 
     def _cached(self, kind: str) -> Any:
-        """Gives labels or tokens out of the cache, None where there is none to use.
+        """Return labels or tokens out of the cache, None where there is none to use.
 
         The main process makes them while the others wait; these then find them.
         """
@@ -230,7 +230,7 @@ class Pipeline:
         batch_size: int,
         training: bool = False,
     ) -> TokenLoader:
-        """Gives batches of some nodes.
+        """Return batches of some nodes.
 
         Args:
             nodes: Node indices, ascending and each once.
@@ -259,7 +259,7 @@ class Pipeline:
     def probabilities(
         self, model: torch.nn.Module, nodes: NDArray[np.int64], device: torch.device, batch: int
     ) -> NDArray[np.float32]:
-        """Gives a row of class probabilities for each of some distinct, ascending nodes.
+        """Return a row of class probabilities for each of some distinct, ascending nodes.
 
         Args:
             model: On the device.

@@ -92,11 +92,11 @@ class Plan:
         return sum(stage.seconds for stage in self.stages)
 
     def stage(self, name: str) -> StagePlan:
-        """Gives one stage."""
+        """Return one stage."""
         return next(stage for stage in self.stages if stage.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             **asdict(self),
             "stages": [asdict(stage) for stage in self.stages],
@@ -107,7 +107,7 @@ class Plan:
         }
 
     def lines(self) -> list[tuple[str, ...]]:
-        """Gives a table: a heading, a line per stage, and the whole."""
+        """Return a table: a heading, a line per stage, and the whole."""
         rows: list[tuple[str, ...]] = [("stage", "time", "RAM", "disk", "GPU", "how sure")]
         whole = StagePlan(
             "all", self.seconds, self.ram_bytes, self.disk_bytes, self.gpu_bytes,
@@ -122,7 +122,7 @@ class Plan:
 
 
 def plan(graph: Graph, settings: Settings) -> Plan:
-    """Predicts memory, disk and time of training on a graph; nothing is built.
+    """Predict memory, disk and time of training on a graph; nothing is built.
 
     Sizes follow from the settings and from the label sizes of a few nodes, times from trials of
     about a second on this machine.
@@ -226,7 +226,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
 
 
 def format_seconds(seconds: float) -> str:
-    """Gives a time as people say it.
+    """Return a time as people say it.
 
     Example:
         >>> [format_seconds(s) for s in (0.01, 5.2, 75, 7300, 200000)]
@@ -261,7 +261,7 @@ def _token_plan(graph: Graph, settings: Settings) -> TokenPlan:
 
 
 def _part_sizes(graph: Graph, settings: Settings) -> tuple[int, int]:
-    """Gives how many nodes are trained on and how many choose the best epoch."""
+    """Return how many nodes are trained on and how many choose the best epoch."""
     masks = graph.masks or {}
     assert graph.labels is not None
     known = int((graph.labels >= 0).sum())
@@ -284,7 +284,7 @@ def _graph_bytes(graph: Graph) -> int:
 
 
 def _batch_bytes(settings: Settings, channels: int) -> int:
-    """Gives the bytes of one ego's inputs: features of its slots, distances, ids; and copies."""
+    """Return the bytes of one ego's inputs: features of its slots, distances, ids; and copies."""
     return 2 * (4 * settings.size * channels + settings.size**2 + 8 * settings.size)
 
 
@@ -325,7 +325,7 @@ class GraphCost:
 
 
 def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> ModelCost:
-    """Tries a few steps on random rows; takes a second or so.
+    """Try a few steps on random rows; takes a second or so.
 
     Args:
         config: The model's settings.
@@ -374,7 +374,7 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
 
 
 def measure_graph(settings: Settings, degree: float, directed: bool) -> GraphCost:
-    """Builds labels and rows of a small random graph.
+    """Build labels and rows of a small random graph.
 
     Args:
         settings: For the shape of rows and the threads.
@@ -395,7 +395,7 @@ def measure_graph(settings: Settings, degree: float, directed: bool) -> GraphCos
 
 
 def _seconds(step: object, device: torch.device) -> float:
-    """Gives the faster of two calls; others may use the machine too."""
+    """Return the faster of two calls; others may use the machine too."""
     assert callable(step)
     times = []
     for _ in range(2):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def write_scale(folder: Path, scale: FeatureScale | None) -> None:
-    """Puts a scale in a folder; None removes the one that is there.
+    """Put a scale in a folder; None removes the one that is there.
 
     Args:
         folder: Of a run.
@@ -49,7 +49,7 @@ def write_scale(folder: Path, scale: FeatureScale | None) -> None:
 
 
 def read_scale(folder: Path) -> FeatureScale | None:
-    """Gives the scale in a folder, trusting nothing in it; None where there is none.
+    """Return the scale in a folder, trusting nothing in it; None where there is none.
 
     Args:
         folder: Of a run.
@@ -70,7 +70,7 @@ def read_scale(folder: Path) -> FeatureScale | None:
 
 
 def scale_of_run(run_dir: str | PathLike[str], kind: str) -> FeatureScale | None:
-    """Gives the scale that the run in a folder began with, None if it did not begin yet.
+    """Return the scale that the run in a folder began with, None if it did not begin yet.
 
     Args:
         run_dir: Folder of the run.
@@ -116,7 +116,7 @@ class Bundle:
 
 
 def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) -> None:
-    """Writes a classifier; see `NodeClassifier.save`.
+    """Write a classifier; see `NodeClassifier.save`.
 
     ``bundle.json`` is removed first and written last: what lacks it is not a classifier.
     """
@@ -164,7 +164,7 @@ def _facts(clf: NodeClassifier) -> dict[str, Any]:
 
 
 def read(path: str | PathLike[str]) -> Bundle:
-    """Reads a classifier, trusting nothing in it; see `NodeClassifier.load`."""
+    """Read a classifier, trusting nothing in it; see `NodeClassifier.load`."""
     folder = Path(path).expanduser()
     seal = folder / run_folder.BUNDLE
     if not seal.is_file():
@@ -245,7 +245,7 @@ def _result(folder: Path) -> TrainResult:
 
 
 def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
-    """Refuses parts that do not belong together."""
+    """Refuse parts that do not belong together."""
     graph, classes = found.inputs.graph, len(found.inputs.classes)
     config = found.model.config
     copies = num_copies(int(found.settings["hops"]), found.settings["hop_kind"])

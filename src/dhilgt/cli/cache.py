@@ -33,13 +33,13 @@ def run(
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(help="Only what was not used for so long: 12h, 30d, 4w."),
+        typer.Option(help="Only what was not used for this long: 12h, 30d, 4w."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show or remove labels, tokens and generated graphs kept for the next time.
+    """Show or remove labels, tokens and generated graphs kept for the next run.
 
-    Nothing in the cache is needed: what is removed is made again when it is asked for.
+    Nothing in the cache is needed: what is removed is made again when it is used.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`dhilgt generate`: a graph to try things on, as files."""
+"""`dhilgt generate`: a random graph, as files."""
 
 import contextlib
 import csv
@@ -28,7 +28,7 @@ def run(
         float, typer.Option(help="Fraction of edges within a class, 0 to 1.")
     ] = 0.7,
     num_features: Annotated[int, typer.Option("--features", min=1, help="Numbers per node.")] = 32,
-    seed: Annotated[int, typer.Option(help="Which graph: the same seed gives the same one.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same graph.")] = 0,
     directed: Annotated[bool, typer.Option("--directed", help="Make a directed graph.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the three files if they are there.")
@@ -80,7 +80,7 @@ def run(
 
 @contextlib.contextmanager
 def _new_files(folder: Path, overwrite: bool) -> Iterator[dict[str, Path]]:
-    """Gives paths to write to; all files appear when the block ends well, none otherwise."""
+    """Yield paths to write to; all files appear if the block ends without an error, else none."""
     for name in _FILES:
         if (folder / name).exists() and not overwrite:
             raise DhilgtError(

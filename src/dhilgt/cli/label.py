@@ -43,11 +43,11 @@ def run(
     ] = None,
     separator: Annotated[
         str | None,
-        typer.Option(help="',' or ';' or 'tab' or ' ' (any run of blanks); found out by default."),
+        typer.Option(help="',' or ';' or 'tab' or ' ' (any run of blanks); detected by default."),
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="First line is a header; found out by default."),
+        typer.Option("--header/--no-header", help="First line is a header; detected by default."),
     ] = None,
     columns: Annotated[
         str | None,
@@ -61,7 +61,7 @@ def run(
     ] = None,
     ignore_weights: Annotated[
         bool,
-        typer.Option("--ignore-weights", help="Pass over further columns; an edge is one hop."),
+        typer.Option("--ignore-weights", help="Ignore further columns; an edge is one hop."),
     ] = False,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads to use; all cores by default.")
@@ -106,12 +106,12 @@ def run(
         raise shell.usage_error(
             f"{algorithm!r} is not one of {', '.join(ALGORITHMS)}", "--algorithm"
         )
-    # All that can be refused is refused before the file of edges, which may be large, is read.
+    # Everything is checked before the file of edges, which may be large, is read.
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
     if order not in ORDERS and not Path(order).exists():
         raise GraphError(f"{order} does not exist, and no order has this name; {_hint(order)}")
-    # A file of such a name is meant by ./degree.
+    # A file with the name of an order is written ./degree.
     chosen = order if order in ORDERS else node_lists.read_nodes(Path(order))
     if output is not None and not only_estimate:
         Target(output, overwrite=overwrite, keep=False).abandon()
@@ -119,7 +119,7 @@ def run(
     seconds = {}
     started = time.perf_counter()
     with warnings.catch_warnings(), naming_files(edges, nodes=nodes):
-        # The cleaning is part of the report below.
+        # The cleaning is part of the report below; an empty pattern hides all warnings.
         hidden = "" if quiet else "the input was cleaned"
         warnings.filterwarnings("ignore", hidden, GraphWarning)
         graph = Graph.read(
@@ -188,7 +188,7 @@ def naming_files(edges: str | Path, **others: str | Path | None) -> Iterator[Non
 def summary(
     graph: Graph, labels: HubLabels, bytes_on_disk: int, seconds: dict[str, float]
 ) -> dict[str, Any]:
-    """Gives what is worth knowing of a build, as plain values."""
+    """Return the facts about a build that are printed, as plain values."""
     return {
         "nodes": graph.num_nodes,
         "edges": _num_edges(graph),
@@ -206,7 +206,7 @@ def summary(
 
 
 def summary_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Gives the lines of the table that people see."""
+    """Return the lines of the printed table."""
     per_entry = facts["bytes_on_disk"] / facts["entries"]
     stages = ", ".join(f"{stage} {value:.2f}" for stage, value in facts["seconds"].items())
     return [
@@ -229,7 +229,7 @@ def _size_of(graph: Graph) -> str:
 
 
 def two_columns(text: str | None) -> list[str | int] | None:
-    """Gives the names or positions of two columns written like 'from,to' or '0,2'."""
+    """Return the names or positions of two columns written like 'from,to' or '0,2'."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]

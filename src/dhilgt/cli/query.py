@@ -40,7 +40,7 @@ def run(
     header: Annotated[
         bool | None,
         typer.Option(
-            "--header/--no-header", help="First line of pairs is a header; found out by default."
+            "--header/--no-header", help="First line of pairs is a header; detected by default."
         ),
     ] = None,
     threads: Annotated[
@@ -84,14 +84,14 @@ def run(
 def _answer_one(index: HubLabels, source: Any, target: Any, witness: bool, as_json: bool) -> None:
     for node in (source, target):
         _check_known(index, checks.ids([node], "id"), "")
-    found = index.witness(source, target)
+    distance, hub = index.witness(source, target)
     if as_json:
-        answer = {"source": source, "target": target, "distance": found.distance}
-        shell.print_json(answer | ({"hub": found.hub} if witness else {}))
-    elif found.distance == UNREACHABLE:
+        answer = {"source": source, "target": target, "distance": distance}
+        shell.print_json(answer | ({"hub": hub} if witness else {}))
+    elif distance == UNREACHABLE:
         typer.echo("no path")
     else:
-        typer.echo(f"{found.distance} through {found.hub}" if witness else f"{found.distance}")
+        typer.echo(f"{distance} through {hub}" if witness else f"{distance}")
 
 
 def _answer_many(
@@ -149,7 +149,7 @@ def _content(pairs: str) -> tuple[Path, bytes]:
     if pairs == "-":
         name, data = Path("standard input"), sys.stdin.buffer.read()
     elif Path(pairs).is_file() and Path(pairs).stat().st_size == 0:
-        name, data = Path(pairs), b""  # no questions is a fair number of questions
+        name, data = Path(pairs), b""  # no pairs is allowed
     else:
         name = files.check_file(pairs)
         data = name.read_bytes()
@@ -160,7 +160,7 @@ def _content(pairs: str) -> tuple[Path, bytes]:
 
 
 def _check_known(index: HubLabels, ids: IdArray, place: str) -> None:
-    """Refuses an id that no node has; `place` says where, with {} for its number."""
+    """Raise for an id that no node has; `place` names its place, with {} for its number."""
     names, count = index.ids.names, index.num_nodes
     for at in np.flatnonzero(node_ids.find(names, count, ids) < 0)[:1]:
         value = node_ids.plain_value(ids[at])
