@@ -1,7 +1,7 @@
 """Scores of predictions, equal to scikit-learn's, in plain NumPy.
 
-Labels are classes, [n] integers; logits are [n, classes]. Torch tensors are taken as they are.
-A score that is undefined is NaN and says why; it is never 0.
+Labels are classes, (n,) integers; logits are (n, classes). Torch tensors are accepted too.
+A score that is undefined is NaN with a note that gives the reason; it is never 0.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Score(float):
     note: str
 
     def __new__(cls, value: float, note: str = "") -> "Score":
-        """Return the number; `note` is kept beside it."""
+        """Make a number with a note."""
         score = super().__new__(cls, value)
         score.note = note
         return score
@@ -46,9 +46,9 @@ class Metric:
     """A score by name.
 
     Attributes:
-        name: What settings call it.
+        name: Its name in settings.
         function: Takes labels and logits.
-        higher_is_better: Which way is up, for early stopping.
+        higher_is_better: Whether a larger score is a better one, for early stopping.
 
     Example:
         >>> metric("accuracy")([0, 1], [[0.2, 0.1], [0.0, 3.0]])
@@ -64,7 +64,7 @@ class Metric:
         return self.function(labels, logits)
 
     def better(self, new: float, old: float | None) -> bool:
-        """Return whether a score beats another; an undefined one never does, and loses to any."""
+        """Return whether a score beats another; an undefined score is worse than any other."""
         if new != new:
             return False
         if old is None or old != old:
@@ -76,10 +76,10 @@ def metric(name: "str | Metric") -> Metric:
     """Return a metric by name.
 
     Args:
-        name: One of `METRICS`; a `Metric` is given back as it is.
+        name: One of `METRICS`; a `Metric` is returned as it is.
 
     Raises:
-        ValueError: If there is none, with the nearest name.
+        ValueError: If there is none of this name; the message has the nearest one.
     """
     if isinstance(name, Metric):
         return name
@@ -93,7 +93,7 @@ def metric(name: "str | Metric") -> Metric:
 
 
 def accuracy(labels: Any, predicted: Any) -> Score:
-    """Return the share of right classes.
+    """Return the fraction of right classes.
 
     Args:
         labels: True classes.
@@ -108,7 +108,7 @@ def accuracy(labels: Any, predicted: Any) -> Score:
 
 
 def macro_f1(labels: Any, predicted: Any) -> Score:
-    """Return the mean over the classes, true or predicted, of each class's F1.
+    """Return the mean of the F1 of each class, true or predicted.
 
     Args:
         labels: True classes.
@@ -129,15 +129,15 @@ def macro_f1(labels: Any, predicted: Any) -> Score:
 
 
 def roc_auc(labels: Any, scores: Any) -> Score:
-    """Return the chance that a node of a class scores higher than one of another; ties count half.
+    """Return the probability that a node of a class scores above one of another; ties count half.
 
-    With two classes, that of class 1. With more, the mean over the classes of each against the
+    With two classes, that of class 1. With more, the mean over the classes of one against the
     rest; classes that no label has (or all have) cannot be scored, are left out and named in the
     note.
 
     Args:
         labels: True classes.
-        scores: Those of class 1, [n] or [n, 1]; or of every class, [n, classes].
+        scores: Those of class 1, (n,) or (n, 1); or of every class, (n, classes).
 
     Example:
         >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
@@ -184,7 +184,7 @@ def predicted_classes(logits: Any) -> NDArray[np.int64]:
     """Return the class with the largest logit, the first of equal ones.
 
     Args:
-        logits: [n, classes]; a single column is the logit of class 1.
+        logits: (n, classes); a single column is the logit of class 1.
     """
     values = _matrix(logits)
     if values.shape[1] == 1:
@@ -194,12 +194,12 @@ def predicted_classes(logits: Any) -> NDArray[np.int64]:
 
 
 def class_scores(logits: Any) -> NDArray[np.float64]:
-    """Return what `roc_auc` takes: with two classes the margin of class 1, else probabilities.
+    """Return the scores for `roc_auc`: with two classes the margin of class 1, else probabilities.
 
-    The margin orders nodes as the probability of class 1 does, without becoming 1 early.
+    The margin orders nodes as the probability of class 1 does, and does not saturate at 1.
 
     Args:
-        logits: [n, classes]; a single column is the logit of class 1.
+        logits: (n, classes); a single column is the logit of class 1.
     """
     values = _matrix(logits)
     if values.shape[1] == 1:
@@ -214,7 +214,7 @@ def log_softmax(logits: Any) -> NDArray[np.float64]:
     """Return the logarithms of the probabilities.
 
     Args:
-        logits: [n, classes].
+        logits: (n, classes).
     """
     values = _matrix(logits)
     shifted = values - values.max(axis=1, keepdims=True, initial=-np.inf)
@@ -243,7 +243,7 @@ def log_loss(labels: Any, logits: Any) -> Score:
 
     Args:
         labels: True classes.
-        logits: [n, classes].
+        logits: (n, classes).
 
     Example:
         >>> log_loss([0, 1], [[0.0, 0.0], [0.0, 0.0]]).__round__(4)
@@ -273,7 +273,7 @@ METRICS: dict[str, Metric] = {
 
 
 def to_numpy(values: Any) -> NDArray[Any]:
-    """Return an array of anything array-like, torch tensors on any device included."""
+    """Return anything array-like as an array, torch tensors on any device included."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type

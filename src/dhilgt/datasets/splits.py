@@ -51,7 +51,7 @@ def random_split(
             f"shares {tuple(shares)} do not add up to 100; pass three, such as 60/20/20"
         )
     nodes = np.flatnonzero(labels >= 0)
-    order = nodes[np.argsort(_keys(nodes, seed), kind="stable")]
+    order = nodes[np.argsort(node_keys(nodes, seed), kind="stable")]
     first = len(order) * tenths[0] // 1000
     second = first + len(order) * tenths[1] // 1000
     bounds = {"train": (0, first), "val": (first, second), "test": (second, len(order))}
@@ -62,7 +62,8 @@ def random_split(
     return masks
 
 
-def _keys(nodes: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+def node_keys(nodes: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    """Return a random number per node: splitmix64, exact in 64-bit integers on every platform."""
     with np.errstate(over="ignore"):
         start = _mixed(np.array([seed], dtype=np.uint64) + _GOLDEN)
         return _mixed(start + (nodes.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
