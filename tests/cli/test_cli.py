@@ -384,7 +384,7 @@ def test_inspect_counts_both_labels_of_directed_graphs(tmp_path):
 
 
 def test_inspect_looks_at_some_nodes_of_large_graphs(tmp_path, monkeypatch, path_labels):
-    monkeypatch.setattr(inspect, "_NODES_TO_LOOK_AT", 2)
+    monkeypatch.setattr(inspect, "_MOST_NODES", 2)
     facts = json.loads(ok("inspect", path_labels, "--json").stdout)
     assert facts["entries_per_node"]["exact"] is False
     assert "components" not in facts

@@ -27,6 +27,7 @@ from dhilgt.errors import GraphError
 from dhilgt.features.known_classes import carried_over
 from dhilgt.graph.checks import as_array
 from dhilgt.graph.graph import Graph
+from dhilgt.labels.grow import quick_labels
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
@@ -329,8 +330,6 @@ class NodeClassifier(Parameters):
             return last[2]
         labels = None
         if quick:
-            from dhilgt.labels.grow import quick_labels  # type: ignore[import-not-found, unused-ignore]
-
             labels = quick_labels(self.hub_labels_, self.graph_, graph)
         pipeline = Pipeline(
             graph,

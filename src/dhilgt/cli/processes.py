@@ -19,7 +19,7 @@ def several() -> bool:
 
 
 def is_main() -> bool:
-    """Return whether this process prints and writes; found out without importing PyTorch."""
+    """Return whether this process prints and writes, without importing PyTorch."""
     return not several() or os.environ.get("RANK", "0") == "0"
 
 
