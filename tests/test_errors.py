@@ -42,7 +42,7 @@ def test_a_message_reads_as_python(mention, text):
 
 def test_numpy_values_read_as_numbers():
     numpy = pytest.importorskip("numpy")
-    assert str(GraphError(setting("size", numpy.int64(3)))) == "size = 3"
+    assert str(GraphError(argument("num_nodes", numpy.int64(3)))) == "num_nodes=3"
     assert str(GraphError(element("dst", numpy.int64(2), numpy.float32(0.1)))) == "dst[2] = 0.1"
 
 

@@ -1,1 +1,1 @@
-"""Programs that make pages of docs/results from recorded lines, and the searches behind them."""
+"""Programs that make pages of docs/results and tables of settings, and the searches behind them."""

@@ -1,4 +1,4 @@
-// Shared by all binding files: array types, the polling loop, registration functions.
+// Common to all binding files: array types, the polling loop, registration functions.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,21 +13,21 @@
 #include <utility>
 #include <vector>
 
-#include "buffer.h"
-#include "control.h"
+#include "base/buffer.h"
+#include "base/control.h"
 
 namespace dhilgt {
 
 namespace nb = nanobind;
 
-// Arrays are taken exactly as declared: every argument of these types must be bound with
-// nb::arg("name").noconvert(), or nanobind would narrow int64 to int32 without a word.
+// Arrays are accepted only as declared: every argument of these types must be bound with
+// nb::arg("name").noconvert(), otherwise nanobind converts int64 to int32 silently.
 template <class T>
 using ArrayIn = nb::ndarray<const T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using ArrayOut = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig>;
 
-// Hands a vector's memory to NumPy without a copy.
+// Gives the memory of a vector to NumPy without a copy.
 template <class T>
 ArrayOut<T> to_numpy(std::vector<T>&& values) {
   auto owner = std::make_unique<std::vector<T>>(std::move(values));
@@ -47,9 +47,9 @@ ArrayOut<T> to_numpy(Buffer<T>&& values) {
   return ArrayOut<T>(kept->data(), {kept->size()}, capsule);
 }
 
-// Runs work() on a thread of its own without the GIL. Meanwhile the calling thread wakes
-// every 50 ms, lets Python run its signal handlers and calls progress(done, total, entries, bytes).
-// An exception from either (KeyboardInterrupt first of all) stops the work, waits for it and is raised.
+// Runs work() on its own thread without the GIL. Every 50 ms the calling thread lets Python run its signal
+// handlers and calls progress(done, total, entries, bytes). If either raises, typically
+// KeyboardInterrupt, the work is stopped and the exception is raised once it has ended.
 template <class Work>
 void run_polled(Control& control, nb::object progress, Work&& work) {
   std::exception_ptr error;
@@ -62,7 +62,7 @@ void run_polled(Control& control, nb::object progress, Work&& work) {
     } catch (...) {
       error = std::current_exception();
     }
-    const std::lock_guard<std::mutex> hold(lock);
+    const std::lock_guard<std::mutex> guard(lock);
     finished = true;
     wake.notify_one();
   });
@@ -71,8 +71,8 @@ void run_polled(Control& control, nb::object progress, Work&& work) {
     nb::gil_scoped_release unlocked;
     for (;;) {
       {
-        std::unique_lock<std::mutex> hold(lock);
-        if (wake.wait_for(hold, std::chrono::milliseconds(50), [&] { return finished; })) break;
+        std::unique_lock<std::mutex> guard(lock);
+        if (wake.wait_for(guard, std::chrono::milliseconds(50), [&] { return finished; })) break;
       }
       nb::gil_scoped_acquire locked;
       try {

@@ -1,16 +1,16 @@
-// Native exceptions become Python ones that carry their figures.
+// Translates native exceptions to Python exceptions that carry the same numbers.
 #include <string>
 
 #include "bindings.h"
-#include "label_pack.h"
+#include "labels/pack.h"
 
 namespace dhilgt {
 
 void bind_errors(nb::module_& module) {
-  // Lives as long as the process: the translator may run at any time.
+  // Never freed: the translator may run at any time.
   static PyObject* out_of_budget =
       PyErr_NewExceptionWithDoc("dhilgt._native.OutOfBudget",
-                                "Work outgrew its memory budget; args are (wanted bytes, limit bytes, entries found).",
+                                "The work needs more than its memory budget; args are (needed bytes, limit bytes, entries found).",
                                 PyExc_MemoryError, nullptr);
   if (out_of_budget == nullptr) throw nb::python_error();
   module.attr("OutOfBudget") = nb::handle(out_of_budget);
@@ -18,12 +18,12 @@ void bind_errors(nb::module_& module) {
     try {
       std::rethrow_exception(error);
     } catch (const OutOfBudget& failure) {
-      PyObject* figures =
-          Py_BuildValue("(KKK)", static_cast<unsigned long long>(failure.wanted_bytes),
+      PyObject* args =
+          Py_BuildValue("(KKK)", static_cast<unsigned long long>(failure.needed_bytes),
                         static_cast<unsigned long long>(failure.limit_bytes),
                         static_cast<unsigned long long>(failure.entries_found));
-      PyErr_SetObject(out_of_budget, figures);
-      Py_XDECREF(figures);
+      PyErr_SetObject(out_of_budget, args);
+      Py_XDECREF(args);
     } catch (const BadPacking& failure) {
       const std::string message = std::string("packed labels are damaged: ") + failure.what() +
                                   "; check them with `dhilgt inspect --verify` and build them again";

@@ -1,13 +1,13 @@
-// Edge lists: cleaning, id mapping, text.
+// Edge lists for Python: clean rows, id mapping, text.
 #include <nanobind/stl/string.h>
 
 #include <optional>
 #include <string>
 
 #include "bindings.h"
-#include "csr.h"
-#include "edge_text.h"
-#include "ids.h"
+#include "graph/csr.h"
+#include "graph/edge_text.h"
+#include "graph/ids.h"
 
 namespace dhilgt {
 
@@ -51,9 +51,9 @@ nb::tuple py_transpose(ArrayIn<std::int64_t> offsets, ArrayIn<std::int32_t> targ
   const auto num_nodes = static_cast<std::int64_t>(offsets.size()) - 1;
   check_num_nodes(num_nodes);
   const std::int64_t* row = offsets.data();
-  bool sound = row[0] == 0 && row[num_nodes] == static_cast<std::int64_t>(targets.size());
-  for (std::int64_t i = 0; sound && i < num_nodes; ++i) sound = row[i] <= row[i + 1];
-  if (!sound) throw std::invalid_argument("offsets do not describe targets");
+  bool valid = row[0] == 0 && row[num_nodes] == static_cast<std::int64_t>(targets.size());
+  for (std::int64_t i = 0; valid && i < num_nodes; ++i) valid = row[i] <= row[i + 1];
+  if (!valid) throw std::invalid_argument("offsets do not describe targets");
   check_endpoints("targets", targets, num_nodes);
   Control control;
   Csr csr;
@@ -98,7 +98,7 @@ nb::tuple py_take_strings(EdgeText& parser) {
   return nb::make_tuple(texts, to_numpy(std::move(sources)), to_numpy(std::move(targets)));
 }
 
-// ValueError with args (kind, line, text as bytes), for the caller to word.
+// A ValueError with args (kind, line, text as bytes); the caller writes the message.
 void bind_text_error(nb::module_& module) {
   static PyObject* text_error = PyErr_NewExceptionWithDoc(
       "dhilgt._native.EdgeTextError", "The first bad line; args are (kind, line, text).",

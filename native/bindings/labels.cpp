@@ -1,4 +1,4 @@
-// Hub labels for Python, in rank space; the Python side translates ranks to nodes.
+// Hub labels for Python, in rank space; the Python package translates ranks to nodes.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -9,15 +9,15 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/types.h"
 #include "bindings.h"
-#include "label_build.h"
-#include "label_holders.h"
-#include "label_pack.h"
+#include "graph/ranked_graph.h"
+#include "labels/build.h"
+#include "labels/holders.h"
+#include "labels/pack.h"
+#include "labels/query.h"
+#include "labels/query_merge.h"
 #include "native_labels.h"
-#include "query.h"
-#include "query_merge.h"
-#include "ranked_graph.h"
-#include "simd.h"
 
 namespace dhilgt {
 namespace {
@@ -39,7 +39,9 @@ CsrView checked_csr(const Offsets& offsets, const Targets& targets) {
   if (n >= 0x7FFFFFFF) throw std::invalid_argument("more than 2147483646 nodes");
   const std::int64_t* at = offsets.data();
   if (at[0] != 0 || at[n] != static_cast<std::int64_t>(targets.size())) {
-    throw std::invalid_argument("offsets do not span targets");
+    throw std::invalid_argument("offsets run from " + std::to_string(at[0]) + " to " + std::to_string(at[n]) +
+                                "; they must run from 0 to the number of targets, " +
+                                std::to_string(targets.size()));
   }
   for (std::size_t v = 0; v < n; ++v) {
     if (at[v] > at[v + 1]) throw std::invalid_argument("offsets descend at node " + std::to_string(v));
@@ -63,7 +65,7 @@ void check_order(std::span<const Node> order, Node num_nodes) {
   }
 }
 
-// A graph given as CSR arrays (and its transpose when directed), ready to be ranked.
+// A graph as validated CSR arrays, with its transpose when directed.
 struct GraphArrays {
   CsrView out;
   std::optional<CsrView> in;
@@ -74,7 +76,7 @@ struct GraphArrays {
     if (in_offsets.has_value() && in_targets.has_value()) {
       in = checked_csr(*in_offsets, *in_targets);
       if (in->num_nodes != out.num_nodes || in_targets->size() != out_targets.size()) {
-        throw std::invalid_argument("the two directions are of different graphs");
+        throw std::invalid_argument("the arrays of the two directions differ in their number of nodes or edges");
       }
     }
   }
@@ -118,14 +120,14 @@ nb::object build(const Offsets& out_offsets, const Targets& out_targets,
                         to_numpy(std::move(node_at)), peak);
 }
 
-// Exact label sizes of evenly spread ranks, summed over both directions when directed.
+// Exact label sizes of some nodes, summed over both directions when directed.
 nb::object probe_sizes(const Offsets& out_offsets, const Targets& out_targets,
                        std::optional<Offsets> in_offsets, std::optional<Targets> in_targets,
                        std::optional<Nodes> order, const Nodes& nodes, nb::object progress) {
   const GraphArrays arrays(out_offsets, out_targets, in_offsets, in_targets);
   const Node n = arrays.out.num_nodes;
   if (order.has_value()) check_order(checked_nodes(*order, n, "order"), n);
-  const std::span<const Node> wanted = checked_nodes(nodes, n, "nodes");
+  const std::span<const Node> chosen = checked_nodes(nodes, n, "nodes");
   Control control;
   std::vector<std::uint64_t> sizes;
   run_polled(control, std::move(progress), [&] {
@@ -136,7 +138,7 @@ nb::object probe_sizes(const Offsets& out_offsets, const Targets& out_targets,
     std::vector<Node> rank_of(n);
     for (Node rank = 0; rank < n; ++rank) rank_of[node_at[rank]] = rank;
     LabelSizeProbe probe(n, control);
-    for (const Node node : wanted) {
+    for (const Node node : chosen) {
       std::uint64_t size = probe.label_size(graph.forward(), rank_of[node], control);
       if (graph.directed) size += probe.label_size(graph.backward(), rank_of[node], control);
       sizes.push_back(size);
@@ -145,7 +147,7 @@ nb::object probe_sizes(const Offsets& out_offsets, const Targets& out_targets,
   return nb::cast(to_numpy(std::move(sizes)));
 }
 
-// One bit-plane block: entries (node, hub, distance) of hubs [first, last), as ranks.
+// The entries (node, hub, distance) of hubs [first, last), as ranks, by one bit-plane block.
 nb::object plane_block(const Offsets& out_offsets, const Targets& out_targets,
                        std::optional<Offsets> in_offsets, std::optional<Targets> in_targets,
                        const Nodes& order, int side, std::uint32_t first, std::uint32_t last,
@@ -198,7 +200,7 @@ NativeLabels* from_packed(bool directed, std::uint32_t num_nodes, nb::object arr
   return new NativeLabels(directed, in, out, std::move(arrays));
 }
 
-// Packed labels, decoded.
+// Decodes packed labels.
 NativeLabels* unpack(const NativeLabels& labels, unsigned threads, std::uint64_t max_bytes) {
   if (!labels.packed()) throw std::invalid_argument("labels are in memory already");
   Control control(max_bytes);
@@ -228,7 +230,7 @@ nb::object pairs(NativeLabels& labels, const Nodes& sources, const Nodes& target
   return nb::make_tuple(to_numpy(std::move(distances)), to_numpy(std::move(hubs)));
 }
 
-// Distances by the textbook merge of two labels, for benchmarks and as an oracle.
+// Distances by the textbook merge of two labels, for benchmarks and tests.
 nb::object merged_pairs(const MergeIndex& index, Node num_nodes, const Nodes& left, const Nodes& right,
                         unsigned threads) {
   const std::span<const Node> from = checked_nodes(left, num_nodes, "left");
@@ -252,12 +254,12 @@ struct NativeMergeIndex {
 };
 
 nb::object matrix(NativeLabels& labels, const Nodes& nodes, unsigned threads, nb::object progress) {
-  const std::span<const Node> wanted = checked_nodes(nodes, labels.num_nodes(), "nodes");
-  std::vector<Distance> distances(wanted.size() * wanted.size());
+  const std::span<const Node> ranks = checked_nodes(nodes, labels.num_nodes(), "nodes");
+  std::vector<Distance> distances(ranks.size() * ranks.size());
   Control control;
   control.total.store(distances.size());
   run_polled(control, std::move(progress), [&] {
-    answer_matrix(labels.out_labels(), labels.in_labels(), wanted, distances, std::max(1u, threads),
+    answer_matrix(labels.out_labels(), labels.in_labels(), ranks, distances, std::max(1u, threads),
                   control);
   });
   return nb::cast(to_numpy(std::move(distances)));
@@ -276,7 +278,7 @@ nb::object flat_arrays(const LabelSet& set) {
                         to_numpy(std::move(distances)));
 }
 
-// Entries by distance, index = distance.
+// Number of entries by distance.
 nb::object histogram(const NativeLabels& labels) {
   std::vector<std::uint64_t> counts;
   for (int side = 0; side < (labels.directed() ? 2 : 1); ++side) {
@@ -321,24 +323,17 @@ Distance max_distance(const NativeLabels& labels) {
   return std::max(labels.in_memory(0).max_distance(), labels.in_memory(1).max_distance());
 }
 
-// The labels turned around, as labels of their own.
+// The inverted labels, in the form of labels.
 NativeLabels* holders(const NativeLabels& labels, unsigned threads, std::uint64_t max_bytes,
                       nb::object progress) {
-  Labels turned;
-  turned.directed = labels.directed();
+  Labels inverted;
+  inverted.directed = labels.directed();
   Control control(max_bytes);
   run_polled(control, std::move(progress), [&] {
-    turned.in = turn_around(labels.in_memory(0), std::max(1u, threads), control);
-    if (labels.directed()) turned.out = turn_around(labels.in_memory(1), std::max(1u, threads), control);
+    inverted.in = invert_labels(labels.in_memory(0), std::max(1u, threads), control);
+    if (labels.directed()) inverted.out = invert_labels(labels.in_memory(1), std::max(1u, threads), control);
   });
-  return new NativeLabels(std::move(turned));
-}
-
-Simd simd_named(const std::string& name) {
-  for (const Simd level : {Simd::portable, Simd::avx2, Simd::avx512}) {
-    if (name == simd_name(level)) return level;
-  }
-  throw std::invalid_argument("SIMD level '" + name + "' is not one of portable, avx2, avx512");
+  return new NativeLabels(std::move(inverted));
 }
 
 }  // namespace
@@ -346,9 +341,6 @@ Simd simd_named(const std::string& name) {
 void bind_labels(nb::module_& module) {
   module.attr("PLAN_HUBS") = kPlanHubs;
   module.attr("PLANE_HUBS") = kPlaneHubs;
-  module.def("simd_level", [] { return std::string(simd_name(simd_level())); });
-  module.def("simd_supported", [] { return std::string(simd_name(simd_supported())); });
-  module.def("set_simd_level", [](const std::string& name) { set_simd_level(simd_named(name)); }, nb::arg("name"));
 
   module.def("build_labels", &build, nb::arg("out_offsets").noconvert(),
              nb::arg("out_targets").noconvert(), nb::arg("in_offsets").noconvert().none(),

@@ -1,4 +1,4 @@
-// The labels object that Python holds, and the checks its users share.
+// The labels object of the Python module, and checks of its arguments.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/types.h"
 #include "bindings.h"
-#include "label_set.h"
-#include "query.h"
+#include "labels/query.h"
+#include "labels/set.h"
 
 namespace dhilgt {
 
@@ -26,8 +27,8 @@ inline std::span<const Node> checked_nodes(const Nodes& nodes, Node num_nodes, c
   return {nodes.data(), nodes.size()};
 }
 
-// Labels in memory, or packed in arrays that Python keeps (mapped files). Sides: 0 = hubs that reach the
-// node, 1 = hubs the node reaches; the same thing on undirected graphs.
+// Labels in memory, or packed in arrays of Python (usually mapped files). Side 0 holds the hubs that reach
+// a node, side 1 the hubs that a node reaches; on undirected graphs they are the same.
 class NativeLabels {
  public:
   explicit NativeLabels(Labels labels) : labels_(std::move(labels)), directed_(labels_.directed) {
@@ -54,9 +55,9 @@ class NativeLabels {
   const LabelSource& in_labels() const { return sources_[0]; }
   const LabelSource& out_labels() const { return sources_[1]; }
 
-  // One pair, with tables that stay from call to call.
+  // Answers one pair, with a table that is kept from call to call.
   Answer ask(Node from, Node to) {
-    const std::lock_guard<std::mutex> hold(querier_lock_);
+    const std::lock_guard<std::mutex> guard(querier_lock_);
     if (!querier_) querier_ = std::make_unique<Querier>(out_labels(), in_labels());
     querier_->set_source(from);
     return querier_->to(to);

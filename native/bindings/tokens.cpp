@@ -5,15 +5,16 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/types.h"
 #include "bindings.h"
-#include "label_holders.h"
+#include "labels/holders.h"
 #include "native_labels.h"
-#include "token_rows.h"
+#include "tokens/rows.h"
 
 namespace dhilgt {
 namespace {
 
-// Keeps everything rows are made from: the labels, who holds whom, and the order.
+// Owns the input of rows except the labels, which Python keeps alive.
 class NativeTokens {
  public:
   NativeTokens(const NativeLabels& labels, const Nodes& order, unsigned threads,
@@ -27,7 +28,7 @@ class NativeTokens {
     const LabelSet& out = labels.in_memory(1);
     run_polled(control_, std::move(progress), [&] {
       if (labels.directed()) joined_ = join_labels(in, out, threads, control_);
-      holders_ = turn_around(labels.directed() ? joined_ : in, threads, control_);
+      holders_ = invert_labels(labels.directed() ? joined_ : in, threads, control_);
       factory_ = std::make_unique<TokenFactory>(
           TokenSource{&in, &out, labels.directed() ? &joined_ : &in, &holders_, node_at_, labels.directed()},
           control_);
@@ -40,7 +41,7 @@ class NativeTokens {
   std::uint64_t num_bytes() const { return joined_.num_bytes() + holders_.num_bytes(); }
 
  private:
-  Control control_;  // first: everything below is charged to it
+  Control control_;  // declared first: everything below is charged to it
   std::vector<Node> node_at_;
   LabelSet joined_;
   LabelSet holders_;
@@ -68,15 +69,15 @@ nb::object rows(NativeTokens& tokens, const Nodes& ranks, std::uint32_t size, st
   const TokenShape shape = checked_shape(size, num_out, num_in, out_exponent, in_exponent, seed,
                                          spill, fill_neighbors);
   const TokenSource& source = tokens.factory().source();
-  const std::span<const Node> wanted = checked_nodes(ranks, source.in->num_nodes(), "ranks");
+  const std::span<const Node> egos = checked_nodes(ranks, source.in->num_nodes(), "ranks");
   const std::size_t row_bytes = with_distances ? packed_pairs(size, source.directed) : 0;
   Control control;
-  Buffer<std::int32_t> ids(nullptr, wanted.size() * size);
-  Buffer<std::uint16_t> parts(nullptr, wanted.size() * 2);
-  Buffer<std::uint8_t> packed(nullptr, wanted.size() * row_bytes);
-  control.total.store(wanted.size());
+  Buffer<std::int32_t> ids(nullptr, egos.size() * size);
+  Buffer<std::uint16_t> parts(nullptr, egos.size() * 2);
+  Buffer<std::uint8_t> packed(nullptr, egos.size() * row_bytes);
+  control.total.store(egos.size());
   run_polled(control, std::move(progress), [&] {
-    tokens.factory().make_rows(shape, wanted, copy, {ids.data(), ids.size()},
+    tokens.factory().make_rows(shape, egos, copy, {ids.data(), ids.size()},
                                {parts.data(), parts.size()}, {packed.data(), packed.size()},
                                std::max(1u, threads), control);
   });

@@ -1,4 +1,4 @@
-// The few lines of test framework these programs need.
+// A minimal test framework.
 #pragma once
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 namespace check {
 
-inline std::string context;  // seed or parameters of the case at hand, shown with a failure
+inline std::string context;  // seed or parameters of the current case, printed with a failure
 
 [[noreturn]] inline void fail(const char* file, int line, const std::string& what) {
   std::fprintf(stderr, "%s:%d: %s%s%s\n", file, line, what.c_str(), context.empty() ? "" : "\n  with ",
@@ -31,7 +31,7 @@ void run(const char* name, Function&& function) {
 
 #define CHECK(condition) \
   do { \
-    if (!(condition)) check::fail(__FILE__, __LINE__, "not so: " #condition); \
+    if (!(condition)) check::fail(__FILE__, __LINE__, "check failed: " #condition); \
   } while (false)
 
 #define CHECK_THROWS(Type, ...) \

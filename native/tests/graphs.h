@@ -1,4 +1,4 @@
-// Small graphs and the slow, obvious answers about them.
+// Small graphs, and slow, simple reference implementations.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "csr.h"
-#include "label_build.h"
-#include "random.h"
-#include "ranked_graph.h"
+#include "base/random.h"
+#include "graph/csr.h"
+#include "graph/ranked_graph.h"
+#include "labels/build.h"
 
 namespace dhilgt::test {
 
@@ -44,14 +44,14 @@ inline Graph random_graph(Node num_nodes, std::size_t num_edges, bool directed, 
   KeyedRandom random(seed, 1, 2);
   Edges edges;
   for (std::size_t i = 0; i < num_edges; ++i) {
-    // The smaller of two draws: some nodes get far more edges than others.
+    // The smaller of two draws, so that some nodes get far more edges than others.
     const auto u = std::min(random.below(num_nodes), random.below(num_nodes));
     edges.emplace_back(static_cast<std::int32_t>(u), static_cast<std::int32_t>(random.below(num_nodes)));
   }
   return make_graph(num_nodes, edges, directed);
 }
 
-// Named in shuffled order: in order, a path's labels are quadratic.
+// Shuffles the node numbers: the labels of a path numbered in order have quadratic size.
 inline Graph shuffled(Node num_nodes, Edges edges, std::uint64_t seed) {
   std::vector<std::int32_t> name(num_nodes);
   std::iota(name.begin(), name.end(), 0);
@@ -112,7 +112,7 @@ inline std::vector<std::vector<Distance>> all_distances(const Adjacency& arcs, N
 
 using Entries = std::vector<std::pair<Distance, Node>>;  // by distance, then hub
 
-// The definition: h is a hub of v if it is the best ranked node on all shortest paths from h to v
+// By definition, h is a hub of v if it is the best ranked node on all shortest paths from h to v
 // (`reaching`) or from v to h.
 inline std::vector<Entries> labels_by_definition(const RankedGraph& graph, bool reaching) {
   const Node n = graph.num_nodes;

@@ -1,21 +1,21 @@
-// Buffers keep their values while they grow, and their Control knows every byte.
+// Buffers keep their values while they grow, and their Control counts every byte.
 #include <numeric>
 
-#include "buffer.h"
+#include "base/buffer.h"
 #include "check.h"
 
 namespace dhilgt {
 namespace {
 
-constexpr std::size_t kBorder = std::size_t{1} << 18;  // larger blocks come from the system
+constexpr std::size_t kLargeBlock = std::size_t{1} << 18;  // larger blocks are mapped from the system
 
-void grows_across_the_large_block_border() {
+void values_survive_a_change_of_block_kind() {
   Control control;
   Buffer<std::uint32_t> buffer(&control);
-  for (std::uint32_t i = 0; i < kBorder; ++i) buffer.push_back(i);  // 1 MiB, four times the border
-  for (std::uint32_t i = 0; i < kBorder; ++i) CHECK(buffer[i] == i);
+  for (std::uint32_t i = 0; i < kLargeBlock; ++i) buffer.push_back(i);  // 1 MiB, four times the limit
+  for (std::uint32_t i = 0; i < kLargeBlock; ++i) CHECK(buffer[i] == i);
   CHECK(control.used_bytes() == buffer.capacity_bytes());
-  for (const std::size_t size : {kBorder / 2, kBorder / 4, kBorder / 4 - 1, std::size_t{3}}) {
+  for (const std::size_t size : {kLargeBlock / 2, kLargeBlock / 4, kLargeBlock / 4 - 1, std::size_t{3}}) {
     buffer.resize(size);
     buffer.shrink_to_fit();
     CHECK(buffer.capacity() == size);
@@ -27,7 +27,7 @@ void grows_across_the_large_block_border() {
   CHECK(buffer.data() == nullptr && control.used_bytes() == 0);
 }
 
-void a_budget_refuses_before_memory_is_taken() {
+void a_budget_is_checked_before_allocation() {
   Control control(1000);
   Buffer<std::uint8_t> buffer(&control, 900);
   buffer[899] = 7;
@@ -37,7 +37,7 @@ void a_budget_refuses_before_memory_is_taken() {
     AlignedArray<std::uint64_t> array(control, 100);
     CHECK(false);
   } catch (const OutOfBudget& error) {
-    CHECK(error.wanted_bytes == 1700 && error.limit_bytes == 1000);
+    CHECK(error.needed_bytes == 1700 && error.limit_bytes == 1000);
   }
   CHECK(control.free_bytes() == 100 && control.peak_bytes() == 900);
   buffer.clear();
@@ -49,11 +49,11 @@ void a_failed_allocation_changes_nothing() {
   Buffer<std::uint64_t> buffer(&control, 4);
   std::iota(buffer.begin(), buffer.end(), 1);
   CHECK_THROWS(std::bad_alloc, buffer.resize(SIZE_MAX / 8));     // the system refuses
-  CHECK_THROWS(std::bad_alloc, buffer.resize(SIZE_MAX / 8 + 1));  // the size itself does not fit
+  CHECK_THROWS(std::bad_alloc, buffer.resize(SIZE_MAX / 8 + 1));  // the number of bytes overflows
   CHECK(buffer.size() == 4 && buffer[3] == 4 && control.used_bytes() == 32);
 }
 
-void moving_takes_the_account_along() {
+void moving_keeps_the_accounting() {
   Control control;
   Buffer<int> one(&control, 10);
   Buffer<int> two = std::move(one);
@@ -63,12 +63,12 @@ void moving_takes_the_account_along() {
     three = std::move(two);
     CHECK(three.size() == 10);
   }
-  CHECK(control.used_bytes() == 5 * sizeof(int));  // `two` holds what `three` had
+  CHECK(control.used_bytes() == 5 * sizeof(int));  // `two` now has the memory of `three`
   two.detach();
   CHECK(two.size() == 5 && control.used_bytes() == 0);
 }
 
-void appending_nothing_is_nothing() {
+void appending_nothing_allocates_nothing() {
   Buffer<int> buffer;
   buffer.append(nullptr, 0);
   CHECK(buffer.empty() && buffer.data() == nullptr);
@@ -94,10 +94,10 @@ void aligned_arrays_are_aligned() {
 
 int main() {
   using namespace dhilgt;
-  check::run("grows across the large-block border", grows_across_the_large_block_border);
-  check::run("a budget refuses before memory is taken", a_budget_refuses_before_memory_is_taken);
+  check::run("values survive a change of block kind", values_survive_a_change_of_block_kind);
+  check::run("a budget is checked before allocation", a_budget_is_checked_before_allocation);
   check::run("a failed allocation changes nothing", a_failed_allocation_changes_nothing);
-  check::run("moving takes the account along", moving_takes_the_account_along);
-  check::run("appending nothing is nothing", appending_nothing_is_nothing);
+  check::run("moving keeps the accounting", moving_keeps_the_accounting);
+  check::run("appending nothing allocates nothing", appending_nothing_allocates_nothing);
   check::run("aligned arrays are aligned", aligned_arrays_are_aligned);
 }

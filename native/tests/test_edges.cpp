@@ -1,11 +1,11 @@
-// From edges as text or numbers to clean rows.
+// Edges as text or numbers, ids, and clean rows.
 #include <string>
 #include <vector>
 
 #include "check.h"
-#include "edge_text.h"
+#include "graph/edge_text.h"
+#include "graph/ids.h"
 #include "graphs.h"
-#include "ids.h"
 
 namespace dhilgt {
 namespace {
@@ -46,12 +46,12 @@ void ids_become_ranks() {
     const std::vector<std::int64_t> targets{sources[3], 9, 9, sources[0]};
     for (const unsigned threads : {1u, 2u}) {
       Control control;
-      const CompactIds found = compact_ids(sources.data(), targets.data(), 4, threads, control);
-      CHECK(std::is_sorted(found.ids.begin(), found.ids.end()));
-      CHECK(std::adjacent_find(found.ids.begin(), found.ids.end()) == found.ids.end());
+      const CompactIds compact = compact_ids(sources.data(), targets.data(), 4, threads, control);
+      CHECK(std::is_sorted(compact.ids.begin(), compact.ids.end()));
+      CHECK(std::adjacent_find(compact.ids.begin(), compact.ids.end()) == compact.ids.end());
       for (std::size_t i = 0; i < 4; ++i) {
-        CHECK(found.ids[static_cast<std::size_t>(found.sources[i])] == sources[i]);
-        CHECK(found.ids[static_cast<std::size_t>(found.targets[i])] == targets[i]);
+        CHECK(compact.ids[static_cast<std::size_t>(compact.sources[i])] == sources[i]);
+        CHECK(compact.ids[static_cast<std::size_t>(compact.targets[i])] == targets[i]);
       }
     }
   }
@@ -77,7 +77,7 @@ void text_is_read_by_any_number_of_threads() {
   }
 }
 
-void names_are_given_back_in_order() {
+void names_are_sorted() {
   EdgeTextOptions options;
   options.separator = ',';
   options.strings = true;
@@ -93,7 +93,7 @@ void names_are_given_back_in_order() {
   CHECK((targets == std::vector<std::int32_t>{0, 1, 3}));
 }
 
-void the_first_bad_line_is_named() {
+void the_first_bad_line_is_reported() {
   for (const unsigned threads : {1u, 3u}) {
     std::string text;
     for (int i = 0; i < 5000; ++i) text += i == 3000 || i == 4000 ? "1 x\n" : "1 2\n";
@@ -108,7 +108,7 @@ void the_first_bad_line_is_named() {
   }
 }
 
-// Any bytes either parse or throw; the sanitizers watch.
+// Any bytes either parse or throw EdgeTextError; run under the sanitizers too.
 void random_bytes_never_crash() {
   const char alphabet[] = "0123456789 ,\t\n\r\"#%-+.eax\xC3\xA9\xFF";
   for (std::uint64_t seed = 0; seed < 20000; ++seed) {
@@ -141,7 +141,7 @@ int main() {
   check::run("no edges and bad sizes", no_edges_and_bad_sizes);
   check::run("ids become ranks", ids_become_ranks);
   check::run("text is read by any number of threads", text_is_read_by_any_number_of_threads);
-  check::run("names are given back in order", names_are_given_back_in_order);
-  check::run("the first bad line is named", the_first_bad_line_is_named);
+  check::run("names are sorted", names_are_sorted);
+  check::run("the first bad line is reported", the_first_bad_line_is_reported);
   check::run("random bytes never crash", random_bytes_never_crash);
 }

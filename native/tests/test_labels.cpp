@@ -1,9 +1,9 @@
-// Every algorithm gives the labels of the definition, whatever the threads, planes and SIMD level.
+// Every algorithm gives the labels of the definition, for any number of threads, planes and SIMD level.
+#include "base/simd.h"
 #include "check.h"
 #include "graphs.h"
-#include "label_gather.h"
-#include "label_holders.h"
-#include "simd.h"
+#include "labels/gather.h"
+#include "labels/holders.h"
 
 namespace dhilgt {
 namespace {
@@ -11,12 +11,12 @@ namespace {
 using namespace test;
 
 #if defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kRandomGraphs = 150;  // what races shows early, and threads start slowly
+constexpr std::uint64_t kRandomGraphs = 150;  // fewer: starting threads is slow, and races show early
 #else
 constexpr std::uint64_t kRandomGraphs = 1500;
 #endif
 
-void ranks_go_by_degree_then_index() {
+void ranks_are_by_degree_then_index() {
   //  0 - 3 - 1     degrees 1 1 1 3 0
   //      |
   //      2     4
@@ -64,50 +64,50 @@ void labels_are_those_of_the_definition() {
   }
 }
 
-void every_way_gives_the_same_bytes() {
+void all_algorithms_give_the_same_bytes() {
   for (const bool directed : {false, true}) {
     const Graph graph = random_graph(5000, directed ? 9000 : 14000, directed, 7);  // three pieces
     Control control;
     const Ranked ranked = rank(graph, control);
-    const Labels wanted = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs}, control);
+    const Labels expected = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs}, control);
     for (const unsigned threads : {1u, 2u, 3u, 7u}) {
       for (const Node planes : {0u, 1u, 511u, 512u, 513u, 1024u, 2500u, 4999u, 5000u, kPlanHubs}) {
         if (threads != 2 && planes != 513 && planes != kPlanHubs) continue;
         check::context = "threads " + std::to_string(threads) + " planes " + std::to_string(planes);
-        CHECK(same(build_labels(ranked.graph, {Algorithm::automatic, threads, planes}, control), wanted));
+        CHECK(same(build_labels(ranked.graph, {Algorithm::automatic, threads, planes}, control), expected));
       }
-      CHECK(same(build_labels(ranked.graph, {Algorithm::psl, threads, kPlanHubs}, control), wanted));
+      CHECK(same(build_labels(ranked.graph, {Algorithm::psl, threads, kPlanHubs}, control), expected));
     }
     const Simd before = simd_level();
     for (const Simd level : {Simd::portable, Simd::avx2, Simd::avx512}) {
       if (level > simd_supported()) continue;
       set_simd_level(level);
       check::context = simd_name(level);
-      CHECK(same(build_labels(ranked.graph, {Algorithm::planes, 2, kPlanHubs}, control), wanted));
+      CHECK(same(build_labels(ranked.graph, {Algorithm::planes, 2, kPlanHubs}, control), expected));
     }
     set_simd_level(before);
   }
 }
 
-// Distances past a byte switch the marks of the tail to words; its chains settle many times.
+// Distances above a byte switch the marks of the tail to words; its chains are settled many times.
 void long_distances_are_exact() {
   for (const Graph& graph : {path_graph(3000, 5), grid_graph(45, 6)}) {
     Control control;
     const Ranked ranked = rank(graph, control);
-    const Labels wanted = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs}, control);
+    const Labels expected = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs}, control);
     for (const unsigned threads : {1u, 3u}) {
       for (const Node planes : {kPlanHubs, 0u, 512u}) {
-        CHECK(same(build_labels(ranked.graph, {Algorithm::automatic, threads, planes}, control), wanted));
+        CHECK(same(build_labels(ranked.graph, {Algorithm::automatic, threads, planes}, control), expected));
       }
     }
   }
 }
 
-void blocks_stand_alone() {
+void blocks_are_independent() {
   const Graph graph = random_graph(2500, 6000, true, 9);
   Control control;
   const Ranked ranked = rank(graph, control);
-  const Labels wanted = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs}, control);
+  const Labels expected = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs}, control);
   for (const Node width : {1u, 100u, 512u}) {
     const Node first_hub = width == 1 ? 2400 : 0;  // one by one for the last hundred only
     PlaneWorker worker(2500, control);
@@ -119,14 +119,14 @@ void blocks_stand_alone() {
     }
     const LabelSet gathered = gather_labels(2500, blocks, 2, control);
     for (Node v = 0; v < 2500; ++v) {
-      Entries entries = entries_of(wanted.in.of(v));
+      Entries entries = entries_of(expected.in.of(v));
       std::erase_if(entries, [&](const auto& entry) { return entry.second < first_hub && entry.second != v; });
       CHECK(entries_of(gathered.of(v)) == entries);
     }
   }
 }
 
-void a_search_too_deep_for_planes_says_so() {
+void a_search_above_the_level_limit_is_incomplete() {
   const Graph graph = path_graph(500, 1);
   Control control;
   const Ranked ranked = rank(graph, control);
@@ -135,15 +135,15 @@ void a_search_too_deep_for_planes_says_so() {
   CHECK(worker.run(ranked.graph.backward(), 0, 500, kUnreachable, control).complete);
 }
 
-void turning_around_twice_is_identity() {
+void inverting_twice_is_identity() {
   for (const Graph& graph : {random_graph(4000, 9000, true, 3), path_graph(700, 2), make_graph(1, {}, false)}) {
     Control control;
     const Ranked ranked = rank(graph, control);
     const Labels labels = build_labels(ranked.graph, {Algorithm::automatic, 2, kPlanHubs}, control);
     for (const unsigned threads : {1u, 2u, 7u}) {
-      const LabelSet holders = turn_around(labels.out_labels(), threads, control);
+      const LabelSet holders = invert_labels(labels.out_labels(), threads, control);
       CHECK(holders.num_entries() == labels.out_labels().num_entries());
-      CHECK(same(turn_around(holders, threads, control), labels.out_labels()));
+      CHECK(same(invert_labels(holders, threads, control), labels.out_labels()));
       for (Node v = 0; v < std::min<Node>(50, graph.num_nodes); ++v) {
         for (const auto& [distance, hub] : entries_of(labels.out_labels().of(v))) {
           const Entries held = entries_of(holders.of(hub));
@@ -154,7 +154,7 @@ void turning_around_twice_is_identity() {
   }
 }
 
-void memory_is_given_back() {
+void all_memory_is_released() {
   const Graph graph = random_graph(3000, 9000, true, 4);
   Control control;
   {
@@ -172,13 +172,13 @@ void memory_is_given_back() {
 
 int main() {
   using namespace dhilgt;
-  check::run("ranks go by degree, then index", ranks_go_by_degree_then_index);
+  check::run("ranks are by degree, then index", ranks_are_by_degree_then_index);
   check::run("directed ranks count both ends", directed_ranks_count_both_ends);
   check::run("labels are those of the definition", labels_are_those_of_the_definition);
-  check::run("every way gives the same bytes", every_way_gives_the_same_bytes);
+  check::run("all algorithms give the same bytes", all_algorithms_give_the_same_bytes);
   check::run("long distances are exact", long_distances_are_exact);
-  check::run("blocks stand alone", blocks_stand_alone);
-  check::run("a search too deep for planes says so", a_search_too_deep_for_planes_says_so);
-  check::run("turning around twice is identity", turning_around_twice_is_identity);
-  check::run("memory is given back", memory_is_given_back);
+  check::run("blocks are independent", blocks_are_independent);
+  check::run("a search above the level limit is incomplete", a_search_above_the_level_limit_is_incomplete);
+  check::run("inverting twice is identity", inverting_twice_is_identity);
+  check::run("all memory is released", all_memory_is_released);
 }

@@ -1,7 +1,7 @@
-// Packed labels come back as they were, and damaged ones never as a crash.
+// Packing is lossless, and damaged bytes never crash.
 #include "check.h"
 #include "graphs.h"
-#include "label_pack.h"
+#include "labels/pack.h"
 
 namespace dhilgt {
 namespace {
@@ -28,7 +28,7 @@ Packed packed(const Graph& graph) {
   return result;
 }
 
-void packing_loses_nothing() {
+void packing_is_lossless() {
   for (const Graph& graph : {random_graph(5000, 15000, false, 1), path_graph(3000, 2), make_graph(1, {}, false),
                              make_graph(4, {}, false), random_graph(300, 900, true, 5)}) {
     const Packed whole = packed(graph);
@@ -46,7 +46,7 @@ void packing_loses_nothing() {
   }
 }
 
-// A label that decodes is safe to use, whatever it says.
+// A label that decodes is safe to use, even if its content is wrong.
 void check_safe(const LabelView& label, Node node, Node num_nodes) {
   CHECK(!label.hubs.empty() && label.hubs[0] == node);
   CHECK(label.segments.back().end == label.hubs.size());
@@ -62,10 +62,10 @@ void check_safe(const LabelView& label, Node node, Node num_nodes) {
   });
 }
 
-void damage_is_refused_or_harmless() {
+void damage_is_detected_or_harmless() {
   const Packed whole = packed(random_graph(200, 600, false, 3));
   const Node n = whole.labels.in.num_nodes();
-  std::size_t refused = 0;
+  std::size_t detected = 0;
   for (std::uint64_t seed = 0; seed < 20000; ++seed) {
     check::context = "seed " + std::to_string(seed);
     KeyedRandom random(seed, 0, 0);
@@ -86,14 +86,14 @@ void damage_is_refused_or_harmless() {
         check_safe(label.view(), v, n);
       } catch (const BadPacking& error) {
         CHECK(error.node == v);
-        ++refused;
+        ++detected;
       }
     }
   }
-  CHECK(refused > 10000);
+  CHECK(detected > 10000);
 }
 
-void each_kind_of_damage_is_named() {
+void each_kind_of_damage_is_reported() {
   // Records of node 0 of three: segments, then (step, count) each, then hubs.
   const std::vector<std::pair<std::vector<std::uint8_t>, std::string>> records{
       {{}, "cut short"},
@@ -126,7 +126,7 @@ void each_kind_of_damage_is_named() {
 
 int main() {
   using namespace dhilgt;
-  check::run("packing loses nothing", packing_loses_nothing);
-  check::run("damage is refused or harmless", damage_is_refused_or_harmless);
-  check::run("each kind of damage is named", each_kind_of_damage_is_named);
+  check::run("packing is lossless", packing_is_lossless);
+  check::run("damage is detected or harmless", damage_is_detected_or_harmless);
+  check::run("each kind of damage is reported", each_kind_of_damage_is_reported);
 }

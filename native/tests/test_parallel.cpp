@@ -1,9 +1,9 @@
-// Work is covered exactly once, and a failure or a stop reaches the caller.
+// Every item is visited exactly once, and an exception or a stop reaches the caller.
 #include <vector>
 
+#include "base/parallel.h"
 #include "check.h"
 #include "graphs.h"
-#include "parallel.h"
 
 namespace dhilgt {
 namespace {
@@ -24,7 +24,7 @@ void every_item_is_visited_once() {
   }
 }
 
-void the_first_exception_is_carried() {
+void an_exception_reaches_the_caller() {
   Control control;
   for (const unsigned threads : {1u, 2u, 7u}) {
     std::atomic<std::size_t> visited{0};
@@ -37,7 +37,7 @@ void the_first_exception_is_carried() {
     } catch (const std::domain_error& error) {
       CHECK(std::string(error.what()) == "at 40");
     }
-    // Others stop early, some with an item in hand that they no longer visit.
+    // The other workers stop early; some have taken an item that they do not visit.
     CHECK(visited >= (threads == 1 ? 41u : 1u) && visited < 100000);
   }
 }
@@ -80,7 +80,7 @@ void a_build_can_be_stopped_at_any_time() {
 int main() {
   using namespace dhilgt;
   check::run("every item is visited once", every_item_is_visited_once);
-  check::run("the first exception is carried", the_first_exception_is_carried);
+  check::run("an exception reaches the caller", an_exception_reaches_the_caller);
   check::run("a stop flag ends the work", a_stop_flag_ends_the_work);
   check::run("a build can be stopped at any time", a_build_can_be_stopped_at_any_time);
 }

@@ -1,13 +1,13 @@
-// Token rows: who may be drawn, how often, and the distances among them.
+// Token rows: which nodes are drawn, how often, and the distances among them.
 #include <cmath>
 #include <set>
 
+#include "base/simd.h"
 #include "check.h"
 #include "graphs.h"
-#include "label_holders.h"
-#include "query.h"
-#include "simd.h"
-#include "token_rows.h"
+#include "labels/holders.h"
+#include "labels/query.h"
+#include "tokens/rows.h"
 
 namespace dhilgt {
 namespace {
@@ -25,7 +25,7 @@ struct Source {
     labels = build_labels(ranked.graph, {Algorithm::automatic, 2, kPlanHubs}, control);
     if (graph.directed) joined = join_labels(labels.in, labels.out, 2, control);
     const LabelSet& hubs = graph.directed ? joined : labels.in;
-    holders = turn_around(hubs, 2, control);
+    holders = invert_labels(hubs, 2, control);
     view = {&labels.in_labels(), &labels.out_labels(), &hubs, &holders, ranked.node_at.view(), graph.directed};
   }
 };
@@ -34,7 +34,7 @@ void rows_are_right(const Graph& graph, const TokenShape& shape) {
   Control control;
   const Source source(graph, control);
   const Node n = graph.num_nodes;
-  const auto wanted = all_distances(source.ranked.graph.forward(), n);
+  const auto expected = all_distances(source.ranked.graph.forward(), n);
   std::vector<Node> rank_of(n), ranks(n);
   for (Node r = 0; r < n; ++r) rank_of[source.ranked.node_at[r]] = ranks[r] = r;
   const std::size_t pairs = packed_pairs(shape.size, graph.directed);
@@ -69,14 +69,14 @@ void rows_are_right(const Graph& graph, const TokenShape& shape) {
         const bool real = i < members;
         const Node a = real ? rank_of[static_cast<Node>(row[i])] : 0;
         const Node b = real ? rank_of[static_cast<Node>(row[j])] : 0;
-        CHECK(bytes[at] == (real ? as_byte(wanted[b][a]) : kUnreachableByte));
-        if (graph.directed) CHECK(bytes[pairs / 2 + at] == (real ? as_byte(wanted[a][b]) : kUnreachableByte));
+        CHECK(bytes[at] == (real ? as_byte(expected[b][a]) : kUnreachableByte));
+        if (graph.directed) CHECK(bytes[pairs / 2 + at] == (real ? as_byte(expected[a][b]) : kUnreachableByte));
       }
     }
   }
 }
 
-void distances_are_those_of_search() {
+void distances_equal_those_of_search() {
   const Simd before = simd_level();
   for (const Simd level : {Simd::portable, Simd::avx2, Simd::avx512}) {
     if (level > simd_supported()) continue;
@@ -85,17 +85,17 @@ void distances_are_those_of_search() {
       const Graph graph = random_graph(200, 420, directed, 11);
       rows_are_right(graph, {});
       rows_are_right(graph, {.size = 60, .num_out = 20, .num_in = 39});
-      rows_are_right(graph, {.size = 90, .num_out = 40, .num_in = 49});  // past the byte kernel
+      rows_are_right(graph, {.size = 90, .num_out = 40, .num_in = 49});  // too large for the byte kernel
       rows_are_right(graph, {.size = 8, .num_out = 0, .num_in = 3, .spill = true, .fill_neighbors = true});
       rows_are_right(graph, {.size = 1, .num_out = 0, .num_in = 0});
     }
-    rows_are_right(path_graph(900, 4), {});  // distances past a byte
+    rows_are_right(path_graph(900, 4), {});  // distances above a byte
     rows_are_right(make_graph(3, {}, false), {});
   }
   set_simd_level(before);
 }
 
-// A label with hubs at distances 1, 2 and 3, drawn one at a time: shares follow distance^exponent.
+// A label with hubs at distances 1, 2 and 3, one draw each: frequencies follow distance^exponent.
 void draws_follow_the_weights() {
   const std::vector<Node> hubs{9, 0, 1, 2, 3, 4, 5};
   const std::vector<Segment> segments{{0, 1}, {1, 2}, {2, 4}, {3, 7}};
@@ -151,7 +151,7 @@ void draws_are_distinct_and_complete() {
 
 int main() {
   using namespace dhilgt;
-  check::run("distances are those of search", distances_are_those_of_search);
+  check::run("distances equal those of search", distances_equal_those_of_search);
   check::run("draws follow the weights", draws_follow_the_weights);
   check::run("draws are distinct and complete", draws_are_distinct_and_complete);
 }

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from dhilgt.hierarchy import hierarchy_numbers as hierarchy_numbers
     from dhilgt.hierarchy import plot_hierarchy as plot_hierarchy
     from dhilgt.loader.batch import TokenBatch as TokenBatch
+    from dhilgt.loader.copies import averaged_logits as averaged_logits
     from dhilgt.loader.loader import TokenLoader as TokenLoader
-    from dhilgt.loader.loader import averaged_logits as averaged_logits
     from dhilgt.model.config import DHILGTConfig as DHILGTConfig
     from dhilgt.model.dhilgt import DHILGT as DHILGT
     from dhilgt.model.export import export_onnx as export_onnx
@@ -112,7 +112,7 @@ __getattr__ = lazy_names(
         "TrainConfig": "dhilgt.training.config",
         "TrainResult": "dhilgt.training.state",
         "Trainer": "dhilgt.training.trainer",
-        "averaged_logits": "dhilgt.loader.loader",
+        "averaged_logits": "dhilgt.loader.copies",
         "baselines": "dhilgt.baselines",
         "export_onnx": "dhilgt.model.export",
         "export_program": "dhilgt.model.export",

@@ -76,7 +76,7 @@ def setting(name: str, value: Any) -> str:
         >>> str(ConfigError(f"{setting('size', 300)}; pass at most 255"))
         'size = 300; pass at most 255'
     """
-    return Mention(f"{name} = {_python_value(value)}", name, _shell_value(value)).marked()
+    return Mention(f"{name} = {value!r}", name, _shell_value(value)).marked()
 
 
 def element(name: str, index: int, value: Any = _NO_VALUE) -> str:

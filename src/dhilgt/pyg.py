@@ -14,7 +14,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.spec import TokenSpec
-from dhilgt.utils.checks import whole_number
+from dhilgt.utils.checks import num_threads, whole_number
 
 try:
     import torch
@@ -104,7 +104,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
             fill=fill,
         )
         self.copies = whole_number("copies", copies, 1, _MOST_COPIES)
-        checks.num_threads(threads)  # refused here rather than in the middle of a pipeline
+        num_threads(threads)  # refused here rather than in the middle of a pipeline
         self.directed = directed
         self.threads = threads
         self.packed = packed

@@ -22,7 +22,7 @@ def hat_of(graph):
     return CleanGraph.of(graph).adjacency("symmetric")
 
 
-def shares(scores):
+def row_probabilities(scores):
     scores = scores.copy()
     np.fill_diagonal(scores, 0)
     scores = np.maximum(scores, 0)
@@ -46,7 +46,7 @@ def oracle(graph, restart=0.15):
     hat = hat_of(graph).to_dense().double().numpy()
     rank = restart * np.linalg.inv(np.eye(len(hat)) - (1 - restart) * hat)
     x = unit(np.asarray(graph.features, np.float64))
-    return [shares(part) for part in (rank, hat, hat @ hat, x @ x.T)]
+    return [row_probabilities(part) for part in (rank, hat, hat @ hat, x @ x.T)]
 
 
 def test_proximities_are_the_four_matrices():
@@ -54,8 +54,8 @@ def test_proximities_are_the_four_matrices():
     table = proximities(
         hat_of(graph), dense_features(graph), restart=0.15, exact_nodes=80, candidates=5
     )
-    for kind, wanted in enumerate(oracle(graph)):
-        assert np.allclose(dense(table)[..., kind], wanted, atol=1e-5)
+    for kind, expected in enumerate(oracle(graph)):
+        assert np.allclose(dense(table)[..., kind], expected, atol=1e-5)
 
 
 def test_on_a_large_graph_the_best_of_each_row_are_there():
@@ -64,13 +64,13 @@ def test_on_a_large_graph_the_best_of_each_row_are_there():
     x = dense_features(graph)
     whole = dense(proximities(hat_of(graph), x, candidates=80, **options))
     _, one, two, cosine = oracle(graph)
-    for kind, wanted in enumerate([one, two, cosine], 1):
-        assert np.allclose(whole[..., kind], wanted, atol=1e-4)
+    for kind, expected in enumerate([one, two, cosine], 1):
+        assert np.allclose(whole[..., kind], expected, atol=1e-4)
     hat = hat_of(graph).to_dense().double().numpy()
     rank = 0.15 * np.eye(80)
     for _ in range(5):
         rank = 0.15 * np.eye(80) + 0.85 * rank @ hat
-    assert np.allclose(whole[..., 0], shares(rank), atol=1e-4)
+    assert np.allclose(whole[..., 0], row_probabilities(rank), atol=1e-4)
     few = dense(proximities(hat_of(graph), x, candidates=6, **options))
     assert ((few > 0).sum(1) <= 6).all()
     for row in range(80):
@@ -81,18 +81,18 @@ def test_on_a_large_graph_the_best_of_each_row_are_there():
 def test_powers_are_those_of_the_matrix():
     graph = small_graph()
     hat = hat_of(graph).to_dense()
-    wanted = torch.stack([torch.matrix_power(hat, k) for k in (1, 2, 3)], -1).numpy()
+    expected = torch.stack([torch.matrix_power(hat, k) for k in (1, 2, 3)], -1).numpy()
     for exact in (0, 80):
         table = powers(hat_of(graph), 3, exact_nodes=exact, candidates=80)
-        assert np.allclose(dense(table), wanted, atol=1e-5)
+        assert np.allclose(dense(table), expected, atol=1e-5)
 
 
 def test_pairs_that_a_table_does_not_have_are_zero():
     from scipy import sparse
 
     table = RowTable.union([sparse.csr_array(([2.0], ([1], [2])), shape=(3, 3))])
-    found = table.lookup(np.array([1, 1, 0, 2]), np.array([2, 1, 0, 2]))
-    assert found.flatten().tolist() == [2, 0, 0, 0]
+    actual = table.lookup(np.array([1, 1, 0, 2]), np.array([2, 1, 0, 2]))
+    assert actual.flatten().tolist() == [2, 0, 0, 0]
     empty = RowTable.union([sparse.csr_array((3, 3))])
     assert empty.lookup(np.array([0]), np.array([1])).tolist() == [[0]]
     assert empty.draw(np.array([0]), np.ones(1), 2, [0]).tolist() == [[-1, -1]]
@@ -104,13 +104,13 @@ def test_draws_are_different_nodes_of_positive_weight_and_all_of_them_where_few(
     rng = np.random.default_rng(seed)
     matrices = rng.random((2, 7, 7)) * (rng.random((2, 7, 7)) < 0.3)
     table, mixture = RowTable.full(matrices), np.array([1.0, 0.0])
-    found = table.draw(np.arange(7), mixture, size, [seed])
+    actual = table.draw(np.arange(7), mixture, size, [seed])
     for row in range(7):
-        there = found[row][found[row] >= 0]
+        there = actual[row][actual[row] >= 0]
         possible = np.flatnonzero(matrices[0, row])
         assert len(np.unique(there)) == len(there) == min(size, len(possible))
         assert np.isin(there, possible).all()
-        assert (found[row][len(there) :] == -1).all()
+        assert (actual[row][len(there) :] == -1).all()
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -122,8 +122,8 @@ def test_draws_follow_the_mixture(full):
     second[0] = [0, 0.25, 0.75]
     make = RowTable.full if full else RowTable.union
     parts = [first, second] if full else [sparse.csr_array(first), sparse.csr_array(second)]
-    found = make(parts).draw(np.zeros(20000, np.int64), np.array([0.2, 0.8]), 1, [3])
-    assert (found == 1).mean() == pytest.approx(0.2 + 0.8 * 0.25, abs=0.015)
+    actual = make(parts).draw(np.zeros(20000, np.int64), np.array([0.2, 0.8]), 1, [3])
+    assert (actual == 1).mean() == pytest.approx(0.2 + 0.8 * 0.25, abs=0.015)
 
 
 # ---- coarsening --------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def test_the_small_graph_is_the_contracted_matrix():
     matrix = member.T @ clean.adjacency("ones").to_dense().numpy() @ member
     matrix = matrix + np.eye(len(matrix))
     root = matrix.sum(1) ** -0.5
-    found = coarse.adjacency.to_dense().numpy()
-    assert np.allclose(found, root[:, None] * matrix * root[None, :], atol=1e-5)
+    actual = coarse.adjacency.to_dense().numpy()
+    assert np.allclose(actual, root[:, None] * matrix * root[None, :], atol=1e-5)
     x = dense_features(graph)
     means = [x[coarse.member_of == c].mean(0) for c in range(len(coarse.sizes))]
     assert torch.allclose(coarse.means(x), torch.stack(means), atol=1e-5)
@@ -192,18 +192,18 @@ def test_neighbours_in_one_community_merge_before_those_in_two():
 
 def test_a_sequence_is_the_node_sampled_nodes_its_super_node_and_others():
     model = create("ansgt", small_graph(), super_nodes=2)
-    found = model.sequences()
+    actual = model.sequences()
     coarse = model._coarse
-    assert found.shape == (80, 3, 1 + 5 + 1 + 2)
-    assert (found[..., 0] == np.arange(80)[:, None]).all()
-    sampled = found[..., 1:6]
+    assert actual.shape == (80, 3, 1 + 5 + 1 + 2)
+    assert (actual[..., 0] == np.arange(80)[:, None]).all()
+    sampled = actual[..., 1:6]
     assert ((sampled >= -1) & (sampled < 80)).all()
     assert (sampled != np.arange(80)[:, None, None]).all()
-    assert (found[..., 6] == 80 + coarse.member_of[:, None]).all()
-    others = found[..., 7:]
-    assert (others != found[..., 6:7]).all()
+    assert (actual[..., 6] == 80 + coarse.member_of[:, None]).all()
+    others = actual[..., 7:]
+    assert (others != actual[..., 6:7]).all()
     assert others.max() < 80 + len(coarse.sizes)
-    assert not np.array_equal(found[:, 0], found[:, 1])  # sequences of a node differ
+    assert not np.array_equal(actual[:, 0], actual[:, 1])  # sequences of a node differ
 
 
 def test_biases_are_powers_between_nodes_or_between_their_super_nodes():
@@ -211,7 +211,7 @@ def test_biases_are_powers_between_nodes_or_between_their_super_nodes():
     model = create("ansgt", graph)
     tokens = model.sequences()[7, 0]
     assert (tokens >= 0).all()
-    found = model.pair_biases(tokens)
+    actual = model.pair_biases(tokens)
     fine = hat_of(graph).to_dense()
     coarse = model._coarse.adjacency.to_dense()
     inside = [model._coarse.member_of[t] if t < 80 else t - 80 for t in tokens]
@@ -221,8 +221,10 @@ def test_biases_are_powers_between_nodes_or_between_their_super_nodes():
         for i in range(8):
             for j in range(8):
                 real = i < 6 and j < 6
-                wanted = of_nodes[tokens[i], tokens[j]] if real else of_supers[inside[i], inside[j]]
-                assert found[i, j, power - 1] == pytest.approx(float(wanted), abs=1e-5)
+                expected = (
+                    of_nodes[tokens[i], tokens[j]] if real else of_supers[inside[i], inside[j]]
+                )
+                assert actual[i, j, power - 1] == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_without_coarsening_there_are_only_nodes():
@@ -243,15 +245,15 @@ def test_what_is_missing_has_no_say():
     assert (tokens[..., 1:6] == -1).all()
     x, places, missing, bias = (part.to("cpu") for part in model._inputs(tokens))
     with torch.no_grad():
-        found = model(x, places, missing, bias)
+        actual = model(x, places, missing, bias)
         elsewhere, absent = places.clone(), missing[..., None, :] | missing[..., None]
         elsewhere[missing] = len(x) - 1
         changed = torch.where(absent[..., None], 5.0, bias)
-        assert torch.allclose(model(x, elsewhere, missing, changed), found, atol=1e-6)
+        assert torch.allclose(model(x, elsewhere, missing, changed), actual, atol=1e-6)
         short = ~missing[0, 0]
         shorter = bias[:, :, short][:, :, :, short]
         assert torch.allclose(
-            model(x, places[..., short], missing[..., short], shorter), found, atol=1e-5
+            model(x, places[..., short], missing[..., short], shorter), actual, atol=1e-5
         )
 
 
@@ -267,8 +269,8 @@ def test_training_has_an_example_for_each_sequence():
     assert places.shape == (12, 1, 8)
     features = dense_features(graph)
     for row in range(12):
-        wanted = model.sequences()[nodes[row], row % 3, :6]
-        assert torch.equal(x[places[row, 0, :6]], features[np.maximum(wanted, 0)])
+        expected = model.sequences()[nodes[row], row % 3, :6]
+        assert torch.equal(x[places[row, 0, :6]], features[np.maximum(expected, 0)])
 
 
 def test_the_majority_wins_and_the_mean_decides_between_equals():
@@ -286,21 +288,21 @@ def test_the_majority_wins_and_the_mean_decides_between_equals():
 
 
 def test_a_move_of_the_bandit_worked_out_by_hand():
-    before, share, reward = np.array([1.0, 3.0]), np.array([0.4, 0.6]), np.array([0.5, 0.0])
-    grown = before * np.exp(2 * (reward + 0.01 / share))
-    weights_, found = bandit_move(before, share, reward, 0.05)
-    assert found == pytest.approx(0.9 * grown / grown.sum() + 0.05, rel=1e-5)
+    before, mixture, reward = np.array([1.0, 3.0]), np.array([0.4, 0.6]), np.array([0.5, 0.0])
+    grown = before * np.exp(2 * (reward + 0.01 / mixture))
+    weights_, actual = bandit_move(before, mixture, reward, 0.05)
+    assert actual == pytest.approx(0.9 * grown / grown.sum() + 0.05, rel=1e-5)
     assert weights_[0] / weights_[1] == pytest.approx(grown[0] / grown[1], rel=1e-5)
 
 
 def test_no_arm_of_the_bandit_ever_dies():
-    weights_, share = np.ones(4), np.full(4, 0.25)
+    weights_, mixture = np.ones(4), np.full(4, 0.25)
     for _ in range(1000):
-        weights_, share = bandit_move(weights_, share, np.array([3.0, 0, 0, 0]), 0.05)
-    assert share == pytest.approx([0.85, 0.05, 0.05, 0.05], abs=1e-5)
+        weights_, mixture = bandit_move(weights_, mixture, np.array([3.0, 0, 0, 0]), 0.05)
+    assert mixture == pytest.approx([0.85, 0.05, 0.05, 0.05], abs=1e-5)
     assert np.isfinite(weights_).all()
-    _, found = bandit_move(np.ones(4), np.array([1.0, 0, 0, 0]), np.zeros(4), 0.05)
-    assert np.isfinite(found).all()
+    _, actual = bandit_move(np.ones(4), np.array([1.0, 0, 0, 0]), np.zeros(4), 0.05)
+    assert np.isfinite(actual).all()
 
 
 def test_rewards_are_attention_shared_out_by_who_proposed_a_node():
@@ -308,7 +310,7 @@ def test_rewards_are_attention_shared_out_by_who_proposed_a_node():
     model = create("ansgt", graph).eval()
     nodes = np.array([2, 30, 31])
     tokens = model.sequences()[nodes, :1]
-    wanted = []
+    expected = []
     with torch.no_grad():
         inputs = [part.to("cpu") for part in model._inputs(tokens)]
         h, biases = model._embedded(*inputs)
@@ -323,8 +325,8 @@ def test_rewards_are_attention_shared_out_by_who_proposed_a_node():
             other = tokens[row, 0, place]
             score = float((attention[row, :, 0, place] * value[row, :, place].norm(dim=-1)).mean())
             s = np.array([part[node, other] for part in near])
-            wanted.append(score * s / (s.mean() + 1e-5))
-    assert model.rewards(nodes) == pytest.approx(np.mean(wanted, 0), rel=1e-3)
+            expected.append(score * s / (s.mean() + 1e-5))
+    assert model.rewards(nodes) == pytest.approx(np.mean(expected, 0), rel=1e-3)
 
 
 def test_the_bandit_moves_every_period_and_draws_anew():
@@ -370,8 +372,8 @@ def test_sequences_follow_from_what_is_saved(tmp_path):
 def test_beats_the_mlp_on_cora(variant):
     mlp = accuracy_on_cora("mlp", epochs=60)
     period = {"period": 3} if variant == "paper" else {}
-    found = accuracy_on_cora(
+    actual = accuracy_on_cora(
         "ansgt", variant=variant, epochs=8, recipe={"lr": 2e-3, "warmup_epochs": 1},
         hidden_channels=64, ffn_channels=64, num_layers=2, sequences=2, **period,
     )  # fmt: skip
-    assert found > mlp + 0.05
+    assert actual > mlp + 0.05

@@ -52,10 +52,10 @@ def test_takes_two_classes_and_many(name, classes):
     model = create(name, graph)
     worker = trainer(model, epochs=2)
     worker.fit(model.train_batches(range(100)))
-    nodes, shares = worker.predict(model.inference_batches())
+    nodes, probabilities = worker.predict(model.inference_batches())
     assert nodes.tolist() == list(range(120))
-    assert shares.shape == (120, classes)
-    assert np.allclose(shares.sum(1), 1, atol=1e-5)
+    assert probabilities.shape == (120, classes)
+    assert np.allclose(probabilities.sum(1), 1, atol=1e-5)
 
 
 @every_system
@@ -67,9 +67,9 @@ def test_takes_nodes_without_label_or_edge(name):
     worker = trainer(model, epochs=3)
     result = worker.fit(model.train_batches(train), model.inference_batches(rest))
     assert np.isfinite([line["train_loss"] for line in result.history]).all()
-    nodes, shares = worker.predict(model.inference_batches())
+    nodes, probabilities = worker.predict(model.inference_batches())
     assert len(nodes) == graph.num_nodes
-    assert np.isfinite(shares).all()
+    assert np.isfinite(probabilities).all()
 
 
 @every_system
@@ -113,8 +113,8 @@ def test_a_saved_model_predicts_the_same(name, tmp_path):
     assert loaded.settings == model.settings
     assert same(weights(loaded), weights(model))
     expected = worker.predict(model.inference_batches())[1]
-    found = trainer(loaded).predict(loaded.inference_batches())[1]
-    assert np.array_equal(found, expected)
+    actual = trainer(loaded).predict(loaded.inference_batches())[1]
+    assert np.array_equal(actual, expected)
 
 
 def fitted(name, graph, folder=None, *, killed_at=None, resume=False, batch_size=None, **changes):
@@ -135,9 +135,9 @@ def test_a_killed_run_ends_as_a_whole_one(name, tmp_path):
     whole, expected = fitted(name, graph)
     with pytest.raises(Killed):
         fitted(name, graph, tmp_path / "run", killed_at=(2, 0))
-    resumed, found = fitted(name, graph, tmp_path / "run", resume=True)
+    resumed, actual = fitted(name, graph, tmp_path / "run", resume=True)
     assert same(resumed, whole)
-    assert np.array_equal(found, expected)
+    assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("name", in_batches)
@@ -147,9 +147,9 @@ def test_a_run_killed_inside_an_epoch_ends_as_a_whole_one(name, tmp_path):
     options = {"batch_size": 15, "checkpoint_batches": 1}
     with pytest.raises(Killed):
         fitted(name, graph, tmp_path / "run", killed_at=(2, 1), **options)
-    resumed, found = fitted(name, graph, tmp_path / "run", resume=True, **options)
+    resumed, actual = fitted(name, graph, tmp_path / "run", resume=True, **options)
     assert same(resumed, whole)
-    assert np.array_equal(found, expected)
+    assert np.array_equal(actual, expected)
 
 
 @every_system

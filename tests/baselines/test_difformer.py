@@ -40,14 +40,14 @@ def pair_weights(layer, h):
 
 def mixed_by_pairs(layer, h):
     width = h.shape[1]
-    shares = pair_weights(layer, h)
-    shares = shares / shares.sum(-1, keepdim=True)
+    attention = pair_weights(layer, h)
+    attention = attention / attention.sum(-1, keepdim=True)
     total = 0
     for head in range(layer.heads):
         value = h
         if layer.value is not None:
             value = layer.value(h)[:, head * width : (head + 1) * width]
-        total = total + shares[head] @ value
+        total = total + attention[head] @ value
     return total / layer.heads
 
 
@@ -70,7 +70,7 @@ def test_attention_is_the_sum_over_all_pairs(kernel, row_norm, heads, value_weig
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 30))
 def test_attention_gives_means_of_values(kernel, row_norm, seed, n):
-    """Weights are not negative and their shares sum to 1, so no channel leaves its range."""
+    """Weights are not negative and sum to 1 in each row, so no channel leaves its range."""
     layer = attention(kernel, row_norm=row_norm, seed=seed)
     h = torch.randn(n, 6)
     with torch.no_grad():
@@ -119,7 +119,7 @@ def test_sigmoid_weights_that_all_vanish_give_numbers():
 def test_sigmoid_attention_in_pieces_is_that_at_once(monkeypatch):
     layer, h = attention("sigmoid", heads=2, value_weight=True), torch.randn(23, 6)
 
-    def found():
+    def actual():
         layer.zero_grad()
         mixed, _ = layer(h)
         mixed.square().sum().backward()
@@ -127,14 +127,14 @@ def test_sigmoid_attention_in_pieces_is_that_at_once(monkeypatch):
             unlearning, _ = layer(h)
         return [mixed, unlearning, *(parameter.grad.clone() for parameter in layer.parameters())]
 
-    at_once = found()
+    at_once = actual()
     sizes = []
     plain = difformer._sigmoid_mix
     monkeypatch.setattr(difformer, "_PAIRS", 23 * 2 * 5)
     monkeypatch.setattr(
         difformer, "_sigmoid_mix", lambda q, k, v: sizes.append(len(q)) or plain(q, k, v)
     )
-    in_pieces = found()
+    in_pieces = actual()
     assert set(sizes) == {5, 3}
     for one, other in zip(at_once, in_pieces, strict=True):
         assert torch.allclose(one, other, atol=1e-5)

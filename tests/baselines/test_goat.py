@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import dhilgt
 from dhilgt import baselines
 from dhilgt.baselines.goat.codebook import Codebook
-from dhilgt.baselines.goat.model import edge_scores
 from dhilgt.baselines.goat.node2vec import node2vec, random_walks, window_gradient
 from dhilgt.baselines.goat.rings import sample_neighbours, sample_rings
 from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.baselines.shared.pairs import pair_scores
 from dhilgt.baselines.shared.sparse import SparseMatrix
 from tests.baselines.cases import create, small_graph, trainer, weights
 from tests.baselines.cora import accuracy_on_cora
@@ -29,14 +29,14 @@ def rows(rings, root):
 
 
 def hops_from(clean, root, most):
-    found, frontier = {root: 0}, [root]
+    actual, frontier = {root: 0}, [root]
     for hop in range(1, most + 1):
         around = {
             int(v) for u in frontier for v in clean.targets[clean.offsets[u] : clean.offsets[u + 1]]
         }
-        frontier = sorted(around - found.keys())
-        found |= dict.fromkeys(frontier, hop)
-    return found
+        frontier = sorted(around - actual.keys())
+        actual |= dict.fromkeys(frontier, hop)
+    return actual
 
 
 # ---- rings -------------------------------------------------------------------------------------
@@ -95,13 +95,13 @@ def test_rings_weigh_the_same_where_scores_say_nothing():
             part.weight.zero_()
             part.bias.zero_()
         h = model.input(x)
-        found = model._near(h[roots], h, edges, distance)
+        actual = model._near(h[roots], h, edges, distance)
         value = model.local["v"](h)
     for row in range(5):
         part = slice(edges.offsets[row], edges.offsets[row + 1])
         seen, ring = value[edges.columns[part]], distance[part]
         means = [seen[ring == hop].mean(0) for hop in ring.unique()]
-        assert torch.allclose(found[row], torch.stack(means).mean(0), atol=1e-5)
+        assert torch.allclose(actual[row], torch.stack(means).mean(0), atol=1e-5)
 
 
 def test_logits_are_the_formula_written_out():
@@ -112,7 +112,7 @@ def test_logits_are_the_formula_written_out():
     x, edges, distance, roots, nodes = one_batch(model)
     width, heads = 16, 2
     with torch.no_grad():
-        found = model(x, edges, distance, roots, nodes)
+        actual = model(x, edges, distance, roots, nodes)
         h = model.input(x)
         book, members = model.codebook.points(), model.codebook.members()
         for row in range(4):
@@ -129,11 +129,11 @@ def test_logits_are_the_formula_written_out():
             for head in range(heads):
                 at = slice(head * width, (head + 1) * width)
                 scores = model.far["k"](book)[:, at] @ model.far["q"](point)[at] / 4
-                shares = torch.softmax(scores + members.log(), 0)
-                parts.append(shares @ model.far["v"](book[:, :8])[:, at])
+                attention = torch.softmax(scores + members.log(), 0)
+                parts.append(attention @ model.far["v"](book[:, :8])[:, at])
             z = torch.relu(model.mix_norm(model.mix(torch.cat(parts))[None]))
             z = torch.relu(model.narrow_norm(model.narrow(z)))
-            assert torch.allclose(found[row], model.output(z)[0], atol=1e-4)
+            assert torch.allclose(actual[row], model.output(z)[0], atol=1e-4)
 
 
 def test_a_centroid_for_every_node_is_attention_over_all_nodes():
@@ -145,10 +145,10 @@ def test_a_centroid_for_every_node_is_attention_over_all_nodes():
         model.epoch_begins(0)
         everyone = model._all_nodes()
         assert sorted(model.codebook.assigned.tolist()) == list(range(80))
-        found = model._over_centroids(everyone)
+        actual = model._over_centroids(everyone)
         query, key, value = (model.far[part](everyone) for part in "qkv")
-        wanted = torch.softmax(query @ key.T / 4, 1) @ value
-    assert torch.allclose(found, wanted, atol=1e-4)
+        expected = torch.softmax(query @ key.T / 4, 1) @ value
+    assert torch.allclose(actual, expected, atol=1e-4)
 
 
 def test_scores_of_edges_have_the_gradients_of_the_dense_ones():
@@ -157,14 +157,14 @@ def test_scores_of_edges_have_the_gradients_of_the_dense_ones():
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), dense.sum(1).cumsum(0)])
     edges = SparseMatrix(offsets, dense.nonzero()[:, 1], torch.ones(int(dense.sum())), 7)
     query, key = torch.randn(5, 2, 3), torch.randn(7, 2, 3)
-    slopes = []
+    results = []
     for sparse in (True, False):
         q, k = query.clone().requires_grad_(), key.clone().requires_grad_()
         whole = torch.einsum("ihd,jhd->ijh", q, k)
-        scores = edge_scores(edges, q, k) if sparse else whole[dense]
+        scores = pair_scores(q, k, edges) if sparse else whole[dense]
         (scores**2).sum().backward()
-        slopes.append((scores.detach(), q.grad, k.grad))
-    for ours, theirs in zip(*slopes, strict=True):
+        results.append((scores.detach(), q.grad, k.grad))
+    for ours, theirs in zip(*results, strict=True):
         assert torch.allclose(ours, theirs, atol=1e-4)
 
 
@@ -254,9 +254,9 @@ def test_the_gradient_of_windows_is_that_of_the_loss_pair_by_pair():
             for i in range(9 - 4 + 1)
             for j in range(i + 1, i + 4)
         ]
-        (wanted,) = torch.autograd.grad(torch.stack(losses).mean(), vectors)
-        found = window_gradient(vectors.detach(), 4, sign)
-        assert torch.allclose(found, wanted)
+        (expected,) = torch.autograd.grad(torch.stack(losses).mean(), vectors)
+        actual = window_gradient(vectors.detach(), 4, sign)
+        assert torch.allclose(actual, expected)
 
 
 def test_walks_go_along_edges_and_stay_where_there_are_none():
@@ -307,8 +307,8 @@ def test_positions_may_be_eigenvectors():
 @pytest.mark.parametrize("changes", [{}, {"variant": "released", "start": "data"}])
 def test_beats_the_mlp_on_cora(changes):
     mlp = accuracy_on_cora("mlp", epochs=60)
-    found = accuracy_on_cora(
+    actual = accuracy_on_cora(
         "goat", epochs=15, hidden_channels=64, heads=2, num_centroids=256, batch_size=512,
         walk_epochs=1, walks=5, **changes,
     )  # fmt: skip
-    assert found > mlp + 0.05
+    assert actual > mlp + 0.05

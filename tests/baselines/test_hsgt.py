@@ -45,11 +45,11 @@ def dense(graph):
 
 def distances_of(graph):
     """Hops between all nodes by repeated products; a large number where there is no path."""
-    reached, found = np.eye(graph.num_nodes, dtype=bool), np.full([graph.num_nodes] * 2, 999)
+    reached, actual = np.eye(graph.num_nodes, dtype=bool), np.full([graph.num_nodes] * 2, 999)
     for hop in range(graph.num_nodes):
-        found[reached & (found == 999)] = hop
+        actual[reached & (actual == 999)] = hop
         reached = reached @ (dense(graph) | np.eye(graph.num_nodes, dtype=bool))
-    return found
+    return actual
 
 
 # ---- clusters ----------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_a_heavy_edge_is_merged_before_light_ones():
     targets = np.array([1, 0, 2, 1, 3, 2])
     weights = np.array([1.0, 1.0, 4.0, 4.0, 1.0, 1.0])
     graph = coarsening._Weighted(sources, targets, weights, np.ones(4))
-    assert coarsening._handshakes(sources, targets, weights, graph.sizes, 9.0)[1:3].tolist() == [
+    assert coarsening._mutual_pairs(sources, targets, weights, graph.sizes, 9.0)[1:3].tolist() == [
         2,
         1,
     ]
@@ -127,9 +127,9 @@ def test_pooled_edges_are_those_that_cross(graph, data):
     count = data.draw(st.integers(1, graph.num_nodes))
     clusters = coarsen(graph, count)
     member = np.eye(count, dtype=int)[clusters]
-    wanted = member.T @ dense(graph) @ member > 0
-    np.fill_diagonal(wanted, False)
-    assert np.array_equal(dense(pooled(graph, clusters, count)), wanted)
+    expected = member.T @ dense(graph) @ member > 0
+    np.fill_diagonal(expected, False)
+    assert np.array_equal(dense(pooled(graph, clusters, count)), expected)
 
 
 # ---- near pairs and attention over them --------------------------------------------------------
@@ -138,12 +138,12 @@ def test_pooled_edges_are_those_that_cross(graph, data):
 @given(graphs(12), st.integers(0, 4))
 def test_near_pairs_are_those_within_reach(graph, most):
     pairs = near_pairs(graph, most)
-    found = np.full([graph.num_nodes] * 2, 999)
+    actual = np.full([graph.num_nodes] * 2, 999)
     rows = np.repeat(np.arange(graph.num_nodes), np.diff(pairs.offsets))
-    found[rows, pairs.columns] = pairs.distances
-    wanted = distances_of(graph)
-    wanted[wanted > most] = 999
-    assert np.array_equal(found, wanted)
+    actual[rows, pairs.columns] = pairs.distances
+    expected = distances_of(graph)
+    expected[expected > most] = 999
+    assert np.array_equal(actual, expected)
     assert np.array_equal(np.lexsort((pairs.columns, rows)), np.arange(len(rows)))
 
 
@@ -172,12 +172,12 @@ def test_pair_scores_and_their_gradients_are_the_dense_ones(monkeypatch):
     mask = np.random.default_rng(0).random((6, 9)) < 0.5
     query = torch.randn(6, 2, 4, requires_grad=True)
     key = torch.randn(9, 2, 4, requires_grad=True)
-    found = pair_scores(query, key, sparse_of(mask))
-    wanted = torch.einsum("ihd,jhd->ijh", query, key)[torch.from_numpy(mask)]
-    assert torch.allclose(found, wanted, atol=1e-6)
-    weights = torch.randn_like(found)
-    ours = torch.autograd.grad((found * weights).sum(), (query, key))
-    theirs = torch.autograd.grad((wanted * weights).sum(), (query, key))
+    actual = pair_scores(query, key, sparse_of(mask))
+    expected = torch.einsum("ihd,jhd->ijh", query, key)[torch.from_numpy(mask)]
+    assert torch.allclose(actual, expected, atol=1e-6)
+    weights = torch.randn_like(actual)
+    ours = torch.autograd.grad((actual * weights).sum(), (query, key))
+    theirs = torch.autograd.grad((expected * weights).sum(), (query, key))
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(ours, theirs, strict=True))
 
 
@@ -188,8 +188,8 @@ def dense_layer(layer, x, others, mask, bias):
     key, value = layer.key_value(seen).unflatten(1, (2, layer.heads, -1)).unbind(1)
     scores = torch.einsum("ihd,jhd->ijh", query, key) / query.shape[-1] ** 0.5 + bias
     scores = scores.masked_fill(~mask[:, :, None], -torch.inf)
-    shares = torch.nan_to_num(torch.softmax(scores, 1))  # rows without pairs: 0
-    mixed = torch.einsum("ijh,jhd->ihd", shares, value).flatten(1)
+    attention = torch.nan_to_num(torch.softmax(scores, 1))  # rows without pairs: 0
+    mixed = torch.einsum("ijh,jhd->ihd", attention, value).flatten(1)
     y = x + layer.projection(mixed)
     return y + layer.ffn_out(torch.nn.functional.gelu(layer.ffn_in(layer.ffn_norm(y))))
 
@@ -200,9 +200,9 @@ def test_pair_attention_is_masked_attention():
     mask = np.random.default_rng(1).random((5, 7)) < 0.5
     mask[2] = False  # attends to nobody
     x, others, bias = torch.randn(5, 8), torch.randn(7, 8), torch.randn(5, 7, 2)
-    wanted = dense_layer(layer, x, others, torch.from_numpy(mask), bias)
-    found = layer(x, others, sparse_of(mask), bias[torch.from_numpy(mask)])
-    assert torch.allclose(found, wanted, atol=1e-5)
+    expected = dense_layer(layer, x, others, torch.from_numpy(mask), bias)
+    actual = layer(x, others, sparse_of(mask), bias[torch.from_numpy(mask)])
+    assert torch.allclose(actual, expected, atol=1e-5)
 
 
 # ---- levels and samples ------------------------------------------------------------------------
@@ -243,8 +243,8 @@ def test_a_sample_has_the_ancestors_of_all_its_nodes_and_their_places():
     for number, (part, level) in enumerate(zip(parts, levels, strict=True)):
         assert part.nodes[places[:, number]].tolist() == climbing.tolist()
         assert part.degrees.tolist() == level.graph.degrees[part.nodes].tolist()
-        wanted = near_pairs(level.graph.induced(part.nodes.numpy()), 2)
-        assert part.distances.tolist() == wanted.distances.tolist()
+        expected = near_pairs(level.graph.induced(part.nodes.numpy()), 2)
+        assert part.distances.tolist() == expected.distances.tolist()
         if number:
             inside = part.places >= 0
             assert (part.children[inside] == parts[number - 1].nodes[part.places[inside]]).all()
@@ -295,18 +295,18 @@ def test_hsgt_is_masked_attention_within_and_between_levels(most):
         key, value = read.key_value(torch.stack(rows)).unflatten(1, (2, read.heads, -1)).unbind(1)
         scores = (key * query).sum(-1) / query.shape[-1] ** 0.5  # [levels, H]
         mixed = (torch.softmax(scores, 0)[..., None] * value).sum(0).flatten()
-        wanted = read.output(read.norm(rows[0] + read.projection(mixed)))
-    assert torch.allclose(logits[11], wanted, atol=1e-4)
+        expected = read.output(read.norm(rows[0] + read.projection(mixed)))
+    assert torch.allclose(logits[11], expected, atol=1e-4)
 
 
 def test_a_sample_of_everything_is_the_whole_graph():
     graph = small_graph()
     model = create("hsgt", graph, batch_size=80, fanouts=(80,), upper_fanout=80, **NO_DROPOUT)
-    _, wanted = whole(model)
+    _, expected = whole(model)
     (batch,) = model.train_batches(np.arange(80)).iterate()
     with torch.no_grad():
-        found = model.train()(*batch.to("cpu").inputs)
-    assert torch.allclose(found, wanted[batch.nodes], atol=1e-5)
+        actual = model.train()(*batch.to("cpu").inputs)
+    assert torch.allclose(actual, expected[batch.nodes], atol=1e-5)
     assert not model.known_0.any()  # nothing is missing, so nothing is remembered
 
 
@@ -360,8 +360,8 @@ def test_a_child_read_from_history_is_as_one_that_is_there():
         below, above, *_ = first_sample(model, [9])
         rows, family = model._children(1, above, z[below.nodes], False)
     for row, node in enumerate(above.nodes):
-        found = rows[family.columns[family.offsets[row] : family.offsets[row + 1]]]
-        assert torch.equal(found, z[model.levels[0].parents == int(node)])
+        actual = rows[family.columns[family.offsets[row] : family.offsets[row + 1]]]
+        assert torch.equal(actual, z[model.levels[0].parents == int(node)])
 
 
 def test_scores_do_not_depend_on_history():

@@ -113,8 +113,8 @@ def test_sgformer_is_that_of_pyg(heads, aggregate, variant):
         copied(other.fc, model.output)
         (x, _, _), logits = whole(model)
         edges = torch.from_numpy(graph.to_edge_index())
-        found = other(x, edges, torch.zeros(80, dtype=torch.int64))
-    assert torch.allclose(found, torch.log_softmax(logits, -1), atol=1e-5)
+        actual = other(x, edges, torch.zeros(80, dtype=torch.int64))
+    assert torch.allclose(actual, torch.log_softmax(logits, -1), atol=1e-5)
 
 
 def test_sgformer_attention_is_the_all_pair_one():
@@ -125,8 +125,8 @@ def test_sgformer_attention_is_the_all_pair_one():
     query, key, value = (part(x) for part in (layer.query, layer.key, layer.value))
     query, key = query / query.norm(dim=1)[:, None], key / key.norm(dim=1)[:, None]
     scores = 20 * torch.eye(20) + query @ key.T
-    wanted = (scores / scores.sum(1, keepdim=True)) @ value
-    assert torch.allclose(layer(x), wanted, atol=1e-5)
+    expected = (scores / scores.sum(1, keepdim=True)) @ value
+    assert torch.allclose(layer(x), expected, atol=1e-5)
 
 
 def test_nagphormer_tokens_are_repeated_dense_products():
@@ -150,10 +150,10 @@ def test_nagphormer_reads_hops_out_against_the_node_itself():
         z = model.encoder(model.input(tokens))
         node = 5
         scores = torch.stack([model.score(torch.cat([z[node, 0], z[node, k]])) for k in (1, 2)])
-        share = torch.softmax(scores.flatten(), 0)
-        mixed = z[node, 0] + share[0] * z[node, 1] + share[1] * z[node, 2]
-        wanted = model.output(torch.relu(model.narrow(mixed)))
-    assert torch.allclose(logits[node], wanted, atol=1e-5)
+        attention = torch.softmax(scores.flatten(), 0)
+        mixed = z[node, 0] + attention[0] * z[node, 1] + attention[1] * z[node, 2]
+        expected = model.output(torch.relu(model.narrow(mixed)))
+    assert torch.allclose(logits[node], expected, atol=1e-5)
 
 
 def test_nagphormer_without_hops_or_encoding_is_an_mlp_over_a_node():

@@ -1,4 +1,4 @@
-"""The parts that baselines share, against slow and obvious versions."""
+"""The parts that baselines have in common, against slow and obvious versions."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from dhilgt.baselines.loaders import GraphBatch, NodeLoader, PartitionLoader, Ro
 from dhilgt.baselines.settings import Settings, choice, count, counts, number, rate, switch
 from dhilgt.baselines.shared.encoder import TokenEncoder, TokenEncoderLayer, draw_small
 from dhilgt.baselines.shared.layers import SafeBatchNorm
-from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
+from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.baselines.shared.sparse import SparseMatrix, segment_softmax
 from dhilgt.baselines.shared.spectral import laplacian_vectors
 from dhilgt.errors import ConfigError, GraphError
@@ -37,12 +37,12 @@ def dense(graph):
 @pytest.mark.parametrize("loops", [False, True])
 def test_a_clean_graph_has_both_directions_and_the_loops_asked_for(directed, loops):
     graph = small_graph(directed=directed)
-    wanted = np.maximum(dense(graph), dense(graph).T) + loops * np.eye(80)
+    expected = np.maximum(dense(graph), dense(graph).T) + loops * np.eye(80)
     clean = CleanGraph.of(graph, self_loops=loops)
-    assert np.array_equal(clean.adjacency("ones").to_dense().numpy(), wanted)
+    assert np.array_equal(clean.adjacency("ones").to_dense().numpy(), expected)
     for node in range(80):
         row = clean.targets[clean.offsets[node] : clean.offsets[node + 1]]
-        assert np.array_equal(row, np.flatnonzero(wanted[node]))
+        assert np.array_equal(row, np.flatnonzero(expected[node]))
 
 
 def test_adjacency_is_normalised_by_degrees_with_loops():
@@ -73,11 +73,6 @@ def test_induced_edges_are_those_among_the_nodes(seed, size):
     assert torch.equal(part, whole[nodes][:, nodes])
 
 
-def test_rows_of_features_sum_to_one_or_stay_zero():
-    graph = dhilgt.Graph.from_edges([0], [1], num_nodes=2, features=[[2.0, 6.0], [0.0, 0.0]])
-    assert dense_features(graph, normalize_rows=True).tolist() == [[0.25, 0.75], [0, 0]]
-
-
 # ---- products ----------------------------------------------------------------------------------
 
 
@@ -98,11 +93,11 @@ def test_products_and_their_gradients_are_those_of_dense_matrices(shape, trailin
     matrix, full = random_matrix(*shape)
     x = torch.randn(shape[1], *trailing, requires_grad=True)
     weight = torch.randn(shape[0], *trailing)
-    found = matrix @ x
-    wanted = torch.tensordot(full, x, 1)
-    assert torch.allclose(found, wanted, atol=1e-5)
-    (gradient,) = torch.autograd.grad((found * weight).sum(), x)
-    (expected,) = torch.autograd.grad((wanted * weight).sum(), x)
+    actual = matrix @ x
+    reference = torch.tensordot(full, x, 1)
+    assert torch.allclose(actual, reference, atol=1e-5)
+    (gradient,) = torch.autograd.grad((actual * weight).sum(), x)
+    (expected,) = torch.autograd.grad((reference * weight).sum(), x)
     assert torch.allclose(gradient, expected, atol=1e-5)
     assert torch.equal(matrix.transposed().to_dense(), full.T)
     assert matrix.transposed().transposed() is matrix
@@ -114,14 +109,14 @@ def test_weighted_products_have_gradients_of_weights_and_values():
         weights = torch.randn(entries, 2, requires_grad=True)
         x = torch.randn(columns, 2, 3, requires_grad=True)
         outer = torch.randn(rows, 2, 3)
-        found = matrix.weighted(weights, x)
+        actual = matrix.weighted(weights, x)
         full = torch.zeros(2, rows, columns).index_put(
             (torch.arange(2)[:, None], matrix.rows(), matrix.columns), weights.T
         )
-        wanted = torch.einsum("hrc,chf->rhf", full, x)
-        assert torch.allclose(found, wanted, atol=1e-4)
-        gradients = torch.autograd.grad((found * outer).sum(), (weights, x))
-        expected = torch.autograd.grad((wanted * outer).sum(), (weights, x))
+        reference = torch.einsum("hrc,chf->rhf", full, x)
+        assert torch.allclose(actual, reference, atol=1e-4)
+        gradients = torch.autograd.grad((actual * outer).sum(), (weights, x))
+        expected = torch.autograd.grad((reference * outer).sum(), (weights, x))
         for one, other in zip(gradients, expected, strict=True):
             assert torch.allclose(one, other, atol=1e-4)
 
@@ -129,13 +124,15 @@ def test_weighted_products_have_gradients_of_weights_and_values():
 def test_segment_softmax_is_softmax_over_each_row():
     matrix, _ = random_matrix(6, 8)
     scores = torch.randn(len(matrix.columns), 2, requires_grad=True)
-    found = segment_softmax(scores, matrix)
+    actual = segment_softmax(scores, matrix)
     for row in range(6):
         inside = matrix.rows() == row
-        assert torch.allclose(found[inside], torch.softmax(scores[inside], 0), atol=1e-6)
-    (gradient,) = torch.autograd.grad((found**2).sum(), scores)
-    wanted = sum((torch.softmax(scores[matrix.rows() == row], 0) ** 2).sum() for row in range(1, 6))
-    assert torch.allclose(gradient, torch.autograd.grad(wanted, scores)[0], atol=1e-6)
+        assert torch.allclose(actual[inside], torch.softmax(scores[inside], 0), atol=1e-6)
+    (gradient,) = torch.autograd.grad((actual**2).sum(), scores)
+    expected = sum(
+        (torch.softmax(scores[matrix.rows() == row], 0) ** 2).sum() for row in range(1, 6)
+    )
+    assert torch.allclose(gradient, torch.autograd.grad(expected, scores)[0], atol=1e-6)
 
 
 def test_what_a_matrix_keeps_while_scoring_serves_training():
@@ -262,9 +259,9 @@ def test_the_encoder_attends_as_its_reference_says():
         y = x + layer.projection((weights @ values).transpose(1, 2).reshape(3, 5, 8))
         x = y + layer.ffn_out(torch.nn.functional.gelu(layer.ffn_in(layer.ffn_norm(y))))
     assert torch.allclose(encoder(h, biases), encoder.norm(x), atol=1e-5)
-    found = encoder.last_attention(h, biases).weights
+    actual = encoder.last_attention(h, biases).weights
     before = encoder.layers[0](h, biases[0])
-    assert torch.equal(found, encoder.layers[1].attention(before, biases[1]).weights)
+    assert torch.equal(actual, encoder.layers[1].attention(before, biases[1]).weights)
 
 
 def test_the_encoder_begins_with_small_weights_and_needs_whole_heads():
@@ -286,17 +283,17 @@ def test_batch_norm_takes_one_row_by_what_it_saw_before():
 
 def test_eigenvectors_are_those_of_the_laplacian_by_either_solver():
     graph = CleanGraph.of(dhilgt.generate(400, 8, seed=2, num_features=0), self_loops=False)
-    found = laplacian_vectors(graph, 4)
-    assert np.array_equal(found, laplacian_vectors(graph, 4))
+    actual = laplacian_vectors(graph, 4)
+    assert np.array_equal(actual, laplacian_vectors(graph, 4))
     full = graph.adjacency("symmetric").to_dense().double().numpy()
     laplacian = np.eye(400) - full
     values, vectors = np.linalg.eigh(laplacian)
     for at in range(4):
-        column = found[:, at].astype(np.float64)
+        column = actual[:, at].astype(np.float64)
         assert np.linalg.norm(column) == pytest.approx(1, abs=1e-3)
         assert column @ laplacian @ column == pytest.approx(values[at + 1], abs=1e-3)
     # The space is the same, though vectors of nearly equal values may be turned within it.
-    overlap = np.linalg.svd(vectors[:, 1:5].T @ found, compute_uv=False)
+    overlap = np.linalg.svd(vectors[:, 1:5].T @ actual, compute_uv=False)
     assert overlap.min() > 0.98
 
 
@@ -315,7 +312,7 @@ def test_settings_refuse_what_they_cannot_mean():
         layers: int = count(2)
         size: int | None = count(None, optional=True)
         drop: float = rate(0.5)
-        share: float = number(0.5, 0, 1)
+        weight: float = number(0.5, 0, 1)
         kind: str = choice("a", "b")
         flag: bool = switch(True)
         sizes: tuple[int, ...] = counts((3, 2))
@@ -323,7 +320,7 @@ def test_settings_refuse_what_they_cannot_mean():
     assert Some(sizes=[1, 2]) == Some.from_dict({"sizes": [1, 2]})
     bad = {
         "layers": [0, True, 1.5, "2", None], "size": [0, "x"], "drop": [1, -0.1, "0.5", None],
-        "share": [2, float("nan"), True], "kind": ["c", None], "flag": [1, None],
+        "weight": [2, float("nan"), True], "kind": ["c", None], "flag": [1, None],
         "sizes": [[], [0], 3, [1.5]],
     }  # fmt: skip
     for name, values in bad.items():
@@ -422,8 +419,8 @@ def test_phases_follow_each_other_and_the_best_weights_stay(tmp_path):
     assert result.phases["second"].best_score < result.phases["first"].best_score
     assert result.best_phase == "first"
     assert int(model.second) == 0
-    found = result.trainer.evaluate(model.inference_batches(range(40, 80)))
-    assert found["accuracy"] == result.best_score
+    actual = result.trainer.evaluate(model.inference_batches(range(40, 80)))
+    assert actual["accuracy"] == result.best_score
     assert result.stages.to_dict()["epoch"]["times"] == 6
     assert result.stages.to_dict()["precompute"]["times"] == 1
     # A run that is whole gives the same again without training.
@@ -448,6 +445,6 @@ def test_inference_that_does_not_fit_the_gpu_runs_on_the_host():
         return plain(x, *rest)
 
     model.logits = narrow
-    found = worker.predict(model.inference_batches())[1]
+    actual = worker.predict(model.inference_batches())[1]
     assert model.inference_device == "cpu"
-    assert np.allclose(found, expected, atol=1e-4)
+    assert np.allclose(actual, expected, atol=1e-4)

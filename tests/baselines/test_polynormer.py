@@ -50,8 +50,8 @@ def attended_by_nodes(layer, x, graph):
         for node in range(graph.num_nodes):
             seen = [node, *graph.neighbors(node)]
             scores = moved[seen] @ layer.source[head] + moved[node] @ layer.target[head]
-            share = torch.softmax(torch.where(scores > 0, scores, 0.2 * scores), 0)
-            rows.append(share @ moved[seen])
+            attention = torch.softmax(torch.where(scores > 0, scores, 0.2 * scores), 0)
+            rows.append(attention @ moved[seen])
         out.append(torch.stack(rows))
     return torch.cat(out, 1)
 
@@ -62,8 +62,8 @@ def test_local_attention_is_a_softmax_over_neighbours_and_the_node(heads):
     graph, x = small_graph(), torch.randn(80, 5)
     layer = EdgeAttention(5, 6, heads)
     with torch.no_grad():
-        found = layer(x, CleanGraph.of(graph).adjacency("ones"))
-        assert torch.allclose(found, attended_by_nodes(layer, x, graph), atol=1e-5)
+        actual = layer(x, CleanGraph.of(graph).adjacency("ones"))
+        assert torch.allclose(actual, attended_by_nodes(layer, x, graph), atol=1e-5)
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -75,9 +75,9 @@ def test_a_local_layer_multiplies_by_a_map_of_its_input(relu):
     with torch.no_grad():
         factor = bend(layer.factor(x))
         y = bend(attended_by_nodes(layer.neighbours, x, graph) + layer.own(x))
-        wanted = (1 - beta) * layer_norm(layer.norm, factor * y) + beta * y
-        found = layer(x, CleanGraph.of(graph).adjacency("ones"), beta)
-    assert torch.allclose(found, wanted, atol=1e-5)
+        expected = (1 - beta) * layer_norm(layer.norm, factor * y) + beta * y
+        actual = layer(x, CleanGraph.of(graph).adjacency("ones"), beta)
+    assert torch.allclose(actual, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("heads", [1, 3])
@@ -91,10 +91,10 @@ def test_global_attention_is_the_sum_over_all_pairs(heads, shared_keys):
         mixed = []
         for part in np.split(np.arange(6), heads):
             pairs = query[:, part] @ key[:, part].T  # [n, n]
-            shares = pairs / pairs.sum(1, keepdim=True)
-            mixed.append(shares @ layer.value(x)[:, part])
-        wanted = layer_norm(layer.norm, torch.cat(mixed, 1)) * (layer.factor(x) + beta)
-        assert torch.allclose(layer(x, beta), wanted, atol=1e-5)
+            attention = pairs / pairs.sum(1, keepdim=True)
+            mixed.append(attention @ layer.value(x)[:, part])
+        expected = layer_norm(layer.norm, torch.cat(mixed, 1)) * (layer.factor(x) + beta)
+        assert torch.allclose(layer(x, beta), expected, atol=1e-5)
 
 
 def test_all_layers_count_for_the_local_head():
@@ -108,7 +108,7 @@ def test_all_layers_count_for_the_local_head():
         assert torch.allclose(logits, model.local_head(total), atol=1e-5)
 
 
-def test_shares_are_drawn_within_bounds_or_start_where_told():
+def test_gates_are_drawn_within_bounds_or_start_at_beta():
     graph = small_graph()
     drawn = create("polynormer", graph).local_beta()
     assert drawn.shape == (2, 16)
@@ -201,8 +201,8 @@ def test_is_that_of_pyg(phase, changes):
     if model.settings.local == "attention":  # takes edges as they are; convolutions add the loops
         edges = torch.stack([adjacency.columns, adjacency.rows()])
     with torch.no_grad():
-        found = other(x, edges, torch.zeros(80, dtype=torch.int64))
-    assert torch.allclose(found, torch.log_softmax(logits, -1), atol=1e-4)
+        actual = other(x, edges, torch.zeros(80, dtype=torch.int64))
+    assert torch.allclose(actual, torch.log_softmax(logits, -1), atol=1e-4)
 
 
 # ---- phases ------------------------------------------------------------------------------------
@@ -210,18 +210,18 @@ def test_is_that_of_pyg(phase, changes):
 
 @given(st.integers(1, 5000), st.floats(0, 1))
 @settings(max_examples=40, deadline=None)
-def test_phases_share_all_epochs(epochs, share):
-    options = PolynormerSettings(hidden_channels=2, local_layers=1, local_share=share)
+def test_phases_share_all_epochs(epochs, fraction):
+    options = PolynormerSettings(hidden_channels=2, local_layers=1, local_share=fraction)
     model = Polynormer(options, Shape(3, 2, 4))
     phases = model.phases(TrainConfig(epochs=epochs, lr=0.5))
     assert sum(phase.config.epochs for phase in phases) == epochs
     assert [phase.name for phase in phases] in (["local", "global"], ["local"], ["global"])
     assert all(phase.config.lr == 0.5 for phase in phases)
-    if 0 < share < 1 and epochs > 1:
+    if 0 < fraction < 1 and epochs > 1:
         assert len(phases) == 2
 
 
-def test_the_published_lengths_can_be_written_as_shares():
+def test_the_published_lengths_can_be_written_as_fractions():
     graph = small_graph(20)
     for near, far in [(100, 1500), (100, 800), (200, 1000), (1000, 1000)]:
         model = create("polynormer", graph, local_share=near / (near + far))
@@ -307,8 +307,8 @@ def test_a_saved_model_knows_which_head_was_best(tmp_path):
         model.save(tmp_path / best)
         loaded = baselines.load(tmp_path / best, graph)
         assert bool(loaded.is_global) is (best == "global")
-        found = trainer(loaded).predict(loaded.inference_batches())[1]
-        assert np.array_equal(found, expected)
+        actual = trainer(loaded).predict(loaded.inference_batches())[1]
+        assert np.array_equal(actual, expected)
 
 
 def test_the_weights_of_the_better_phase_are_kept():
@@ -318,8 +318,8 @@ def test_the_weights_of_the_better_phase_are_kept():
     assert result.best_score == max(scores.values()) == scores[result.best_phase]
     assert bool(model.is_global) is (result.best_phase == "global")
     _, rest = split(model.graph)
-    found = result.trainer.evaluate(model.inference_batches(rest))["accuracy"]
-    assert found == pytest.approx(result.best_score)
+    actual = result.trainer.evaluate(model.inference_batches(rest))["accuracy"]
+    assert actual == pytest.approx(result.best_score)
 
 
 @pytest.mark.parametrize("phase", ["local", "global"])
@@ -359,13 +359,13 @@ def test_every_variant_learns(variant, phase):
 def test_one_block_of_everything_is_the_whole_graph(phase):
     graph = small_graph()
     one, other = create("polynormer", graph), create("polynormer", graph, batch_size=80)
-    found = []
+    actual = []
     for model in (one, other):
         model.begin_phase(phase)
         (batch,) = model.train_batches(range(40)).iterate()
         with torch.no_grad():
-            found.append(model.eval()(*batch.to("cpu").inputs))
-    assert torch.allclose(found[0], found[1], atol=1e-5)
+            actual.append(model.eval()(*batch.to("cpu").inputs))
+    assert torch.allclose(actual[0], actual[1], atol=1e-5)
 
 
 @pytest.mark.parametrize("variant", ["paper", "large-global"])

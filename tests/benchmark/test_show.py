@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from dhilgt.benchmark import Results
-from dhilgt.benchmark import tables
+from dhilgt.benchmark import Results, tables
 from dhilgt.benchmark.show.render import render
 from dhilgt.benchmark.show.tables import published_figures
 from dhilgt.errors import ConfigError

@@ -75,6 +75,33 @@ def test_clone_takes_the_parameters_and_leaves_what_was_learned():
     check_is_fitted(fitted)
 
 
+def test_the_constructor_takes_the_settings_in_order_and_by_name():
+    clf = dhilgt.NodeClassifier(lr=0.5).set_params(size=4)
+    values = {**dhilgt.Settings(lr=0.5, size=4).to_dict(), "cache": True, "progress": "auto"}
+    assert list(clf.get_params().items()) == list(values.items())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sizes'"):
+        dhilgt.NodeClassifier(sizes=3)
+    with pytest.raises(TypeError):
+        dhilgt.NodeClassifier(32)
+
+
+@pytest.mark.full
+def test_type_checkers_know_the_parameters(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    file = tmp_path / "calls.py"
+    file.write_text(
+        "import dhilgt\n"
+        "dhilgt.NodeClassifier(size=3, cache=False, progress='auto')\n"
+        "dhilgt.NodeClassifier(sizes=3)\n"
+        "dhilgt.DHILGT(1, 2, 3, heads='two')\n"
+    )
+    output, _, _ = api.run(["--cache-dir", str(tmp_path / "cache"), str(file)])
+    errors = [line for line in output.splitlines() if "calls.py" in line and "error" in line]
+    assert len(errors) == 2
+    assert 'did you mean "size"' in errors[0]
+    assert '"heads"' in errors[1]
+
+
 def test_the_error_before_fit_is_theirs_and_ours():
     with pytest.raises(TheirNotFittedError):
         check_is_fitted(quick())

@@ -2,16 +2,21 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import scipy.sparse
+import typer.main
 import yaml
 
 import dhilgt
+from dhilgt.cli.app import app
+from dhilgt.settings.settings import GROUPS, Settings
 from tests.cli.cases import SMALL, Files, fails, ok, run, shell_command
 
 
@@ -37,7 +42,7 @@ def test_three_files_become_a_run(files, tmp_path):
         ["train", "50"], ["val", "20"], ["test", "20"],
     ]  # fmt: skip
     assert f"next: dhilgt predict {tmp_path / 'run'} -o predictions.csv" in result.stdout
-    assert (tmp_path / "run" / "report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "run" / "report.html").read_text().startswith("<!DOCTYPE html>")
     clf = dhilgt.NodeClassifier.load(tmp_path / "run")
     assert clf.classes_.tolist() == ["blue", "green", "red"]
     assert clf.graph_.ids_of(clf.split_["test"]).tolist() == files.names[70:]
@@ -262,10 +267,53 @@ def test_the_shell_completes_commands_and_flags():
     assert "--hidden-channels" in completed(["dhilgt", "train", "--hid"])
 
 
-def test_every_setting_has_its_flag_with_help_and_default():
-    import dataclasses
+def listed_options(text):
+    """The options that a help text describes, each as often as it does."""
+    return re.findall(r"^  (?:-\w, )?(--[\w-]+)(?: / (--[\w-]+))?", text, flags=re.MULTILINE)
 
-    text = " ".join(run("train", "--help").stdout.split())
-    for one in dataclasses.fields(dhilgt.settings.settings.Settings):
-        assert f"--{one.name.replace('_', '-')} " in text
+
+def test_every_setting_has_its_flag_with_help_and_default():
+    text = " ".join(run("train", "--help-all").stdout.split())
+    for one in fields(Settings):
+        assert (f"--{one.name.replace('_', '-')} " in text) is one.metadata["flag"]
     assert "Transformer layers. [default: 4]" in text
+    assert "--attention auto|reference|sdpa|fused" in text
+    without = [one.name for one in fields(Settings) if not one.metadata["flag"]]
+    assert without == ["max_batches", "max_eval_batches"]
+
+
+@pytest.mark.parametrize("name", ["train", "tune"])
+def test_the_long_help_describes_every_option_once_under_its_heading(name):
+    text = ok(name, "--help-all").stdout
+    options = [one for pair in listed_options(text) for one in pair if one]
+    command = typer.main.get_command(app).commands[name]
+    known = [
+        next(flag for flag in flags if flag.startswith("--"))
+        for one in command.params
+        for flags in (one.opts, one.secondary_opts)
+        if flags
+    ]
+    assert sorted(options) == sorted([*known, "--help"])
+    headings = re.findall(r"^(\w+):$", text, flags=re.MULTILINE)
+    groups = [group.capitalize() for group in GROUPS] if name == "train" else []
+    assert headings == ["Options", "Graph", *groups]
+
+
+def test_the_short_help_describes_what_a_newcomer_needs():
+    text = ok("train", "--help").stdout
+    assert [first for first, _ in listed_options(text)] == [
+        "--output", "--data", "--edges", "--features", "--labels", "--config", "--recipe",
+        "--seeds", "--resume", "--size", "--hidden-channels", "--num-layers", "--epochs", "--lr",
+        "--seed", "--device", "--help-all", "--help",
+    ]  # fmt: skip
+    assert [first for first, _ in listed_options(ok("tune", "--help").stdout)] == [
+        "--output", "--data", "--edges", "--features", "--labels", "--config", "--recipe",
+        "--space", "--trials", "--budget", "--seeds", "--jobs", "--set", "--help-all", "--help",
+    ]  # fmt: skip
+
+
+def test_settings_without_a_flag_are_read_from_files(files, tmp_path):
+    config = files.write("short.yaml", "max_batches: 1\nmax_eval_batches: null\n")
+    ok(*files.train(), "--config", config)
+    assert dhilgt.NodeClassifier.load(tmp_path / "run").settings_.max_batches == 1
+    assert "No such option" in fails(*files.train(), "--max-batches", "1", code=2)

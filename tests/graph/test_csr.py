@@ -79,7 +79,7 @@ def test_star_and_no_edges():
 
 
 @pytest.mark.parametrize(
-    ("sources", "targets", "n", "said"),
+    ("sources", "targets", "n", "message"),
     [
         ([0, 5], [1, 1], 3, r"sources\[1\] is 5, outside 0 to 2"),
         ([0], [-1], 3, r"targets\[0\] is -1"),
@@ -88,8 +88,8 @@ def test_star_and_no_edges():
         ([], [], 2**31 - 1, "below 2147483647"),
     ],
 )
-def test_the_core_refuses_what_would_break_it(sources, targets, n, said):
-    with pytest.raises(ValueError, match=said):
+def test_the_core_refuses_what_would_break_it(sources, targets, n, message):
+    with pytest.raises(ValueError, match=message):
         _native.build_csr(np.array(sources, np.int64), np.array(targets, np.int64), n, False, 1)
 
 

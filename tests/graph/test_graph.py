@@ -142,10 +142,10 @@ def test_cleaning_is_told_once_and_only_if_unusual():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Graph.from_edges([0], [1])
-    with pytest.warns(GraphWarning, match="1 self-loop removed; 1 duplicate edge merged") as told:
+    with pytest.warns(GraphWarning, match="1 self-loop removed; 1 duplicate edge merged") as caught:
         graph = Graph.from_edges([0, 0, 2], [1, 1, 2])
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
     assert graph.num_nodes == 3
     assert str(Cleaning()) == "nothing to clean."
 

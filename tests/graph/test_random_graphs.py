@@ -80,7 +80,7 @@ def test_small_ones():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"num_nodes": 0}, "no nodes"),
         ({"average_degree": -1}, "average_degree=-1; pass at least 0"),
@@ -93,6 +93,6 @@ def test_small_ones():
         ({"seed": -1}, "seed=-1; pass at least 0"),
     ],
 )
-def test_impossible_wishes(options, said):
-    with pytest.raises(GraphError, match=said):
+def test_impossible_wishes(options, message):
+    with pytest.raises(GraphError, match=message):
         generate(**{"num_nodes": 100, "average_degree": 4, **options})

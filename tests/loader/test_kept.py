@@ -46,11 +46,11 @@ def test_batches_do_not_depend_on_what_is_kept(tokens, features, shuffle, batch_
     for epoch in (0, 1, 2, 0):
         for loader in (plain, *others):
             loader.set_epoch(epoch)
-        wanted = list(plain)
+        expected = list(plain)
         for loader in others:
-            found = list(loader)
-            assert len(found) == len(wanted) == -(-200 // batch_size)
-            for one, two in zip(found, wanted, strict=True):
+            actual = list(loader)
+            assert len(actual) == len(expected) == -(-200 // batch_size)
+            for one, two in zip(actual, expected, strict=True):
                 assert all(map(torch.equal, tensors(one), tensors(two)))
 
 

@@ -12,10 +12,10 @@ import torch
 import dhilgt
 from dhilgt import TokenBatch, TokenLoader, Tokens, TokenSampler, averaged_logits
 from dhilgt.errors import GraphError, MemoryLimitError
-from dhilgt.loader.checks import resolve_device
 from dhilgt.loader.collate import Distinct, distinct_on_device, unpack_triangles
 from dhilgt.loader.feature_rows import is_mapped
 from dhilgt.tokens.sampler import unpack_distances
+from dhilgt.utils.devices import choose_device
 from tests.loader.cases import plain
 from tests.tokens.cases import generated_labels
 
@@ -91,7 +91,7 @@ def test_the_same_batches_however_they_are_made(
 ):
     values = features if kind == "dense" else sparse
     settings = {"batch_size": 60, "shuffle": True, "seed": 5}
-    found = []
+    actual = []
     for source in [sampler] if fresh else [tokens, sampler]:
         for resident in (False, True, "auto"):
             for prefetch in (0, 1, 5):
@@ -100,12 +100,12 @@ def test_the_same_batches_however_they_are_made(
                     resident=resident, prefetch=prefetch, fresh=fresh,
                 )  # fmt: skip
                 loader.set_epoch(2)
-                found.append(all_of(loader))
-    assert all(other == found[0] for other in found)
+                actual.append(all_of(loader))
+    assert all(other == actual[0] for other in actual)
 
 
 def test_sparse_features_stay_sparse_and_say_the_same(tokens, sparse):
-    wanted = all_of(TokenLoader(tokens, sparse.toarray(), batch_size=90))
+    expected = all_of(TokenLoader(tokens, sparse.toarray(), batch_size=90))
     tensor = torch.from_numpy(sparse.toarray())
     shuffled = sparse.tocoo()
     order = np.random.default_rng(0).permutation(shuffled.nnz)
@@ -130,7 +130,7 @@ def test_sparse_features_stay_sparse_and_say_the_same(tokens, sparse):
             first = next(iter(loader)).inputs[0]
             assert first.layout == torch.sparse_csr
             assert len(first.values()) == int((first.to_dense() != 0).sum())  # each entry once
-            assert all_of(loader) == wanted
+            assert all_of(loader) == expected
     x = next(iter(loader)).inputs[0]
     weight = torch.randn(CHANNELS, 3, requires_grad=True)
     (x @ weight).sum().backward()
@@ -139,17 +139,17 @@ def test_sparse_features_stay_sparse_and_say_the_same(tokens, sparse):
 
 @pytest.mark.parametrize("kind", ["bool", "int32", "float16", "float64", "list", "tensor", "bf16"])
 def test_features_of_other_types_become_float32(kind, tokens, features):
-    given = features.round()
+    raw = features.round()
     values = {
-        "list": given.tolist(),
-        "tensor": torch.from_numpy(given),
-        "bf16": torch.from_numpy(given).bfloat16(),
+        "list": raw.tolist(),
+        "tensor": torch.from_numpy(raw),
+        "bf16": torch.from_numpy(raw).bfloat16(),
     }.get(kind)
     if values is None:
-        values = given.astype(kind)
-        given = values.astype(np.float32)
-    wanted = all_of(TokenLoader(tokens, given, batch_size=128))
-    assert all_of(TokenLoader(tokens, values, batch_size=128)) == wanted
+        values = raw.astype(kind)
+        raw = values.astype(np.float32)
+    expected = all_of(TokenLoader(tokens, raw, batch_size=128))
+    assert all_of(TokenLoader(tokens, values, batch_size=128)) == expected
 
 
 def test_one_ego_and_one_slot(features):
@@ -182,12 +182,12 @@ def test_distinct_nodes_are_found_as_numpy_finds_them(seed):
     for low in (-1, 0, -1):  # the table is used again
         ids = rng.integers(low, 50, (rng.integers(1, 30), 6)).astype(np.int32)
         members, index = distinct(ids)
-        wanted = np.unique(ids[ids >= 0])
-        assert members.tolist() == wanted.tolist()
+        expected = np.unique(ids[ids >= 0])
+        assert members.tolist() == expected.tolist()
         assert (index[ids < 0] == -1).all()
         assert (members[index[ids >= 0]] == ids[ids >= 0]).all()
         on_device = distinct_on_device(torch.from_numpy(ids))
-        assert on_device[0].tolist() == wanted.tolist()
+        assert on_device[0].tolist() == expected.tolist()
         assert (on_device[1].numpy() == index).all()
     members, index = distinct(np.full((2, 3), -1, np.int32))
     assert members.size == 0
@@ -206,9 +206,9 @@ def test_triangles_are_unpacked_as_the_native_core_does(size, directed):
         ids[row, max(1, size - row) :] = -1
         beside = np.tile((ids[row, later] < 0) | (ids[row, earlier] < 0), 1 + directed)
         packed[row, beside] = 255  # as rows have it
-    wanted = unpack_distances(ids, packed, directed)
-    found = unpack_triangles(torch.from_numpy(packed), torch.from_numpy(ids < 0), directed)
-    assert (found.numpy() == wanted).all()
+    expected = unpack_distances(ids, packed, directed)
+    actual = unpack_triangles(torch.from_numpy(packed), torch.from_numpy(ids < 0), directed)
+    assert (actual.numpy() == expected).all()
 
 
 # ---- the order ---------------------------------------------------------------------------------
@@ -247,10 +247,10 @@ def test_shuffling_is_uniform(tokens, features):
 
 def test_the_order_is_that_of_when_iteration_began(tokens, features):
     loader = TokenLoader(tokens, features, batch_size=64, shuffle=True, prefetch=0)
-    wanted = egos(loader)
+    expected = egos(loader)
     begun = loader.iterate()
     loader.set_epoch(1)
-    assert egos(begun) == wanted
+    assert egos(begun) == expected
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])
@@ -351,8 +351,8 @@ def test_fresh_draws_another_copy_each_epoch(sampler, features, resident):
         rows = sampler.rows(np.arange(NODES), epoch)
         assert (batch.inputs[2].numpy() == rows.spd).all()
         real = rows.ids >= 0
-        found = batch.inputs[0][batch.inputs[1]].numpy()
-        assert (found[real] == features[rows.ids[real]]).all()
+        actual = batch.inputs[0][batch.inputs[1]].numpy()
+        assert (actual[real] == features[rows.ids[real]]).all()
 
 
 @pytest.mark.parametrize("resident", [False, True])
@@ -386,9 +386,9 @@ def test_probabilities_are_averaged_over_copies(tokens, features):
         each = [
             torch.cat([model(*b.inputs).softmax(-1) for b in loader.with_copy(c)]) for c in range(3)
         ]
-    found = list(averaged_logits(model, loader))
-    assert [len(batch) for batch, _ in found] == [150, 150, 100]
-    averaged = torch.cat([logits for _, logits in found])
+    actual = list(averaged_logits(model, loader))
+    assert [len(batch) for batch, _ in actual] == [150, 150, 100]
+    averaged = torch.cat([logits for _, logits in actual])
     torch.testing.assert_close(averaged.softmax(-1), sum(each) / 3)
     torch.testing.assert_close(averaged.exp().sum(-1), torch.ones(NODES))
     single = TokenLoader(tokens, features, batch_size=NODES)
@@ -403,15 +403,15 @@ def test_probabilities_are_averaged_over_copies(tokens, features):
 
 def test_mapped_features_are_read_row_by_row(tokens, features, tmp_path):
     path = tmp_path / "features.npy"
-    given = features.copy()
+    raw = features.copy()
     rows = tokens.rows([0, 1, 2])
     unused = np.setdiff1d(np.arange(NODES), rows.ids)[0]
-    given[unused, 4] = np.nan  # who reads everything finds it
-    np.save(path, given)
+    raw[unused, 4] = np.nan  # found only by reading every row
+    np.save(path, raw)
     mapped = np.load(path, mmap_mode="r")
     assert is_mapped(mapped)
     assert is_mapped(mapped[:, :3].view(np.ndarray))
-    assert not is_mapped(given)
+    assert not is_mapped(raw)
     for prefetch in (0, 2):
         loader = TokenLoader(tokens, mapped, nodes=[0, 1, 2], prefetch=prefetch)
         (batch,) = loader
@@ -424,7 +424,7 @@ def test_mapped_features_are_read_row_by_row(tokens, features, tmp_path):
     with pytest.raises(GraphError, match=rf"features\[{unused}, 4\] = nan"):
         TokenLoader(tokens, mapped, resident=True)
     with pytest.raises(GraphError, match=rf"features\[{unused}, 4\] = nan .*1 NaN"):
-        TokenLoader(tokens, given)
+        TokenLoader(tokens, raw)
     with pytest.raises(GraphError, match="features has 399 rows, but the graph has 400"):
         TokenLoader(tokens, mapped[1:])
     half = np.load(path, mmap_mode="r").view()
@@ -438,8 +438,8 @@ def test_stored_tokens_on_disk(tokens, features, tmp_path):
     Tokens.build(
         generated_labels(), size=SIZE, copies=3, seed=3, progress=False, path=tmp_path / "t"
     )
-    wanted = all_of(TokenLoader(tokens, features, batch_size=77))
-    assert all_of(TokenLoader(Tokens.load(tmp_path / "t"), features, batch_size=77)) == wanted
+    expected = all_of(TokenLoader(tokens, features, batch_size=77))
+    assert all_of(TokenLoader(Tokens.load(tmp_path / "t"), features, batch_size=77)) == expected
 
 
 def test_tokens_of_some_nodes(features):
@@ -460,7 +460,7 @@ def test_a_gpu_gets_the_same_batches(request, source, kind, features, sparse, cl
     rows_of = request.getfixturevalue(source)
     values = features if kind == "dense" else sparse
     settings = {"batch_size": 60, "shuffle": True, "copies": 3}
-    wanted = all_of(TokenLoader(rows_of, values, classes, **settings))
+    expected = all_of(TokenLoader(rows_of, values, classes, **settings))
     for resident in (True, False, "auto"):
         for prefetch in (0, 3):
             loader = TokenLoader(
@@ -472,7 +472,7 @@ def test_a_gpu_gets_the_same_batches(request, source, kind, features, sparse, cl
             assert all(tensor.is_cuda for tensor in batch.tensors())
             for _ in range(3):  # while a stream is busy, too
                 torch.randn(2000, 2000, device="cuda") @ torch.randn(2000, 2000, device="cuda")
-                assert all_of(loader) == wanted
+                assert all_of(loader) == expected
 
 
 # ---- refusals ----------------------------------------------------------------------------------
@@ -526,15 +526,15 @@ def with_value(features, value):
         (lambda f, y: {"copies": 4}, "copies = 4, but 3 are stored"),
         (lambda f, y: {"fresh": True}, "pass a TokenSampler, or store several copies"),
         (lambda f, y: {"resident": "yes"}, "resident = 'yes'"),
-        (lambda f, y: {"device": "cuda:99"}, "is not there; use cpu"),
+        (lambda f, y: {"device": "cuda:99"}, "is not available; use cpu"),
         (lambda f, y: {"device": "quantum"}, "device = 'quantum'"),
         (lambda f, y: {"rank": 2, "world_size": 2}, "rank = 2"),
     ],
 )
 def test_bad_input_is_refused(tokens, features, classes, change, said):
-    given = {"features": features, "labels": classes, **change(features, classes)}
+    arguments = {"features": features, "labels": classes, **change(features, classes)}
     with pytest.raises(ValueError, match=said):
-        TokenLoader(tokens, given.pop("features"), given.pop("labels"), **given)
+        TokenLoader(tokens, arguments.pop("features"), arguments.pop("labels"), **arguments)
 
 
 def test_other_refusals(tokens, features, monkeypatch):
@@ -547,7 +547,7 @@ def test_other_refusals(tokens, features, monkeypatch):
         loader.with_copy(3)
     with pytest.raises(ValueError, match="batch_size = 0"):
         loader.with_batch_size(0)
-    monkeypatch.setattr("dhilgt.loader.checks.available_bytes", lambda: 1000)
+    monkeypatch.setattr("dhilgt.utils.devices.available_bytes", lambda: 1000)
     with pytest.raises(MemoryLimitError, match="pass resident=False"):
         TokenLoader(tokens, features, resident=True)
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
@@ -570,15 +570,15 @@ def test_unlabelled_nodes_may_be_around_but_not_chosen(tokens, features, classes
 
 def test_masks_and_tensors_choose_nodes(tokens, features):
     mask = np.arange(NODES) % 7 == 0
-    wanted = np.flatnonzero(mask).tolist()
-    for nodes in (mask, torch.from_numpy(mask), wanted, torch.tensor(wanted)):
-        assert egos(TokenLoader(tokens, features, nodes=nodes)) == wanted
-    assert egos(TokenLoader(tokens, features, nodes=wanted[::-1])) == wanted[::-1]
+    expected = np.flatnonzero(mask).tolist()
+    for nodes in (mask, torch.from_numpy(mask), expected, torch.tensor(expected)):
+        assert egos(TokenLoader(tokens, features, nodes=nodes)) == expected
+    assert egos(TokenLoader(tokens, features, nodes=expected[::-1])) == expected[::-1]
 
 
 def test_devices():
-    assert resolve_device("cpu") == torch.device("cpu")
-    assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def test_it_says_what_it_is(tokens, sampler, features):

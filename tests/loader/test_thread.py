@@ -1,4 +1,4 @@
-"""The thread that makes batches ahead: bounded, gone when it is not needed, its errors told."""
+"""The thread that makes batches ahead: bounded, ended when not needed, its errors raised."""
 
 import gc
 import subprocess

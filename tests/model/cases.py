@@ -47,10 +47,10 @@ def model_of(seed=0, dtype=torch.float32, train=False, **settings):
     return model.train(train)
 
 
-def gradients(model, batch, seed=5):
+def gradients(model, batch, seed=5, **keywords):
     """The gradients of a random mix of the logits, by name."""
     model.zero_grad()
-    out = model(*batch)
+    out = model(*batch, **keywords)
     mix = torch.randn(out.shape, generator=torch.Generator().manual_seed(seed), dtype=out.dtype)
     (out * mix.to(out.device)).sum().backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}

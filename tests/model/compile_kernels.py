@@ -1,7 +1,7 @@
-"""Compiles the kernels for a Hopper GPU, which needs none, and tells registers and spills.
+"""Compile the kernels for a Hopper GPU, which needs none, and report registers and spills.
 
-`python -m tests.compile_kernels` compiles what a default model uses in bfloat16, `... --all` also
-float32 and other sizes.
+`python -m tests.model.compile_kernels` compiles what a default model uses in bfloat16, with `--all`
+also float32 and other sizes.
 """
 
 import re
@@ -39,7 +39,7 @@ NUMBERS = {
     **dict.fromkeys(
         ("level", "stream", "rows", "count", "first_row", "slots", "batch", "tokens"), "i32"
     ),
-    **dict.fromkeys(("kept", "scale", "plain_scale", "eps"), "fp32"),
+    **dict.fromkeys(("keep_scale", "scale", "plain_scale", "eps"), "fp32"),
 }
 NORMS = dict.fromkeys(("ffn_norm", "ffn_shift", "next_norm", "next_shift"), "*fp32")
 NORMS |= {"first_stream": "i32", "second_stream": "i32"}
@@ -47,7 +47,7 @@ TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
 
 
 def compiled(kernel, kind, blocks, fixed, others=()):
-    """Compiles a kernel for tensors of a kind and gives its line of the report."""
+    """Compile a kernel for tensors of a kind and return its line of the report."""
     known = POINTERS | NUMBERS | dict(others)
     names = kernel.arg_names
     types = {name: "constexpr" if name in fixed else known.get(name, f"*{kind}") for name in names}
@@ -61,13 +61,13 @@ def compiled(kernel, kind, blocks, fixed, others=()):
     made = triton.compile(source, GPUTarget("cuda", 90, 32), options)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         Path(file.name).write_bytes(made.asm["cubin"])
-        told = subprocess.run(
+        usage = subprocess.run(
             [TOOLS / "cuobjdump", "-res-usage", file.name],
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-    registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", told).groups()
+    registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", usage).groups()
     return f"{kernel.__name__} {kind} {blocks.warps} warps: {registers} registers, spilled {stack}"
 
 
@@ -87,7 +87,7 @@ def attention_reports(kind, slots, head_width, packed):
         "DROP": False,
         "PRECISION": "ieee",
     }
-    there, back = (choose_blocks(way, t, head_width, size) for way in ("forward", "backward"))
+    there, back = (choose_blocks(name, t, head_width, size) for name in ("forward", "backward"))
     fixed = shape | {"BLOCK_I": there.queries, "HEADS": min(8, there.heads)}
     yield compiled(attention.attend_forward_kernel, kind, there, fixed)
     fixed = shape | {"BLOCK_I": back.queries, "LEARNED": True}
@@ -97,7 +97,7 @@ def attention_reports(kind, slots, head_width, packed):
         fixed = {"S": slots, "M": virtual, "H": 8, "WIDTH": 256 + kinds, "BLOCK_H": 16}
         fixed |= {"BLOCK_K": launch.SUMMED, "BLOCK_P": launch.NEAR, "PACKED": packed}
         fixed |= {"BLOCK_V": launch.power_of_two(kinds), "PRECISION": "ieee"}
-        yield compiled(pairs.bias_slopes_kernel, kind, Blocks(0, launch.SUMMING_WARPS), fixed)
+        yield compiled(pairs.bias_gradients_kernel, kind, Blocks(0, launch.SUMMING_WARPS), fixed)
 
 
 def reports(everything):
@@ -116,7 +116,7 @@ def row_reports(kind):
     blocks = {"F": 128, "BLOCK_R": 8, "BLOCK_F": 128}
     on = {"ADD": True, "DROP": True}
     yield compiled(rows.add_norm_forward_kernel, kind, four, blocks | on)
-    on |= {"CARRY": True, "AGAIN": True}
+    on |= {"CARRY": True, "RECOMPUTE": True}
     yield compiled(rows.add_norm_backward_kernel, kind, four, blocks | on)
     yield compiled(rows.gelu_forward_kernel, kind, four, {"BLOCK": 1024})
     yield compiled(rows.gelu_backward_kernel, kind, four, blocks)
@@ -129,16 +129,16 @@ def row_reports(kind):
 
 def token_reports(kind, packed):
     four = Blocks(0, 4)
-    way = {"PACKED": packed}
+    layout = {"PACKED": packed}
     codes = {"S": 32, "M": 4, "BLOCK_I": 16, "BLOCK": 64, "DROP": True}
-    yield compiled(pairs.pair_codes_kernel, kind, Blocks(0, 2), codes | way)
-    token = {"S": 32, "T": 36, "F": 128, "BLOCK": 64, "BLOCK_F": 128} | way
+    yield compiled(pairs.pair_codes_kernel, kind, Blocks(0, 2), codes | layout)
+    token = {"S": 32, "T": 36, "F": 128, "BLOCK": 64, "BLOCK_F": 128} | layout
     yield compiled(rows.readout_forward_kernel, kind, four, token, {"out": "*fp32"})
-    yield compiled(rows.readout_backward_kernel, kind, four, token, {"above": "*fp32"})
-    at = {"S": 32, "M": 4, "F": 128, "BLOCK_T": 64, "BLOCK_F": 128} | way
+    yield compiled(rows.readout_backward_kernel, kind, four, token, {"out_grad": "*fp32"})
+    at = {"S": 32, "M": 4, "F": 128, "BLOCK_T": 64, "BLOCK_F": 128} | layout
     yield compiled(gathering.gather_kernel, kind, four, at, {"index": "*i64"})
     at = {"F": 128, "BLOCK": 32, "BLOCK_F": 128}
-    fixed = at | way | {"S": 32, "T": 36, "PRECISION": "ieee"}
+    fixed = at | layout | {"S": 32, "T": 36, "PRECISION": "ieee"}
     yield compiled(gathering.sum_blocks_kernel, kind, four, fixed)
     if not packed:
         yield compiled(gathering.join_blocks_kernel, kind, four, at | {"STEP": 16})

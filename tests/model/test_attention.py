@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from dhilgt.model import attention
-from dhilgt.model.attention import MASKED, NO_BIAS, NUM_DISTANCES, attend, bias_table, pair_codes
+from dhilgt.model.attention import attend, bias_table, pair_codes
+from dhilgt.model.codes import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES
 from dhilgt.model.config import ATTENTIONS
 from dhilgt.model.dropout import dropout
 from tests.model.cases import batch_of
@@ -46,11 +47,11 @@ def run(path, qkv, pairs, table, own):
 @pytest.mark.parametrize("all_padding", [False, True])
 def test_paths_agree_in_values_and_gradients(dtype, tolerance, virtual, all_padding):
     case = problem(dtype, virtual, all_padding=all_padding)
-    out, slopes = run("reference", *case)
+    out, grads = run("reference", *case)
     other, other_slopes = run("sdpa", *case)
     torch.testing.assert_close(other, out, rtol=tolerance, atol=tolerance)
-    assert len(slopes) == len(other_slopes)
-    for one, two in zip(slopes, other_slopes, strict=True):
+    assert len(grads) == len(other_slopes)
+    for one, two in zip(grads, other_slopes, strict=True):
         assert one.isfinite().all()
         torch.testing.assert_close(two, one, rtol=tolerance, atol=tolerance)
 
@@ -58,10 +59,10 @@ def test_paths_agree_in_values_and_gradients(dtype, tolerance, virtual, all_padd
 def test_both_ways_to_gather_the_bias_agree(monkeypatch):
     _, pairs, table, own = problem(torch.float64)
     whole = bias_table(HEADS, table, table, own)
-    found = attention.gathered_bias(pairs, whole, torch.float64)
-    assert torch.equal(found, whole[pairs.codes].permute(0, 3, 1, 2))
+    actual = attention.gathered_bias(pairs, whole, torch.float64)
+    assert torch.equal(actual, whole[pairs.codes].permute(0, 3, 1, 2))
     embedded = torch.nn.functional.embedding(pairs.codes, whole).permute(0, 3, 1, 2)
-    assert torch.equal(found, embedded)
+    assert torch.equal(actual, embedded)
 
 
 @pytest.mark.parametrize("path", ["reference", "sdpa"])
@@ -96,7 +97,7 @@ def test_by_hand(path):
 def test_codes():
     spd = torch.tensor([[[0, 254, 9], [254, 0, 9], [9, 9, 0]]], dtype=torch.uint8)
     codes, real = pair_codes(spd, torch.tensor([[True, True, False]]), 2)
-    first, none, mask = attention.FIRST_VIRTUAL, NO_BIAS, MASKED
+    first, none, mask = FIRST_VIRTUAL, NO_BIAS, MASKED
     assert codes.tolist() == [
         [
             [0, 254, mask, first, first + 1],
@@ -133,9 +134,9 @@ def test_dropout_on_weights_keeps_the_mean(path):
 
 
 def test_names_of_paths_are_the_settings():
-    assert set(ATTENTIONS) == {"auto", *attention.PATHS}
-    assert attention.default_path(torch.device("cpu")) in attention.PATHS
-    assert attention.default_path(torch.device("cuda")) == "sdpa"
+    assert set(ATTENTIONS) == {"auto", "fused", *attention.PATHS}
+    assert attention.plain_path(torch.device("cpu")) in attention.PATHS
+    assert attention.plain_path(torch.device("cuda")) == "sdpa"
 
 
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9])

@@ -93,8 +93,8 @@ def by_hand(model, x, index, spd):
 def test_equals_numpy(path, layers):
     model = model_of(dtype=torch.float64, num_layers=layers, ffn_channels=10, attention=path)
     batch = batch_of(dtype=torch.float64)
-    found = model(*batch).detach().numpy()
-    np.testing.assert_allclose(found, by_hand(model, *batch), rtol=1e-10, atol=1e-10)
+    actual = model(*batch).detach().numpy()
+    np.testing.assert_allclose(actual, by_hand(model, *batch), rtol=1e-10, atol=1e-10)
 
 
 def test_deeper_mlps_have_gelu_between_layers():
@@ -117,9 +117,9 @@ def test_paths_agree(dtype, tolerance, settings):
     one = model_of(dtype=dtype, attention="reference", **settings)
     two = model_of(dtype=dtype, attention="sdpa", **settings)
     torch.testing.assert_close(two(*batch), one(*batch), rtol=tolerance, atol=tolerance)
-    slopes, other = gradients(one, batch), gradients(two, batch)
-    for name, slope in slopes.items():
-        torch.testing.assert_close(other[name], slope, rtol=tolerance, atol=tolerance)
+    grads, other = gradients(one, batch), gradients(two, batch)
+    for name, grad in grads.items():
+        torch.testing.assert_close(other[name], grad, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -152,7 +152,7 @@ def test_shapes(rows, slots, classes, virtual):
     assert model(*batch).shape == (rows, classes)
     assert model.embed(*batch).shape == (rows, 16)
     assert model.readout_weights(*batch).shape == (rows, slots)
-    assert all(slope.isfinite().all() for slope in gradients(model, batch).values())
+    assert all(grad.isfinite().all() for grad in gradients(model, batch).values())
 
 
 def test_no_rows():
@@ -167,7 +167,7 @@ def test_index_types_agree():
 
 def test_every_parameter_learns():
     model, batch = model_of(dtype=torch.float64), batch_of(dtype=torch.float64)
-    still = {name for name, slope in gradients(model, batch).items() if (slope == 0).all()}
+    still = {name for name, grad in gradients(model, batch).items() if (grad == 0).all()}
     # what virtual nodes see in the last layer is not read
     assert still == {"layers.1.from_virtual_bias", "layers.1.virtual_bias"}
 
@@ -215,8 +215,8 @@ def test_features_of_other_nodes_do_not_reach_padding():
     index[index == 0] = 1
     x[0] = float("nan")
     assert model(x, index, spd).isfinite().all()
-    assert all(slope.isfinite().all() for slope in gradients(model, (x, index, spd)).values() if
-               slope.shape != (16, 7))  # fmt: skip
+    assert all(grad.isfinite().all() for grad in gradients(model, (x, index, spd)).values() if
+               grad.shape != (16, 7))  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -227,7 +227,7 @@ def test_rows_of_padding_except_the_ego(path, virtual):
     index[:, 1:] = -1
     out = model(x, index, spd)
     torch.testing.assert_close(out, model(x, index[:, :1], spd[:, :1, :1]))
-    assert all(slope.isfinite().all() for slope in gradients(model, (x, index, spd)).values())
+    assert all(grad.isfinite().all() for grad in gradients(model, (x, index, spd)).values())
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -238,7 +238,7 @@ def test_rows_of_padding_alone_are_finite(path, virtual):
     index[2] = -1
     assert model(x, index, spd).isfinite().all()
     assert (model.readout_weights(x, index, spd)[2] == 0).all()
-    assert all(slope.isfinite().all() for slope in gradients(model, (x, index, spd)).values())
+    assert all(grad.isfinite().all() for grad in gradients(model, (x, index, spd)).values())
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -286,10 +286,10 @@ def test_each_distance_has_an_entry_of_its_own():
     model = model_of(dtype=torch.float64)
     x, index, spd = batch_of(dtype=torch.float64, padding=0)
     spd[:, 0, 1], spd[:, 0, 2], spd[:, 0, 3] = 253, 254, 255
-    slope = gradients(model, (x, index, spd))["layers.0.spd_bias"]
+    grad = gradients(model, (x, index, spd))["layers.0.spd_bias"]
     used = torch.zeros(256, dtype=torch.bool)
     used[spd.long().unique()] = True
-    assert ((slope != 0).any(1) == used).all()
+    assert ((grad != 0).any(1) == used).all()
 
 
 def test_distances_are_read_from_query_to_key():
@@ -334,11 +334,11 @@ def test_with_a_steep_slope_a_node_begins_by_seeing_itself_alone():
     x, index, spd = batch_of()
     alone = torch.full_like(index, -1)
     alone[:, 0] = index[:, 0]
-    for slope, same in ((60, True), (0, False)):
+    for grad, same in ((60, True), (0, False)):
         torch.manual_seed(0)
-        model = DHILGT(7, 16, 3, heads=4, readout="ego", bias_slope=slope).eval()
-        found, expected = model(x, index, spd), model(x, alone, spd)
-        assert torch.allclose(found, expected, atol=1e-5) == same
+        model = DHILGT(7, 16, 3, heads=4, readout="ego", bias_slope=grad).eval()
+        actual, expected = model(x, index, spd), model(x, alone, spd)
+        assert torch.allclose(actual, expected, atol=1e-5) == same
 
 
 def test_without_spd_bias_distances_do_not_matter():
@@ -351,7 +351,7 @@ def test_without_spd_bias_distances_do_not_matter():
 
 def test_ego_readout_is_the_ego():
     model, batch = model_of(readout="ego"), batch_of()
-    normed = model.norm(model._encode(*batch))
+    normed = model.norm(model._encode(*batch, None, "reference"))
     torch.testing.assert_close(model.embed(*batch), normed[:, 0])
     with pytest.raises(ValueError, match="readout"):
         model.readout_weights(*batch)
@@ -362,7 +362,7 @@ def test_readout_weights():
     alpha = model.readout_weights(*batch)
     torch.testing.assert_close(alpha.sum(1), torch.ones(5, dtype=torch.float64))
     assert ((alpha == 0) == (batch[1] == -1)).all()
-    normed = model.norm(model._encode(*batch))
+    normed = model.norm(model._encode(*batch, None, "reference"))
     torch.testing.assert_close(
         model.embed(*batch), normed[:, 0] + torch.einsum("bs,bsf->bf", alpha, normed)
     )

@@ -74,11 +74,11 @@ def test_the_exported_model_gives_the_same_logits(write, read, tolerance, settin
     exported = read(tmp_path / "model")
     for batch in batches():
         with torch.no_grad():
-            wanted = model(*batch)
-        found = exported(*batch)
-        assert found.shape == wanted.shape
-        assert (found - wanted).abs().max() <= tolerance
-        assert torch.isfinite(found).all()
+            expected = model(*batch)
+        actual = exported(*batch)
+        assert actual.shape == expected.shape
+        assert (actual - expected).abs().max() <= tolerance
+        assert torch.isfinite(actual).all()
 
 
 def test_what_is_exported_is_the_model_in_evaluation_and_the_model_stays(tmp_path):
@@ -89,8 +89,8 @@ def test_what_is_exported_is_the_model_in_evaluation_and_the_model_stays(tmp_pat
     assert all(torch.equal(before[name], now) for name, now in model.state_dict().items())
     assert [file.name for file in tmp_path.iterdir()] == ["model.pt2"]
     batch = batch_of(seed=3)
-    found = from_program(tmp_path / "model.pt2")(*batch)
-    assert torch.allclose(found, model.eval()(*batch), atol=PT2_TOLERANCE)
+    actual = from_program(tmp_path / "model.pt2")(*batch)
+    assert torch.allclose(actual, model.eval()(*batch), atol=PT2_TOLERANCE)
 
 
 def test_an_onnx_file_says_what_it_takes(onnx_file):

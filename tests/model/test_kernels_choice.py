@@ -24,7 +24,7 @@ from dhilgt.model.kernels.attention import draw_seed
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.optimizer import set_rate
 from dhilgt.training.trainer import Trainer
-from tests.model.cases import batch_of, model_of
+from tests.model.cases import batch_of, gradients, model_of
 
 torch.set_num_threads(1)
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -60,21 +60,112 @@ def test_cuda_takes_the_kernels_by_default_and_the_cpu_does_not():
     ids=str,
 )
 def test_what_does_not_fit_takes_another_path_and_says_so_once(settings, reason):
-    attention._tell.cache_clear()
-    with pytest.warns(TrainingWarning, match=reason) as told:
+    attention._warn_once.cache_clear()
+    with pytest.warns(TrainingWarning, match=reason) as caught:
         paths = {chosen(**settings) for _ in range(2)}
     assert paths == {"sdpa"}
-    assert len(told) == 1
+    assert len(caught) == 1
 
 
 def test_a_model_made_for_the_kernels_runs_where_they_do_not(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    attention._tell.cache_clear()
+    attention._warn_once.cache_clear()
     model, batch = model_of(attention="fused"), batch_of()
     with pytest.warns(TrainingWarning, match="run on CUDA, not on cpu"):
         out = model(*batch)
     assert model.attention_used == "reference"
     torch.testing.assert_close(out, model_of(attention="reference")(*batch))
+
+
+WITHOUT_INTERPRETER = """
+import sys
+import warnings
+
+import torch
+
+from dhilgt.errors import TrainingWarning
+from dhilgt.loader.batch import TokenBatch
+from dhilgt.training.config import TrainConfig
+from dhilgt.training.trainer import Trainer
+from tests.model.cases import batch_of, gradients, model_of
+
+slots = int(sys.argv[1])
+torch.set_num_threads(1)
+inputs = batch_of(4, slots)
+batch = TokenBatch(inputs, torch.arange(4) % 3, torch.arange(4))
+
+
+class Loader:
+    num_nodes = 4
+
+    def __len__(self):
+        return 1
+
+    def set_epoch(self, epoch):
+        pass
+
+    def iterate(self, start_batch=0):
+        return iter([batch][start_batch:])
+
+
+def answers(path):
+    model = model_of(attention=path)
+    logits = model(*inputs).detach()
+    weights = model.readout_weights(*inputs).detach()
+    grads = gradients(model, inputs)
+    trainer = Trainer(model, TrainConfig(epochs=2, warmup_epochs=0), device="cpu", progress=False)
+    result = trainer.fit(Loader(), Loader())
+    assert result.attention == "reference", result.attention
+    probabilities = torch.from_numpy(trainer.predict(Loader())[1])
+    return [logits, weights, *grads.values(), *model.state_dict().values(), probabilities]
+
+
+expected = answers("reference")
+with warnings.catch_warnings(record=True) as raised:
+    warnings.simplefilter("always")
+    actual = answers("fused")
+assert all(torch.equal(*pair) for pair in zip(actual, expected, strict=True))
+messages = [str(one.message) for one in raised if one.category is TrainingWarning]
+assert len(messages) == 1, messages
+print(messages[0])
+"""
+
+
+def without_interpreter(slots):
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    command = [sys.executable, "-c", WITHOUT_INTERPRETER, str(slots)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_where_kernels_cannot_run_all_of_the_work_takes_the_reference():
+    # In a process of its own: Triton reads whether to interpret kernels as it is imported.
+    message = without_interpreter(slots=6)
+    assert 'the kernels run on CUDA, not on cpu; "reference" is used instead' in message
+
+
+@pytest.mark.parametrize("setting", ["fused", "auto"])
+def test_rows_too_long_for_the_kernels_reach_none_of_them(monkeypatch, setting):
+    # With the kernels interpreted, or on a GPU, length alone decides.
+    def launched(*_, **__):
+        raise AssertionError("a kernel was launched")
+
+    for name in ("attend_forward", "fused_attention", "make_codes"):
+        monkeypatch.setattr(f"dhilgt.model.kernels.attention.{name}", launched)
+    attention._warn_once.cache_clear()
+    model = model_of(attention=setting, num_virtual=2).to(DEVICE)
+    batch = tuple(part.to(DEVICE) for part in batch_of(2, 127))
+    silent = setting == "auto" and DEVICE.type == "cpu"  # "auto" never means kernels there
+    warned = (
+        contextlib.nullcontext() if silent else pytest.warns(TrainingWarning, match="129 slots")
+    )
+    with warned:
+        grads = gradients(model, batch)
+    assert model.attention_used == attention.plain_path(DEVICE)
+    plain = model_of(attention=model.attention_used, num_virtual=2).to(DEVICE)
+    for name, expected in gradients(plain, batch).items():
+        torch.testing.assert_close(grads[name], expected)
 
 
 def test_without_triton_there_is_a_reason(monkeypatch):
@@ -95,7 +186,7 @@ def test_every_kernel_compiles_for_a_gpu():
     # some bytes.
     assert len(spilled) == done.stdout.count("\n") > 0, done.stdout
     assert max(spilled) <= 1024
-    assert sorted(spilled)[-4] == 0  # the way back through attention, packed or not, spills a few
+    assert sorted(spilled)[-4] == 0  # the backward pass of attention, packed or not, spills a few
 
 
 def test_seeds_follow_the_generator():

@@ -14,7 +14,7 @@ from dhilgt import TokenLoader, TokenSampler, generate
 from dhilgt.errors import TrainingWarning
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.batch import TokenBatch
-from dhilgt.loader.loader import _stream_beside
+from dhilgt.loader.loader import _batch_stream
 from dhilgt.model import attention
 from dhilgt.model.kernels.cuda_graphs import ForwardGraphs, StepGraphs, recording_stream
 from dhilgt.training.config import TrainConfig
@@ -25,8 +25,8 @@ from tests.model.cases import batch_of, gradients, model_of
 CUDA = torch.device("cuda")
 
 
-def off(found, exact):
-    return float((found.double() - exact).norm() / exact.norm().clamp_min(1e-30))
+def off(actual, exact):
+    return float((actual.double() - exact).norm() / exact.norm().clamp_min(1e-30))
 
 
 def on_gpu(batch):
@@ -48,23 +48,23 @@ def test_values_and_gradients_at_real_sizes(slots, precision, tolerance, packing
     mix = mix.to(CUDA)
     (exact(x, index, spd) * mix).sum().backward()
     with torch.autocast("cuda", dtype=torch.bfloat16, enabled=precision == "bf16"):
-        found = ours(x.float(), index, spd)
-    (found.double() * mix).sum().backward()
+        actual = ours(x.float(), index, spd)
+    (actual.double() * mix).sum().backward()
     assert ours.attention_used == "fused"
-    assert off(found.detach(), exact(x, index, spd).detach()) < tolerance
-    wanted = torch.cat([p.grad.flatten() for p in exact.parameters()])
-    assert off(torch.cat([p.grad.flatten() for p in ours.parameters()]), wanted) < tolerance
+    assert off(actual.detach(), exact(x, index, spd).detach()) < tolerance
+    expected = torch.cat([p.grad.flatten() for p in exact.parameters()])
+    assert off(torch.cat([p.grad.flatten() for p in ours.parameters()]), expected) < tolerance
 
 
 def test_repeats_bit_for_bit():
     model = model_of(hidden_channels=128, heads=8, attention_dropout=0.1, train=True).to(CUDA)
     batch = on_gpu(batch_of(512, 32, 300, high=90))
-    found = []
+    actual = []
     for _ in range(2):
         torch.manual_seed(3)
-        found.append({name: slope.cpu() for name, slope in gradients(model, batch).items()})
+        actual.append({name: grad.cpu() for name, grad in gradients(model, batch).items()})
     assert model.attention_used == "fused"
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+    assert all(torch.equal(actual[0][name], actual[1][name]) for name in actual[0])
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
@@ -91,7 +91,7 @@ def test_a_recorded_step_is_the_step_itself(clip_norm):
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     # A larger table of features changes the order of some sums, and Adam makes steps of full size
-    # out of slopes that are noise: those of the keys' biases.
+    # out of gradients that are noise: those of the keys' biases.
     assert off(weights[1], weights[0].double()) < 2e-3
 
 
@@ -103,14 +103,14 @@ def test_recorded_logits_are_the_models_own(sparse):
         x, index, spd = on_gpu(batch_of(40, 12, nodes, seed=nodes))
         x = x.relu().to_sparse_csr() if sparse else x
         with torch.inference_mode():
-            wanted = model(x, index, spd)
-        torch.testing.assert_close(forward(x, index, spd), wanted, rtol=1e-5, atol=1e-5)
+            expected = model(x, index, spd)
+        torch.testing.assert_close(forward(x, index, spd), expected, rtol=1e-5, atol=1e-5)
         assert bool(forward._held) == (number > 0)
     with torch.no_grad():
         model.output.layers[0].bias += 1.0
     with torch.inference_mode():
-        wanted = model(x, index, spd)
-    torch.testing.assert_close(forward(x, index, spd), wanted, rtol=1e-5, atol=1e-5)
+        expected = model(x, index, spd)
+    torch.testing.assert_close(forward(x, index, spd), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_recorded_step_of_sparse_features_is_the_step_itself():
@@ -152,11 +152,11 @@ def test_a_step_that_cannot_be_recorded_is_taken_kernel_by_kernel():
     batch, labels = on_gpu(batch_of(40, 12, 90, seed=1)), torch.arange(40, device=CUDA) % 3
     stream = torch.cuda.current_stream()
     torch.manual_seed(7)
-    wanted = torch.rand(5, device=CUDA)
+    expected = torch.rand(5, device=CUDA)
     torch.manual_seed(7)
     with pytest.warns(TrainingWarning, match="not recorded"):
         assert graphs.step(batch, labels) is None
-    assert torch.equal(torch.rand(5, device=CUDA), wanted)  # as if nothing had been tried
+    assert torch.equal(torch.rand(5, device=CUDA), expected)  # as if nothing had been tried
     assert torch.cuda.current_stream() == stream
     torch.nn.functional.cross_entropy(model(*batch), labels).backward()
     optimizer.step()
@@ -173,7 +173,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_kernel_by_kernel():
 
 
 def test_batches_are_never_made_on_the_stream_of_a_recording():
-    others = {_stream_beside(CUDA).cuda_stream}
+    others = {_batch_stream(CUDA).cuda_stream}
     others |= {torch.cuda.Stream(CUDA).cuda_stream for _ in range(70)}  # more than PyTorch has
     assert recording_stream(CUDA).cuda_stream not in others
 
@@ -231,8 +231,8 @@ def trained_score(path, seed, graph, sampler):
     config = TrainConfig(epochs=40, lr=3e-3, warmup_epochs=2, seed=seed)
     trainer = Trainer(model, config, device="cuda", progress=False)
     assert trainer.fit(*loaders[:2]).attention == ("fused" if path == "fused" else path)
-    nodes, found = trainer.predict(loaders[2])
-    return float((found.argmax(1) == graph.labels[nodes]).mean())
+    nodes, actual = trainer.predict(loaders[2])
+    return float((actual.argmax(1) == graph.labels[nodes]).mean())
 
 
 def test_models_trained_either_way_are_as_good():
@@ -288,7 +288,7 @@ def test_a_run_that_was_cut_off_ends_with_the_same_bits(tmp_path):
 
 
 def test_a_row_that_does_not_fit_takes_sdpa():
-    attention._tell.cache_clear()
+    attention._warn_once.cache_clear()
     model = model_of(num_virtual=2).to(CUDA)
     with pytest.warns(attention.TrainingWarning, match="more than the 128"):
         model(*on_gpu(batch_of(2, 130, 20)))

@@ -20,9 +20,9 @@ TOLERANCE = 5e-6  # as for the other tests of the kernels
 KNOWN = torch.tensor([0, 1, 2, 3, 1, 0])
 
 
-def off(found, exact):
+def off(actual, exact):
     """The distance of two tensors in units of the size of the exact one."""
-    return float((found.double().cpu() - exact).norm() / exact.norm())
+    return float((actual.double().cpu() - exact).norm() / exact.norm())
 
 
 @pytest.fixture
@@ -39,29 +39,29 @@ def pair():
 def test_logits_and_readout_weights_are_those_of_the_reference(pair):
     exact, wide, ours, short = pair
     with torch.no_grad():
-        found = ours(*short)
+        actual = ours(*short)
         assert ours.attention_used == "fused"
-        assert off(found, exact(*wide)) < TOLERANCE
-        assert off(found, exact(*wide[:3], 0 * KNOWN)) > 100 * TOLERANCE
+        assert off(actual, exact(*wide)) < TOLERANCE
+        assert off(actual, exact(*wide[:3], 0 * KNOWN)) > 100 * TOLERANCE
         assert off(ours.readout_weights(*short), exact.readout_weights(*wide)) < TOLERANCE
 
 
 def test_gradients_are_those_of_the_reference(pair):
     exact, wide, ours, short = pair
-    slopes, found = gradients(exact, wide), gradients(ours, short)
+    grads, actual = gradients(exact, wide), gradients(ours, short)
     for name in ("label_input.weight", "input.layers.0.weight", "virtual"):
-        assert off(found[name], slopes[name]) < 10 * TOLERANCE, name
+        assert off(actual[name], grads[name]) < 10 * TOLERANCE, name
 
 
 def test_training_repeats_and_draws_anew(pair):
     *_, ours, short = pair
     ours.train()
-    found = []
+    actual = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
-        found.append(gradients(ours, short)["label_input.weight"])
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
+        actual.append(gradients(ours, short)["label_input.weight"])
+    assert torch.equal(actual[0], actual[1])
+    assert not torch.equal(actual[0], actual[2])
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -105,5 +105,5 @@ def test_a_recorded_step_that_sees_classes_is_the_step_itself():
             torch.nn.functional.cross_entropy(model(x, index, spd, known), labels).backward()
             optimizer.step()
         weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    # Adam makes steps of full size out of slopes that are noise.
+    # Adam makes steps of full size out of gradients that are noise.
     assert off(weights[1], weights[0].double().cpu()) < 2e-3

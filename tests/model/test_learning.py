@@ -25,15 +25,15 @@ def test_overfits_twenty_nodes():
     index = index.reshape(rows.ids.shape) - int(distinct[0] == -1)
     x = torch.tensor(graph.features[distinct[distinct >= 0]]).float()
     index, spd = torch.from_numpy(index), torch.from_numpy(rows.spd)
-    wanted = torch.tensor(np.asarray(graph.labels)[:20]).long()
+    expected = torch.tensor(np.asarray(graph.labels)[:20]).long()
     model = DHILGT(x.shape[1], 32, 4, num_layers=2, heads=4, dropout=0.1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(80):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(x, index, spd), wanted).backward()
+        torch.nn.functional.cross_entropy(model(x, index, spd), expected).backward()
         optimizer.step()
     model.eval()
-    assert (model(x, index, spd).argmax(1) == wanted).all()
+    assert (model(x, index, spd).argmax(1) == expected).all()
 
 
 RATES = ["dropout", "input_dropout", "bias_dropout", "attention_dropout", "output_dropout"]
@@ -139,7 +139,7 @@ def test_exports_with_batches_of_any_size():
         ({"input_dropout": "0.1"}, "input_dropout = '0.1'"),
         ({"attention_dropout": float("nan")}, "attention_dropout = nan"),
         ({"output_dropout": 1}, "output_dropout = 1"),
-        ({"bias_slope": -1}, "bias_slope = -1; pass a number from 0 to 100"),
+        ({"bias_slope": -1}, "bias_slope = -1; pass a number from 0 up to 100"),
         ({"bias_slope": "steep"}, "bias_slope = 'steep'"),
         ({"bias_slope": 2, "spd_bias": False}, "there is none with spd_bias = False"),
         ({"ffn_channels": 0}, "ffn_channels = 0"),

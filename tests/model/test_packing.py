@@ -1,6 +1,4 @@
-"""Packed rows: what a model gives and learns without its padding is what it gives with it."""
-
-import contextlib
+"""Packed rows: outputs and gradients without the padding are those with it."""
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ pytest.importorskip("triton", reason="the fused kernels need the package triton"
 
 from dhilgt import TokenLoader, TokenSampler, generate
 from dhilgt.labels.hub_labels import HubLabels
-from dhilgt.model.kernels.packing import Room, choose_room, pack, packed_rows, room_for
+from dhilgt.model.kernels.packing import Room, choose_room, pack, packed_rows
 from tests.model.cases import batch_of, gradients, model_of
 
 torch.set_num_threads(1)
@@ -26,29 +24,28 @@ def case(rows=4, slots=6, **settings):
     return tuple(part.to(DEVICE) for part in batch_of(rows, slots, **settings))
 
 
-def off(found, wanted):
-    return float((found - wanted).norm() / wanted.norm().clamp_min(1e-6))
+def off(actual, expected):
+    return float((actual - expected).norm() / expected.norm().clamp_min(1e-6))
 
 
 def answers(model, batch, how, room=None):
     model.packing = how
-    with room_for(room) if room else contextlib.nullcontext():
-        slopes = gradients(model, batch)
-        with torch.no_grad():
-            return model(*batch), slopes
+    grads = gradients(model, batch, room=room)
+    with torch.no_grad():
+        return model(*batch, room=room), grads
 
 
 def assert_same(model, batch, room=None):
-    wanted, wanted_slopes = answers(model, batch, "off")
-    found, slopes = answers(model, batch, "on", room)
+    expected, wanted_slopes = answers(model, batch, "off")
+    actual, grads = answers(model, batch, "on", room)
     assert model.attention_used == "fused"
-    assert off(found, wanted) < TOLERANCE
-    for name, slope in wanted_slopes.items():
+    assert off(actual, expected) < TOLERANCE
+    for name, grad in wanted_slopes.items():
         kept = slice(None)
         if name.endswith("qkv.bias"):  # that of the keys' bias is noise around zero
-            third = len(slope) // 3
+            third = len(grad) // 3
             kept = torch.cat([torch.arange(third), torch.arange(2 * third, 3 * third)])
-        assert off(slopes[name][kept], slope[kept]) < 10 * TOLERANCE, name
+        assert off(grads[name][kept], grad[kept]) < 10 * TOLERANCE, name
 
 
 @pytest.mark.parametrize(
@@ -89,10 +86,9 @@ def test_offsets_count_nodes_egos_and_virtual_nodes():
     index = torch.tensor([[0, 1, -1, 2], [-1, -1, -1, -1], [3, 4, 5, 6]], device=DEVICE)
     assert packed_rows(model, index) == 5 + 3 + 6
     assert pack(model, index, index >= 0).offsets.tolist() == [0, 5, 8, 14]
-    with room_for(Room(23, fillers=3)):
-        found = pack(model, index, index >= 0)
-    assert found.offsets.tolist() == [0, 5, 8, 14, 20, 23, 23]
-    assert found.rows == 23
+    actual = pack(model, index, index >= 0, Room(23, fillers=3))
+    assert actual.offsets.tolist() == [0, 5, 8, 14, 20, 23, 23]
+    assert actual.rows == 23
 
 
 def test_a_recorded_step_learns_what_the_step_itself_learns():
@@ -101,15 +97,14 @@ def test_a_recorded_step_learns_what_the_step_itself_learns():
     x, index, spd = case(rows=3, slots=5, padding=0.5)
     model.packing = "on"
     rows, larger = packed_rows(model, index), torch.cat([x, torch.full_like(x, 7.0)])
-    found = []
+    actual = []
     for room, features in ((None, x), (None, x), (Room(rows + 4, 2), larger)):
         torch.manual_seed(3)
-        with room_for(room) if room else contextlib.nullcontext():
-            found.append(gradients(model, (features, index, spd)))
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+        actual.append(gradients(model, (features, index, spd), room=room))
+    assert all(torch.equal(actual[0][name], actual[1][name]) for name in actual[0])
     # Other programs sum other rows: the same numbers, in another order.
     assert all(
-        torch.allclose(found[0][name], found[2][name], rtol=1e-4, atol=1e-5) for name in found[0]
+        torch.allclose(actual[0][name], actual[2][name], rtol=1e-4, atol=1e-5) for name in actual[0]
     )
 
 
@@ -117,12 +112,12 @@ def test_recomputing_gives_the_same_bits():
     model = fused_model(train=True, heads=2)
     batch = case(rows=2, slots=4, padding=0.5)
     model.packing = "on"
-    found = []
+    actual = []
     for recompute in (False, True):
         model.recompute = recompute
         torch.manual_seed(3)
-        found.append(gradients(model, batch))
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+        actual.append(gradients(model, batch))
+    assert all(torch.equal(actual[0][name], actual[1][name]) for name in actual[0])
 
 
 def test_rows_are_packed_where_that_saves_an_eighth():
@@ -175,5 +170,5 @@ def test_outside_a_room_a_batch_has_exactly_its_rows():
     model, batch = fused_model(), case(padding=0.5)
     model.packing = "on"
     rows = packed_rows(model, batch[1])
-    found = pack(model, batch[1], batch[1] >= 0)
-    assert found.rows == rows == int(found.offsets[-1])
+    actual = pack(model, batch[1], batch[1] >= 0)
+    assert actual.rows == rows == int(actual.offsets[-1])

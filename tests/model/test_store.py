@@ -20,7 +20,7 @@ def test_config():
         model.config.heads = 2
     with pytest.raises(ValueError, match="did you mean 'hidden_channels'"):
         DHILGTConfig.from_dict({"in_channels": 1, "hiden_channels": 8, "out_channels": 2})
-    with pytest.raises(ValueError, match="unknown setting 'zzz'; known: in_channels"):
+    with pytest.raises(ValueError, match="'zzz' is not a setting of the model; known: in_channels"):
         DHILGTConfig.from_dict({"zzz": 1})
     with pytest.raises(ValueError, match="out_channels is missing"):
         DHILGTConfig.from_dict({"in_channels": 1, "hidden_channels": 8})
@@ -87,9 +87,9 @@ def test_interrupted_save_leaves_one_whole_model(tmp_path, monkeypatch, call, wh
     with contextlib.suppress(KeyboardInterrupt):
         new.save_pretrained(tmp_path)
     monkeypatch.undo()
-    found = DHILGT.from_pretrained(tmp_path)
-    one = old if found.config == old.config else new
-    assert torch.equal(found(*batch), one(*batch))
+    actual = DHILGT.from_pretrained(tmp_path)
+    one = old if actual.config == old.config else new
+    assert torch.equal(actual(*batch), one(*batch))
 
 
 def edited(folder, **changes):

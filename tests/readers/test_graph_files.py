@@ -1,4 +1,4 @@
-"""Files of edges in every shape people have them."""
+"""Files of edges in every form people use."""
 
 import gzip
 import re
@@ -345,7 +345,7 @@ HEAD = "%%MatrixMarket matrix coordinate "
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (HEAD + "real general\n2 2 1\n1 2 0.5\n", r"line 3 has the weight '0.5'.*weights='ignore'"),
         (HEAD + "complex general\n2 2 1\n1 2 1 0\n", "complex.*weights='ignore'"),
@@ -358,8 +358,8 @@ HEAD = "%%MatrixMarket matrix coordinate "
         ("%%MatrixMarket matrix array real general\n1 1\n1\n", "only 'matrix coordinate'"),
     ],
 )
-def test_bad_matrix_market(write, content, said):
-    with pytest.raises(GraphError, match=re.compile(said, re.DOTALL)):
+def test_bad_matrix_market(write, content, message):
+    with pytest.raises(GraphError, match=re.compile(message, re.DOTALL)):
         Graph.read(write(content, "a.mtx"))
 
 

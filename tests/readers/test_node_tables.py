@@ -1,4 +1,4 @@
-"""Tables about nodes as people have them: found by id, whatever the order and the form."""
+"""Tables about nodes in the forms people use: rows are matched by id, in any order."""
 
 import gzip
 
@@ -211,10 +211,10 @@ def test_classes_are_numbers_or_words(write, name):
 
 
 def test_labels_from_parquet(tmp_path):
-    table = pa.table({"node": [5, 7, 9], "label": pa.array([1, None, 0])})
-    pq.write_table(table, tmp_path / "y.parquet")
-    found = read_labels(tmp_path / "y.parquet")
-    assert (list(found.ids), found.values) == ([5, 7, 9], [1, None, 0])
+    written = pa.table({"node": [5, 7, 9], "label": pa.array([1, None, 0])})
+    pq.write_table(written, tmp_path / "y.parquet")
+    table = read_labels(tmp_path / "y.parquet")
+    assert (list(table.ids), table.values) == ([5, 7, 9], [1, None, 0])
 
 
 LABEL_FAULTS = {

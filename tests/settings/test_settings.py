@@ -7,8 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from docs.make import settings_table
 
 from dhilgt import ConfigError, DHILGTConfig, Settings, Tokens, TokenSpec, TrainConfig
+from dhilgt.cli.flags import flag_of
 from dhilgt.settings.settings import GROUPS
 
 
@@ -70,15 +72,15 @@ def test_the_parts_get_what_was_set() -> None:
         ({"copies": 0}, "copies = 0"),
         ({"hops": -1}, "hops = -1"),
         ({"hop_kind": "mean"}, "hop_kind = 'mean'"),
-        ({"hop_restart": 1.0}, "hop_restart = 1.0; pass a share from 0 and below 1"),
+        ({"hop_restart": 1.0}, "hop_restart = 1.0; pass a number from 0 to below 1"),
         ({"hop_restart": "half"}, "hop_restart = 'half'"),
         ({"hop_restart": float("nan")}, "hop_restart = nan"),
         ({"fresh": 1}, "fresh = 1"),
-        ({"order": "size"}, "order = 'size'; choose 'degree' or"),
+        ({"order": "size"}, "order = 'size'; pass one of .degree., "),
         ({"validation": 0}, "validation = 0"),
         ({"validation": 1.0}, "validation = 1.0"),
         ({"validation": float("nan")}, "validation = nan"),
-        ({"threads": 0}, "threads=0"),
+        ({"threads": 0}, "threads = 0"),
         ({"seed": -1}, "seed = -1"),
     ],
 )
@@ -93,7 +95,21 @@ def test_the_list_needs_no_torch() -> None:
     assert out.stdout.strip() == "False"
 
 
-def test_every_setting_is_on_the_page() -> None:
-    page = (Path(__file__).parents[2] / "docs/concepts/classifier.md").read_text("utf-8")
+@pytest.mark.parametrize("page", settings_table.PAGES, ids=lambda page: page.name)
+def test_the_tables_of_the_pages_are_made_from_the_list(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert text == settings_table.page_text(page), "run python -m docs.make.settings_table"
     for setting in fields(Settings):
-        assert f"`{setting.name}`" in page, setting.name
+        name = setting.name if page.name == "classifier.md" else flag_of(setting.name)
+        assert (f"`{name}" in text) is (name == setting.name or setting.metadata["flag"])
+
+
+def test_the_defaults_of_the_parts_are_declared_once() -> None:
+    """A default, a check and a help of a part are those of the part itself."""
+    for part in (TokenSpec, DHILGTConfig, TrainConfig):
+        theirs = {one.name: one for one in fields(part)}
+        for setting in fields(Settings):
+            one = theirs.get(setting.name)
+            if one is not None and setting.name not in ("seed", "hidden_channels"):
+                assert setting.metadata["check"] is one.metadata["check"]
+                assert setting.metadata["help"] == one.metadata["help"]

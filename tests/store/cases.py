@@ -5,6 +5,7 @@ import multiprocessing
 import numpy as np
 
 from dhilgt.store.artifact import ArtifactWriter
+from dhilgt.store.manifest import find_artifact, read_manifest
 from dhilgt.store.shards import ShardWriter
 
 SHARDS = [f"rows-{i:03}" for i in range(4)]
@@ -35,6 +36,11 @@ def build(path, *, shards=SHARDS, plan=PLAN, **options):
 
 def shard(name):
     return np.arange(500, dtype=np.int32).reshape(-1, 5) * int(name[-3:])
+
+
+def kind_of(path):
+    """The kind of an artifact, from its manifest alone."""
+    return read_manifest(find_artifact(path)).kind
 
 
 def contents(folder):

@@ -12,6 +12,7 @@ from dhilgt import __version__
 from dhilgt.errors import ArtifactError
 from dhilgt.store.artifact import Artifact, ArtifactWriter
 from dhilgt.store.shards import ShardWriter
+from tests.store.cases import kind_of
 
 ARRAYS = {
     "indptr": np.arange(9, dtype=np.int64),
@@ -62,16 +63,17 @@ def test_round_trip(pristine, mmap):
     artifact = open_labels(pristine)
     assert artifact.names == tuple(sorted(ARRAYS))
     for name, array in ARRAYS.items():
-        found = artifact.array(name, mmap=mmap)
-        assert found.dtype == array.dtype
-        np.testing.assert_array_equal(found, array)
-        assert not found.flags.writeable
+        loaded = artifact.array(name, mmap=mmap)
+        assert loaded.dtype == array.dtype
+        np.testing.assert_array_equal(loaded, array)
+        assert not loaded.flags.writeable
     artifact.verify()
     assert artifact.params == PARAMS
     assert (artifact.kind, artifact.format_version, artifact.fingerprint) == ("labels", 2, "f1")
     assert artifact.library_version == __version__
     assert artifact.nbytes == sum((pristine / f"{name}.npy").stat().st_size for name in ARRAYS)
     assert "labels" in repr(artifact)
+    assert kind_of(pristine) == "labels"
 
 
 def test_mapped_arrays_are_not_read_into_memory(pristine):
@@ -103,9 +105,9 @@ def test_mapped_arrays_are_not_read_into_memory(pristine):
 def test_every_plain_array_is_kept(tmp_path, array):
     artifact = Artifact.open(write(tmp_path / "a", {"x": array}))
     for mmap in (True, False):
-        found = artifact.array("x", mmap=mmap)
-        assert found.shape == np.shape(array)
-        np.testing.assert_array_equal(found, array)
+        loaded = artifact.array("x", mmap=mmap)
+        assert loaded.shape == np.shape(array)
+        np.testing.assert_array_equal(loaded, array)
     artifact.verify()
 
 
@@ -197,8 +199,9 @@ def test_a_path_without_an_artifact_says_what_is_there(tmp_path):
         ("folder", "without manifest"),
         ("a\0b", "no artifact"),
     ]:
-        with pytest.raises(ArtifactError, match=message):
-            Artifact.open(tmp_path / name)
+        for look in (Artifact.open, kind_of):
+            with pytest.raises(ArtifactError, match=message):
+                look(tmp_path / name)
 
 
 def test_a_replaced_artifact_is_not_mixed_with_the_older_one(copy):

@@ -15,7 +15,18 @@ from dhilgt.store import files, target
 from dhilgt.store.artifact import Artifact, ArtifactWriter
 from dhilgt.store.files import FileOps
 from dhilgt.store.shards import ShardWriter
-from tests.store.cases import PLAN, SHARDS, build, contents, fork, names, shard, whole_build, write
+from tests.store.cases import (
+    PLAN,
+    SHARDS,
+    build,
+    contents,
+    fork,
+    kind_of,
+    names,
+    shard,
+    whole_build,
+    write,
+)
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +257,7 @@ def test_a_replacement_killed_anywhere_leaves_one_whole_artifact(tmp_path, momen
         artifact = Artifact.open(path, kind="labels")
         artifact.verify()
         assert artifact.array("hubs")[1] in (1, 2)
+        assert kind_of(path) == "labels"
         # The next builder finds its way, and nothing of the dead one stays.
         write(path, 3, overwrite=True)
         assert names(path.parent) == ["labels"]

@@ -1,7 +1,7 @@
 """A small problem to train on, following the contract of loaders, for tests and subprocesses.
 
-Run as a script it trains in the folder given, so that it can be killed:
-`python -m tests.train_cases FOLDER '{"epochs": 10}'`
+Run as a script it trains in a folder, so that it can be killed:
+`python -m tests.training.cases FOLDER '{"epochs": 10}'`
 """
 
 import json
@@ -83,7 +83,7 @@ class Undefined(Accuracy):
 
 
 class Scripted(Accuracy):
-    """Gives the values of a list, one per call."""
+    """Returns the values of a list, one per call."""
 
     def __init__(self, values):
         self.values = iter(values)
@@ -130,9 +130,9 @@ def same(first, second):
 
 
 def main():
-    """Trains once, or several times in folders of their own where a list of settings is given."""
-    found = json.loads(sys.argv[2])
-    for changes in found if isinstance(found, list) else [found]:
+    """Train once or, for a list of settings, several times, each in a folder of its own."""
+    actual = json.loads(sys.argv[2])
+    for changes in actual if isinstance(actual, list) else [actual]:
         run(os.path.join(sys.argv[1], changes.pop("folder", "")), changes)  # noqa: PTH118
 
 
@@ -147,8 +147,8 @@ def run(folder, changes):
     train = Loader(range(nodes), shuffle=True, delay=delay, **options)
     val = Loader(range(40, 60), **options)
     worker.fit(train, val)
-    found, shares = worker.predict(val)
-    assert found.tolist() == list(range(40, 60))
+    actual, shares = worker.predict(val)
+    assert actual.tolist() == list(range(40, 60))
     assert shares.shape == (20, CLASSES)
 
 

@@ -6,20 +6,20 @@ import pytest
 import torch
 
 from dhilgt.errors import ConfigError
+from dhilgt.training.average import WeightAverage
 from dhilgt.training.checkpoint import CheckpointFolder
 from dhilgt.training.config import TrainConfig
-from dhilgt.training.state import WeightAverage
 from tests.training.cases import Scripted, loaders, same, trainer, weights
 
 
 def means(snapshots, keep):
     """The slow obvious version: the mean after each epoch."""
-    found = []
+    actual = []
     for count, now in enumerate(snapshots):
         share = min(keep, count / (count + 1))
-        before = found[-1] if found else now
-        found.append({name: share * before[name] + (1 - share) * now[name] for name in now})
-    return found
+        before = actual[-1] if actual else now
+        actual.append({name: share * before[name] + (1 - share) * now[name] for name in now})
+    return actual
 
 
 def close(first, second):
@@ -31,11 +31,11 @@ def close(first, second):
 @pytest.fixture
 def plain():
     """Weights after each epoch of a training without a mean."""
-    found = []
+    actual = []
     one = trainer(epochs=6)
-    one._after_epoch = lambda line: found.append(weights(one.model))
+    one._after_epoch = lambda line: actual.append(weights(one.model))
     one.fit(*loaders())
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.9])
@@ -64,8 +64,8 @@ def test_without_validation_the_last_mean_is_kept(plain):
 def test_epochs_that_are_not_scored_count_too(plain):
     one = trainer(epochs=6, eval_every=3, weight_average=0.9)
     assert one.fit(*loaders()).best_epoch in (3, 6)
-    wanted = means(plain, 0.9)
-    assert any(close(weights(one.model), wanted[epoch - 1]) for epoch in (3, 6))
+    expected = means(plain, 0.9)
+    assert any(close(weights(one.model), expected[epoch - 1]) for epoch in (3, 6))
 
 
 def test_an_error_inside_leaves_the_model_its_own_weights():

@@ -122,7 +122,7 @@ def test_cut_off_at_any_step(tmp_path, whole_run, stop_at):
         trainer(folder, clip_norm=1.0, checkpoint_batches=2).fit(breaking, val)
     # What the next process does before it gets here must not matter.
     random.random(), np.random.rand(3), torch.rand(5)  # noqa: NPY002
-    # Before the first save the run begins anew, with the weights it is given.
+    # Before the first save the run begins anew, with the weights of the model.
     model = toy_model(seed=99) if latest(folder) else None
     trainer(folder, clip_norm=1.0, resume=True, model=model).fit(train, val)
     assert_same_run(folder, whole_run)
@@ -154,8 +154,8 @@ def test_finished_run_resumes_to_its_result(tmp_path):
     first = trainer(tmp_path / "run", epochs=3)
     done = first.fit(*loaders())
     again = trainer(tmp_path / "run", epochs=3, resume=True, model=toy_model(seed=50))
-    found = again.fit(*loaders())
-    assert (found.history, found.best_epoch) == (done.history, done.best_epoch)
+    actual = again.fit(*loaders())
+    assert (actual.history, actual.best_epoch) == (done.history, done.best_epoch)
     assert same(weights(first.model), weights(again.model))
 
 

@@ -10,8 +10,8 @@ from torch import nn
 from dhilgt.errors import ConfigError, MemoryLimitError
 from dhilgt.training.batch_size import find_batch_size
 from dhilgt.training.config import TrainConfig
-from dhilgt.training.distributed import choose_device
 from dhilgt.training.optimizer import build_optimizer, rate_factor
+from dhilgt.utils.devices import choose_device
 
 
 def test_defaults_are_the_recipe_of_the_paper():
@@ -100,7 +100,7 @@ def test_no_decay_on_offsets_scales_and_tables():
 
 def test_device_that_is_not_here():
     for name in ("cuda:99", "gpu", "xpu"):
-        with pytest.raises(ConfigError, match="here: cpu"):
+        with pytest.raises(ConfigError, match="is not available; use cpu"):
             choose_device(name)
     assert choose_device("cpu").type == "cpu"
     assert choose_device("auto").type in ("cpu", "cuda")
@@ -116,9 +116,9 @@ def test_batch_size_fits_with_a_margin(room, error):
         if size > room:
             raise error("no room")
 
-    found = find_batch_size(step, start=64, limit=100_000)
-    assert found <= max(1, room * 0.9) or room == 1
-    assert found >= room * 0.75 - 2
+    actual = find_batch_size(step, start=64, limit=100_000)
+    assert actual <= max(1, room * 0.9) or room == 1
+    assert actual >= room * 0.75 - 2
     assert len(tried) < 25
 
 

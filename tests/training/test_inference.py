@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dhilgt.training.scoring import Outputs, join, probabilities
+from dhilgt.loader.copies import probabilities
+from dhilgt.training.scoring import Outputs, join
 
 
 def share(nodes, labelled=True):
@@ -25,13 +26,13 @@ def share(nodes, labelled=True):
 )
 @pytest.mark.parametrize("labelled", [True, False])
 def test_parts_are_joined_by_ascending_node(parts, labelled):
-    found = join([share(part, labelled) for part in parts])
-    wanted = share(range(6), labelled)
-    np.testing.assert_array_equal(found.nodes, wanted.nodes)
-    np.testing.assert_array_equal(found.logits, wanted.logits)
-    assert (found.labels is None) == (not labelled)
+    actual = join([share(part, labelled) for part in parts])
+    expected = share(range(6), labelled)
+    np.testing.assert_array_equal(actual.nodes, expected.nodes)
+    np.testing.assert_array_equal(actual.logits, expected.logits)
+    assert (actual.labels is None) == (not labelled)
     if labelled:
-        np.testing.assert_array_equal(found.labels, wanted.labels)
+        np.testing.assert_array_equal(actual.labels, expected.labels)
 
 
 def test_no_nodes_at_all_are_no_error():
@@ -41,8 +42,8 @@ def test_no_nodes_at_all_are_no_error():
 def test_probabilities_are_the_softmax_and_leave_the_logits():
     logits = np.array([[1000.0, 1000.0, 0.0], [-1000.0, 0.0, 1.0]], np.float32)
     kept = logits.copy()
-    found = probabilities(logits)
+    actual = probabilities(logits)
     powers = np.exp([-1.0, 0.0])
-    np.testing.assert_allclose(found, [[0.5, 0.5, 0.0], [0.0, *(powers / powers.sum())]])
+    np.testing.assert_allclose(actual, [[0.5, 0.5, 0.0], [0.0, *(powers / powers.sum())]])
     np.testing.assert_array_equal(logits, kept)
     assert probabilities(np.zeros((0, 3), np.float32)).shape == (0, 3)

@@ -141,17 +141,17 @@ def test_signal_in_the_last_epoch_changes_nothing():
 
 
 def test_other_threads_leave_signals_alone():
-    found = []
+    actual = []
 
     def work():
         with StopSignals() as stop:
-            found.append((signal.getsignal(signal.SIGINT), stop.requested))
-        found.append(trainer(epochs=1).fit(*loaders()).epochs)
+            actual.append((signal.getsignal(signal.SIGINT), stop.requested))
+        actual.append(trainer(epochs=1).fit(*loaders()).epochs)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [(signal.default_int_handler, False), 1]
+    assert actual == [(signal.default_int_handler, False), 1]
 
 
 def test_process_ends_and_goes_on(tmp_path):

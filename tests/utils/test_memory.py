@@ -161,5 +161,5 @@ def test_the_address_space_limit_counts():
         "resource.setrlimit(resource.RLIMIT_AS, (900_000_000, resource.RLIM_INFINITY))\n"
         "print(available_bytes())"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert 0 < int(found.stdout) < 900_000_000, found.stderr
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert 0 < int(done.stdout) < 900_000_000, done.stderr

@@ -1,8 +1,8 @@
 """The interface of a baseline: a model that prepares a graph and makes its own batches.
 
-The trainer sees an ordinary model and ordinary loaders, so no system has a loop of its own. What a
-system learns or decides between steps lies in parameters and buffers, which are what a checkpoint
-holds; with them and the number of the epoch, a killed run continues exactly.
+The trainer sees an ordinary model and ordinary loaders; no system has a training loop of its own.
+All state that a system changes during training is in parameters and buffers, which a checkpoint
+holds; with them and the number of the epoch, an interrupted run continues exactly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from dhilgt.baselines.loaders import Kept, NodeLoader, PartitionLoader, RowStore, chosen_nodes
+from dhilgt.baselines.loaders import (
+    DeviceCopy,
+    NodeLoader,
+    PartitionLoader,
+    RowStore,
+    chosen_nodes,
+)
 from dhilgt.baselines.settings import Settings
 from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
 from dhilgt.errors import GraphError, TrainingError
@@ -30,11 +36,17 @@ from dhilgt.training.config import TrainConfig
 from dhilgt.training.protocols import Loader
 
 PRECOMPUTE = "precompute"
-"""Name of the stage that `Baseline.prepare` is timed as."""
+"""Name of the stage in which `Baseline.prepare` is timed."""
+
+ARCHITECTURE = "baseline"
+"""Name of the kind of model in the files of `Baseline.save`."""
+
+CONSTANT_ADAM: Mapping[str, Any] = {"optimizer": "adam", "warmup_epochs": 0, "decay": "none"}
+"""The part that most recipes have in common: Adam with a constant learning rate."""
 
 
 class Shape(NamedTuple):
-    """What of a graph decides the shapes of a model's weights."""
+    """The sizes of a graph that the shapes of a model's weights depend on."""
 
     in_channels: int
     out_channels: int
@@ -42,12 +54,12 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph) -> Shape:
-        """Gives the shape of a graph with features and labels."""
+        """Return the shape of a graph with features and classes."""
         if graph.features is None:
             raise GraphError("the graph has no features; pass features= when making it")
         if graph.num_classes == 0:
             raise GraphError("the graph has no labels; pass labels= when making it")
-        # One logit would say nothing: a softmax of it is always 1.
+        # At least two logits: the softmax of a single one is always 1.
         classes = max(2, graph.num_classes)
         return cls(int(graph.features.shape[1]), classes, graph.num_nodes)
 
@@ -61,12 +73,12 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a system before it is made.
+    """Name and source of a system.
 
     Attributes:
         title: Its name as people write it.
-        source: Where it is described.
-        batches: What a training batch is: "graph", "blocks", "tokens", "samples" or "nodes".
+        source: The publication that describes it.
+        batches: Kind of training batch: "graph", "blocks", "tokens", "samples" or "nodes".
     """
 
     title: str
@@ -74,23 +86,57 @@ class About:
     batches: str
 
 
-class Baseline(nn.Module):
-    """A system under comparison. Subclasses fill in `build`, `_prepare`, `logits` and the batches.
+@dataclass(frozen=True)
+class BaselineConfig:
+    """The configuration in the files of `Baseline.save`."""
 
-    Subclass `kinds.GraphBaseline` for models over whole graphs or random blocks,
-    `kinds.TokenBaseline` for models over fixed rows per node, and this class for any other.
+    system: str
+    settings: dict[str, Any]
+    in_channels: int
+    out_channels: int
+    num_nodes: int
+    seed: int
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the graph that the model was created for."""
+        return Shape(self.in_channels, self.out_channels, self.num_nodes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> BaselineConfig:
+        """Return the configuration that `to_dict` returned."""
+        try:
+            config = cls(**values)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+        numbers = (*config.shape, config.seed)
+        if not isinstance(config.settings, dict) or not all(isinstance(n, int) for n in numbers):
+            raise ValueError("settings, sizes or seed are not of the right type")
+        return config
+
+
+class Baseline(nn.Module):
+    """A system to compare with. Subclasses define `build`, `_prepare`, `logits` and the loaders.
+
+    Subclass `GraphBaseline` for models over whole graphs or random blocks, `TokenBaseline` for
+    models over fixed rows per node, `NodeBaseline` where a batch is determined by its nodes, and
+    this class for any other.
 
     Args:
         settings: The system's own settings.
         shape: Sizes of the graph it is for.
-        seed: For what is drawn while preparing.
+        seed: Seed of the draws of `prepare`.
 
     Attributes:
         about: Name and source.
         settings_type: Class of the settings; its defaults are the paper's.
         recipe: Training settings of the paper, for `TrainConfig`.
-        needs_same_nodes: Whether it has weights for each node, and so fits one graph alone.
-        seed: For what is drawn while preparing.
+        needs_same_nodes: Whether it has weights per node, and so works only on one graph.
+        seed: Seed of the draws of `prepare`.
         stages: Times of `prepare`, to be added to a trainer's.
     """
 
@@ -108,9 +154,9 @@ class Baseline(nn.Module):
         self.shape = shape
         self.stages = StageClock()
         self._graph: Graph | None = None
-        self._on_host: str | None = None
+        self._too_small: str | None = None  # a device on which inference ran out of memory
         self._ran_on: str | None = None
-        # The epoch last begun, so that one that is resumed does not begin twice.
+        # The last epoch that began, so that a resumed epoch does not begin twice.
         self.register_buffer("begun", torch.tensor(-1))
         self.build()
 
@@ -118,54 +164,54 @@ class Baseline(nn.Module):
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives settings by name of variant; "paper" is the method as described."""
+        """Return settings by name of variant; "paper" is the method as described."""
         return {"paper": {}}
 
     @classmethod
     def variant_recipes(cls) -> dict[str, dict[str, Any]]:
-        """Gives changes of `recipe` by name of variant, where there are any."""
+        """Return changes of `recipe` by name of variant, where there are any."""
         return {}
 
     @abstractmethod
     def build(self) -> None:
-        """Makes the layers, from `settings` and `shape`."""
+        """Create the layers, from `settings` and `shape`."""
 
     @abstractmethod
     def _prepare(self, graph: Graph) -> None:
-        """Does everything that is done once, before training. Keeps it as plain attributes."""
+        """Do all work that is done once, before training; store it in plain attributes."""
 
     @abstractmethod
     def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
-        """Gives the loader of training batches; it calls `begin_epoch` from `set_epoch`."""
+        """Return the loader of training batches; it calls `begin_epoch` from `set_epoch`."""
 
     @abstractmethod
     def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
-        """Gives the loader of inference batches, the same ones each time."""
+        """Return the loader of inference batches, the same ones each time."""
 
     @abstractmethod
     def logits(self, *inputs: Any) -> Tensor:
-        """Gives [B, C] from a batch's inputs, all on the device of the parameters."""
+        """Return [B, C] from a batch's inputs, all on the device of the parameters."""
 
     def epoch_begins(self, epoch: int) -> None:
-        """Called once before the first batch of each training epoch, resumed ones excepted.
+        """Run once before the first batch of each training epoch, except resumed ones.
 
-        The place for what a system does between epochs: read its attention, change its buffers,
-        draw new samples. Whatever it changes must be a buffer, or follow from buffers.
+        The place for work between epochs: reading attention, changing buffers, drawing new
+        samples. All that it changes must be a buffer, or follow from buffers.
 
         Args:
             epoch: Number of the epoch, from 0.
         """
 
     def phases(self, config: TrainConfig) -> list[Phase]:
-        """Gives the parts that training by some settings falls into; most systems have one.
+        """Return the phases that training consists of; most systems have one.
 
-        Each begins from the best weights of the one before, with an optimizer of its own, and the
-        best weights of all are those that count; see `dhilgt.baselines.fit`.
+        Each starts from the best weights of the one before, with an optimizer of its own, and the
+        best weights of all phases are the result; see `dhilgt.baselines.fit`.
         """
         return [Phase("train", config)]
 
     def begin_phase(self, name: str) -> None:
-        """Called before a phase of training; which one it is must be kept in a buffer."""
+        """Run before a phase of training; the current phase must be kept in a buffer."""
 
     # ---- for users -----------------------------------------------------------------------------
 
@@ -177,29 +223,29 @@ class Baseline(nn.Module):
         return self._graph
 
     def prepare(self, graph: Graph) -> None:
-        """Takes a graph and does all that is done once before training; timed as "precompute"."""
-        found = Shape.of(graph)
-        if found[:2] != self.shape[:2]:
+        """Do all work on a graph that is done once before training; timed as "precompute"."""
+        shape = Shape.of(graph)
+        if shape[:2] != self.shape[:2]:
             raise GraphError(
-                f"the graph has {found.in_channels} features and {found.out_channels} classes, "
+                f"the graph has {shape.in_channels} features and {shape.out_channels} classes, "
                 f"the model was made for {self.shape.in_channels} and {self.shape.out_channels}; "
                 "create the model for this graph"
             )
-        if self.needs_same_nodes and found.num_nodes != self.shape.num_nodes:
+        if self.needs_same_nodes and shape.num_nodes != self.shape.num_nodes:
             raise GraphError(
                 f"{self.about.title} has weights for each of {self.shape.num_nodes} nodes, the "
-                f"graph has {found.num_nodes}; create a model for this graph"
+                f"graph has {shape.num_nodes}; create a model for this graph"
             )
         with self.stages.measure(PRECOMPUTE):
             self._prepare(graph)
         self._graph = graph
 
     def train_batches(self, nodes: Any, *, seed: int = 0) -> Loader:
-        """Gives the loader to train on.
+        """Return the loader to train with.
 
         Args:
             nodes: Training nodes: a mask or indices. All need a label.
-            seed: Of the orders and samples.
+            seed: Seed of the orders and samples.
         """
         labels = self.graph.labels
         assert labels is not None, "checked by prepare"
@@ -208,11 +254,11 @@ class Baseline(nn.Module):
         return loader
 
     def inference_batches(self, nodes: Any = None) -> Loader:
-        """Gives the loader to score and predict with.
+        """Return the loader to score and predict with.
 
         Args:
             nodes: A mask or indices; None for all nodes. The batches have labels if every one of
-                these nodes has one; without them they can be predicted, not scored.
+                these nodes has one; without labels they can be predicted, not scored.
         """
         labels = self.graph.labels
         chosen = chosen_nodes(nodes, self.graph.num_nodes)
@@ -223,63 +269,59 @@ class Baseline(nn.Module):
 
     @classmethod
     def train_config(cls, variant: str = "paper", **changes: Any) -> TrainConfig:
-        """Gives the paper's training settings with changes."""
+        """Return the paper's training settings with changes."""
         recipe = {**cls.recipe, **cls.variant_recipes().get(variant, {}), **changes}
         return TrainConfig.from_dict(recipe)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.begun.device
 
     @property
     def inference_device(self) -> str | None:
-        """Where the last batch was run in evaluation mode: "cuda:0", "cpu", ...; None before."""
+        """Device of the last batch in evaluation mode: "cuda:0", "cpu", ...; None before it."""
         return self._ran_on
 
     def begin_epoch(self, epoch: int) -> None:
-        """Has `epoch_begins` run unless this epoch began before it was interrupted."""
+        """Run `epoch_begins`, unless this epoch had begun before training was interrupted."""
         if int(self.begun) != epoch:
             self.epoch_begins(epoch)
             self.begun.fill_(epoch)
 
     def forward(self, *inputs: Any) -> Tensor:
-        """Gives logits [B, C].
+        """Return logits [B, C].
 
-        In evaluation, inputs that do not fit the device, or work on them that does not, go to the
-        host: the weights are copied there for the one call.
+        In evaluation, if the inputs or the work on them do not fit on the device, the host does it
+        with a copy of the weights for this call.
         """
-        device = self.device
-        there = _device_of(inputs, device)
         if self.training:
             return self.logits(*inputs)
-        if there == device and self._on_host != str(device):
+        device = self.device
+        if _device_of(inputs, device) == device and self._too_small != str(device):
             try:
-                found = self.logits(*inputs)
+                logits = self.logits(*inputs)
                 self._ran_on = str(device)
-                return found
+                return logits
             except torch.OutOfMemoryError:
                 if device.type != "cuda":
                     raise
-                self._on_host = str(device)  # and does not try again
+                self._too_small = str(device)
             torch.cuda.empty_cache()
         return self._run_on_host(inputs)
 
     def _run_on_host(self, inputs: tuple[Any, ...]) -> Tensor:
         state = {name: tensor.cpu() for name, tensor in self.state_dict().items()}
         moved = tuple(part.to("cpu") for part in inputs)
-        remembered = self._on_host
-        self._on_host = None
+        too_small, self._too_small = self._too_small, None
         try:
-            found: Tensor = functional_call(self, state, moved)
+            logits: Tensor = functional_call(self, state, moved)
         finally:
-            self._on_host = remembered
-        return found
-
-    # ---- files ---------------------------------------------------------------------------------
+            self._too_small = too_small
+        return logits
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Writes config.json and model.safetensors; `dhilgt.baselines.load` reads them."""
+        """Write config.json and model.safetensors; `dhilgt.baselines.load` reads them."""
         from dhilgt.baselines.registry import name_of
 
         name = name_of(type(self))
@@ -287,55 +329,16 @@ class Baseline(nn.Module):
         save_model(config, self.state_dict(), folder, ARCHITECTURE)
 
 
-ARCHITECTURE = "baseline"
-
-
-@dataclass(frozen=True)
-class BaselineConfig:
-    """What a saved baseline says about itself."""
-
-    system: str
-    settings: dict[str, Any]
-    in_channels: int
-    out_channels: int
-    num_nodes: int
-    seed: int
-
-    @property
-    def shape(self) -> Shape:
-        """Sizes of the graph it was made for."""
-        return Shape(self.in_channels, self.out_channels, self.num_nodes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Gives plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> BaselineConfig:
-        """Gives the config that `to_dict` wrote."""
-        try:
-            config = cls(**values)
-        except TypeError as error:
-            raise ValueError(str(error)) from error
-        whole = (*config.shape, config.seed)
-        if not isinstance(config.settings, dict) or not all(isinstance(n, int) for n in whole):
-            raise ValueError("settings, sizes or seed are not of the right type")
-        return config
-
-
-def _device_of(inputs: tuple[Any, ...], otherwise: torch.device) -> torch.device:
-    for part in inputs:
-        found = getattr(part, "device", None)
-        if isinstance(found, torch.device):
-            return found
-    return otherwise
+def _device_of(inputs: tuple[Any, ...], default: torch.device) -> torch.device:
+    devices = (getattr(part, "device", None) for part in inputs)
+    return next((device for device in devices if isinstance(device, torch.device)), default)
 
 
 class GraphBaseline(Baseline):
     """A model over a graph: the whole one, or random blocks of it in training.
 
-    `logits(x, ..., rows)` gets the features of all nodes in sight, what `graph_inputs` gives, and
-    the places of the nodes that are asked for. Scores are made on the whole graph.
+    `logits(x, ..., rows)` gets the features of all nodes of the graph or block, the result of
+    `graph_inputs`, and the places of the nodes to classify. Scores use the whole graph.
 
     The settings need a field ``batch_size``: the most nodes of a block, None for the whole graph.
     """
@@ -343,20 +346,20 @@ class GraphBaseline(Baseline):
     def _prepare(self, graph: Graph) -> None:
         self._clean = self.clean(graph)
         self._x = self.features(graph)
-        self._whole: tuple[Kept, ...] = tuple(
-            Kept(part) for part in (self._x, *self.graph_inputs(self._clean))
+        self._whole: tuple[DeviceCopy, ...] = tuple(
+            DeviceCopy(part) for part in (self._x, *self.graph_inputs(self._clean))
         )
 
     def clean(self, graph: Graph) -> CleanGraph:
-        """Gives the edges to work on: both directions, one loop per node."""
+        """Return the edges to use: by default both directions, one self-loop per node."""
         return CleanGraph.of(graph)
 
     def features(self, graph: Graph) -> Tensor:
-        """Gives the features, [n, F0]."""
+        """Return the features, [n, F0]."""
         return dense_features(graph)
 
     def graph_inputs(self, part: CleanGraph) -> tuple[Any, ...]:
-        """Gives what `logits` gets besides features: by default Â = D^-1/2 (A + I) D^-1/2."""
+        """Return further inputs of `logits`: by default Â = D^-1/2 (A + I) D^-1/2."""
         return (part.adjacency("symmetric"),)
 
     def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
@@ -389,13 +392,13 @@ class GraphBaseline(Baseline):
 
 
 class NodeBaseline(Baseline):
-    """A model whose batches follow from their nodes alone: `_inputs(nodes, key)` makes one.
+    """A model whose batches are determined by their nodes: `_inputs(nodes, key)` makes one.
 
     The settings need a field ``batch_size``: nodes per batch, None for all at once.
 
     Attributes:
-        draws: Whether `_inputs` draws by its key; otherwise a batch of the same nodes is the same.
-        may_stay: Whether inputs that do not fit the device may stay on the host in evaluation.
+        draws: Whether `_inputs` draws by its key; if not, equal nodes have equal inputs.
+        may_stay: Whether inputs that do not fit on the device may stay on the host in evaluation.
     """
 
     draws: ClassVar[bool] = False
@@ -403,7 +406,7 @@ class NodeBaseline(Baseline):
 
     @abstractmethod
     def _inputs(self, nodes: NDArray[np.int64], key: Any) -> tuple[Any, ...]:
-        """Gives what `logits` gets for some nodes; all draws come from the key."""
+        """Return the inputs of `logits` for some nodes; all draws come from the key."""
 
     def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
         size = self._batch_size()
@@ -419,7 +422,7 @@ class NodeBaseline(Baseline):
         )
 
     def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
-        # The same draws each time: scores of two epochs differ by the weights alone.
+        # The same draws each time, so that scores of two epochs differ only by the weights.
         return NodeLoader(
             self._inputs,
             nodes,
@@ -435,16 +438,16 @@ class NodeBaseline(Baseline):
 
 
 class TokenBaseline(NodeBaseline):
-    """A model over fixed rows per node, made once; no graph is needed after that.
+    """A model over fixed rows per node, computed once; the graph is not needed after that.
 
-    `logits` gets the rows of a batch's nodes, one input for each tensor that `tokens` gives.
+    `logits` gets the rows of a batch's nodes, one input for each tensor of `tokens`.
     """
 
     may_stay: ClassVar[bool] = False
 
     @abstractmethod
     def tokens(self, graph: Graph) -> tuple[Tensor, ...]:
-        """Gives one or more tensors on the host, [n, ...] each."""
+        """Return one or more tensors on the host, [n, ...] each."""
 
     def _prepare(self, graph: Graph) -> None:
         self._stores = tuple(RowStore(rows) for rows in self.tokens(graph))

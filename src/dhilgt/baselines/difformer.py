@@ -1,4 +1,4 @@
-"""DIFFormer: layers are steps of a diffusion between all pairs of nodes, and along the edges."""
+"""DIFFormer: layers are steps of a diffusion over all pairs of nodes and along edges."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from dhilgt.baselines.base import About, GraphBaseline
+from dhilgt.baselines.base import CONSTANT_ADAM, About, GraphBaseline
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
 from dhilgt.baselines.shared.sparse import SparseMatrix
 from dhilgt.model.dropout import dropout
 
-# The smallest mean weight that is divided by: rows that all point away from a query sum to 0.
-_LEAST = 1e-6
-# Weights of pairs that are held at a time: 256 MB.
-_PAIRS = 1 << 26
+_LEAST = 1e-6  # lower bound of mean weights, which are 0 where all keys are opposite to a query
+_PAIRS = 1 << 26  # weights of pairs in memory at a time: 256 MB
 
 
 @dataclass(frozen=True)
@@ -32,16 +30,16 @@ class DIFFormerSettings(Settings):
         heads: Attention heads, each of full width; their outputs are averaged.
         dropout: Dropout after the input layer and after each step.
         kernel: "simple" (linear in the nodes) or "sigmoid" (quadratic).
-        row_norm: Scale each query and key to length 1, as the paper writes. False: the tensor of
-            all queries as one, and that of all keys, as the released code does.
+        row_norm: Scale each query and key to length 1, as in the paper. False: scale the tensor of
+            all queries and that of all keys as a whole, as in the released code.
         use_graph: Add the term along the edges.
-        graph_weight: Share of that term in the sum of both; 0 for the plain sum.
-        value_weight: Whether values have a linear map of their own; else they are the inputs.
+        graph_weight: Weight of that term in the sum of both; 0 for the plain sum.
+        value_weight: Whether values have a linear map; if not, they are the inputs.
         source: Add the output of the input layer after each step.
         residual: Average a step's output with its input.
-        alpha: Share of the output in that average.
-        layer_norm: Normalise after the input layer and after each step.
-        batch_size: Most nodes of a random block in training; None for the whole graph.
+        alpha: Weight of the output in that average.
+        layer_norm: Layer normalisation after the input layer and after each step.
+        batch_size: Largest number of nodes of a random block in training; None for the whole graph.
     """
 
     hidden_channels: int = count(64)
@@ -70,15 +68,13 @@ class DIFFormer(GraphBaseline):
         "epochs": 500,
         "lr": 0.001,
         "weight_decay": 0.01,
-        "optimizer": "adam",
-        "warmup_epochs": 0,
-        "decay": "none",
+        **CONSTANT_ADAM,
         "patience": None,
     }
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper", "released", "sigmoid" and the released settings for unlike neighbours."""
+        """Return "paper", "released", "sigmoid" and the released settings for heterophily."""
         plain = {"hidden_channels": 128, "layer_norm": False, "residual": False}
         return {
             "paper": {},
@@ -97,7 +93,7 @@ class DIFFormer(GraphBaseline):
 
     @classmethod
     def variant_recipes(cls) -> dict[str, dict[str, Any]]:
-        """Gives the released rates and decays of the variants."""
+        """Return the released learning rates and weight decays of the variants."""
         return {
             "sigmoid": {"weight_decay": 0.1},
             "heterophily": {"epochs": 300, "lr": 0.01, "weight_decay": 1e-4},
@@ -105,7 +101,7 @@ class DIFFormer(GraphBaseline):
         }
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s, width = self.settings, self.settings.hidden_channels
         self.input = nn.Linear(self.shape.in_channels, width)
         self.layers = nn.ModuleList(
@@ -118,7 +114,7 @@ class DIFFormer(GraphBaseline):
         self.output = nn.Linear(width, self.shape.out_channels)
 
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
-        """Gives [B, C]: x [n, F0], the matrix n x n, rows [B]."""
+        """Return [B, C] from x [n, F0], the n x n matrix and rows [B]."""
         s = self.settings
         h = functional.relu(self.norms[0](self.input(x)))
         first = h = dropout(h, s.dropout, self.training)
@@ -128,10 +124,10 @@ class DIFFormer(GraphBaseline):
                 moved = moved + first
             if s.residual:
                 moved = s.alpha * moved + (1 - s.alpha) * h
-            # No activation: only norm and attention are not linear.
+            # No activation: only norm and attention are nonlinear.
             h = dropout(norm(moved), s.dropout, self.training)
-        found: Tensor = self.output(h[rows])
-        return found
+        logits: Tensor = self.output(h[rows])
+        return logits
 
     def _step(self, layer: nn.Module, h: Tensor, adjacency: SparseMatrix) -> Tensor:
         s = self.settings
@@ -140,7 +136,7 @@ class DIFFormer(GraphBaseline):
         far, value = layer(h)  # [n, F] each, averaged over heads
         if not s.use_graph:
             return far
-        # The mean over heads and the product with the edges change places: one product, not H.
+        # The product with the edges is linear: one with the mean over heads replaces H of them.
         near = adjacency @ value
         if s.graph_weight == 0:
             return far + near
@@ -148,17 +144,17 @@ class DIFFormer(GraphBaseline):
 
 
 class DiffusionAttention(nn.Module):
-    """Attention over all pairs with weights that need no softmax.
+    """Attention over all pairs without softmax.
 
     "simple": w_ij = 1 + q_i . k_j for scaled q and k, in time linear in the nodes.
-    "sigmoid": w_ij = sigmoid(q_i . k_j), in quadratic time, and memory linear in the nodes.
+    "sigmoid": w_ij = sigmoid(q_i . k_j), in quadratic time and linear memory.
 
     Args:
         width: F.
         heads: H, each of width F.
         kernel: "simple" or "sigmoid".
         row_norm: For "simple": scale rows rather than the whole tensor.
-        value_weight: Whether values have a map of their own.
+        value_weight: Whether values have a linear map.
 
     Example:
         >>> mixed, values = DiffusionAttention(4, 1, "simple", True, False)(torch.ones(3, 4))
@@ -176,7 +172,7 @@ class DiffusionAttention(nn.Module):
         self.value = nn.Linear(width, heads * width) if value_weight else None
 
     def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Gives the mixed values and the values, each [n, F] and averaged over heads."""
+        """Return the mixed values and the values, each [n, F] and averaged over heads."""
         shape = (h.shape[0], self.heads, h.shape[1])
         query, key = self.query(h).view(shape), self.key(h).view(shape)
         if self.value is None:
@@ -189,12 +185,12 @@ class DiffusionAttention(nn.Module):
 
     def _linear(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         n = query.shape[0]
-        scale = _rows_to_one if self.row_norm else _whole_to_one
+        scale = _unit_rows if self.row_norm else _unit_tensor
         query, key = scale(query), scale(key)
         summary = torch.einsum("nhm,nhd->hmd", key, value)
-        above = value.sum(0) + torch.einsum("nhm,hmd->nhd", query, summary)
-        below = n + torch.einsum("nhm,hm->nh", query, key.sum(0))
-        return above / below.clamp_min(_LEAST * n)[..., None]
+        numerator = value.sum(0) + torch.einsum("nhm,hmd->nhd", query, summary)
+        denominator = n + torch.einsum("nhm,hm->nh", query, key.sum(0))
+        return numerator / denominator.clamp_min(_LEAST * n)[..., None]
 
     def _quadratic(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         n, heads, _ = query.shape
@@ -205,7 +201,7 @@ class DiffusionAttention(nn.Module):
         for start in range(0, n, step):
             inputs = (query[start : start + step], key, value)
             if torch.is_grad_enabled():
-                # Weights are made again for the gradient, rather than n x n of them kept.
+                # Recompute weights for the gradient instead of keeping n x n of them.
                 part = checkpoint(
                     _sigmoid_mix, *inputs, use_reentrant=False, preserve_rng_state=False
                 )
@@ -215,11 +211,11 @@ class DiffusionAttention(nn.Module):
         return torch.cat(parts)
 
 
-def _rows_to_one(x: Tensor) -> Tensor:
+def _unit_rows(x: Tensor) -> Tensor:
     return functional.normalize(x, dim=-1)
 
 
-def _whole_to_one(x: Tensor) -> Tensor:
+def _unit_tensor(x: Tensor) -> Tensor:
     return functional.normalize(x.flatten(), dim=0).view_as(x)
 
 
@@ -227,5 +223,5 @@ def _sigmoid_mix(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     weights = torch.einsum("nhm,lhm->hnl", query, key).sigmoid()
     total = weights.sum(-1).T  # [n, H]
     mixed = torch.einsum("hnl,lhd->nhd", weights, value)
-    # All weights may round to 0 where scores are very negative; the values then count for nothing.
+    # All weights round to 0 where scores are very negative; the result is then 0.
     return mixed / total.clamp_min(torch.finfo(total.dtype).tiny)[..., None]

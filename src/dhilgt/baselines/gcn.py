@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About, GraphBaseline
+from dhilgt.baselines.base import CONSTANT_ADAM, About, GraphBaseline
 from dhilgt.baselines.settings import Settings, choice, count, rate, switch
 from dhilgt.baselines.shared.layers import GraphConv, make_norm
 from dhilgt.baselines.shared.sparse import SparseMatrix
@@ -24,12 +24,12 @@ class GCNSettings(Settings):
     Attributes:
         hidden_channels: Width of the inner layers.
         num_layers: Graph convolutions.
-        dropout: Dropout before each convolution, or behind each with `linear_head`.
+        dropout: Dropout before each convolution, or after each with `linear_head`.
         norm: Normalisation after each inner convolution: "none", "batch" or "layer".
         residual: Add a linear map of a layer's input to its output.
-        linear_head: Make all convolutions inner ones, leave the features whole, and end in a
-            linear layer.
-        batch_size: Most nodes of a random block in training; None for the whole graph.
+        linear_head: End in a linear layer, after `num_layers` inner convolutions; features have no
+            dropout.
+        batch_size: Largest number of nodes of a random block in training; None for the whole graph.
     """
 
     hidden_channels: int = count(16)
@@ -42,7 +42,7 @@ class GCNSettings(Settings):
 
 
 class GCN(GraphBaseline):
-    """Layers h <- ReLU(Â h W), the last one without ReLU, or a linear layer behind them."""
+    """Layers h <- ReLU(Â h W), the last one without ReLU, or a linear layer after them."""
 
     about: ClassVar = About("GCN", "Kipf and Welling, ICLR 2017", "graph")
     settings_type: ClassVar[type[Settings]] = GCNSettings
@@ -51,15 +51,13 @@ class GCN(GraphBaseline):
         "epochs": 200,
         "lr": 0.01,
         "weight_decay": 5e-4,
-        "optimizer": "adam",
-        "warmup_epochs": 0,
-        "decay": "none",
+        **CONSTANT_ADAM,
         "patience": None,
     }
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper", and "tuned": wider, deeper, with norm, residual and a linear head."""
+        """Return "paper", and "tuned": wider, deeper, with norm, residual and a linear head."""
         tuned = {
             "hidden_channels": 256,
             "num_layers": 3,
@@ -70,7 +68,7 @@ class GCN(GraphBaseline):
         return {"paper": {}, "tuned": tuned}
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s = self.settings
         num_inner = s.num_layers if s.linear_head else s.num_layers - 1
         widths = [self.shape.in_channels, *[s.hidden_channels] * num_inner]
@@ -82,15 +80,15 @@ class GCN(GraphBaseline):
         self.norms = nn.ModuleList(make_norm(s.norm, b) for _, b in inner)
 
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
-        """Gives [B, C]: x [n, F0], the matrix n x n, rows [B]."""
+        """Return [B, C] from x [n, F0], the n x n matrix and rows [B]."""
         s = self.settings
         for number, norm in enumerate(self.norms):
             if number or not s.linear_head:
                 x = dropout(x, s.dropout, self.training)
-            found = self.layers[number](x, adjacency)
+            h = self.layers[number](x, adjacency)
             if self.skips is not None:
-                found = found + self.skips[number](x)
-            x = functional.relu(norm(found))
+                h = h + self.skips[number](x)
+            x = functional.relu(norm(h))
         x = dropout(x, s.dropout, self.training)
         out: Tensor = (
             self.layers[-1](x[rows]) if s.linear_head else self.layers[-1](x, adjacency)[rows]

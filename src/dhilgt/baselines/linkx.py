@@ -60,7 +60,7 @@ class LINKX(NodeBaseline):
     }
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s, width = self.settings, self.settings.hidden_channels
         self.edge_input = SparseLinear(self.shape.num_nodes, width)
         more = s.edge_layers > 1
@@ -71,7 +71,7 @@ class LINKX(NodeBaseline):
         self.output = _mlp([*[width] * s.num_layers, self.shape.out_channels], s.dropout)
 
     def _prepare(self, graph: Graph) -> None:
-        # Directions are kept where the graph has them: a row lists whom a node links to.
+        # A directed graph stays directed: a row lists the targets of a node.
         self._offsets, self._targets = graph.offsets, graph.targets
         self._features = RowStore(dense_features(graph))
 
@@ -82,7 +82,7 @@ class LINKX(NodeBaseline):
         return matrix, self._features.rows(nodes)
 
     def logits(self, edges: SparseMatrix, x: Tensor) -> Tensor:
-        """Gives [B, C]: rows of the adjacency matrix B x n, x [B, F0]."""
+        """Return [B, C] from rows of the adjacency matrix B x n and x [B, F0]."""
         a = self.edge_input(edges)  # [B, F]
         if self.edge_mlp is not None and self.edge_norm is not None:
             a = dropout(self.edge_norm(functional.relu(a)), self.settings.dropout, self.training)
@@ -90,8 +90,8 @@ class LINKX(NodeBaseline):
         x = self.node_mlp(x)  # [B, F]
         h = functional.linear(a, self.mix.weight[:, : a.shape[1]], self.mix.bias)
         h = h + functional.linear(x, self.mix.weight[:, a.shape[1] :]) + a + x
-        found: Tensor = self.output(functional.relu(h))
-        return found
+        logits: Tensor = self.output(functional.relu(h))
+        return logits
 
 
 def _mlp(widths: list[int], dropout: float) -> MLPBlock:

@@ -1,4 +1,4 @@
-"""MLP: a node's own features, and no graph."""
+"""MLP: classifies a node by its own features, without the graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from dhilgt.baselines.base import About, TokenBaseline
+from dhilgt.baselines.base import CONSTANT_ADAM, About, TokenBaseline
 from dhilgt.baselines.settings import Settings, choice, count, rate
 from dhilgt.baselines.shared.layers import MLPBlock
 from dhilgt.baselines.shared.message_graph import dense_features
@@ -35,7 +35,7 @@ class MLPSettings(Settings):
 
 
 class MLP(TokenBaseline):
-    """Linear layers over the features: what the graph must add to."""
+    """Linear layers over the features: the reference without a graph."""
 
     about: ClassVar = About("MLP", "no paper: the reference without a graph", "nodes")
     settings_type: ClassVar[type[Settings]] = MLPSettings
@@ -44,24 +44,22 @@ class MLP(TokenBaseline):
         "epochs": 500,
         "lr": 0.01,
         "weight_decay": 0.0005,
-        "optimizer": "adam",
-        "warmup_epochs": 0,
-        "decay": "none",
+        **CONSTANT_ADAM,
         "patience": 100,
     }
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s = self.settings
         inner = [s.hidden_channels] * (s.num_layers - 1)
         widths = [self.shape.in_channels, *inner, self.shape.out_channels]
         self.mlp = MLPBlock(widths, s.dropout, s.norm)
 
     def tokens(self, graph: Graph) -> tuple[Tensor, ...]:
-        """Gives the features, [n, F0]."""
+        """Return the features, [n, F0]."""
         return (dense_features(graph),)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Gives [B, C] from [B, F0]."""
-        found: Tensor = self.mlp(x)
-        return found
+        """Return [B, C] from [B, F0]."""
+        logits: Tensor = self.mlp(x)
+        return logits

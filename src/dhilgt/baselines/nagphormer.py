@@ -1,4 +1,4 @@
-"""NAGphormer: each node a short row of its features seen from 0 to K hops away."""
+"""NAGphormer: a transformer over the features of a node averaged over 0 to K hops."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class NAGphormerSettings(Settings):
         hidden_channels: Width, a multiple of `heads`.
         num_layers: Transformer layers.
         heads: Attention heads.
-        hops: Propagations K: a node has K + 1 tokens.
-        encoding_channels: Eigenvectors of the Laplacian beside the features.
-        dropout: On what each part of a layer adds.
-        attention_dropout: On the attention weights.
+        hops: Propagations K; a node has K + 1 tokens.
+        encoding_channels: Eigenvectors of the Laplacian, concatenated to the features.
+        dropout: Dropout of the output of each part of a layer.
+        attention_dropout: Dropout of the attention weights.
         batch_size: Nodes per batch; None for all at once.
     """
 
@@ -49,7 +49,7 @@ class NAGphormerSettings(Settings):
 
 
 class NAGphormer(TokenBaseline):
-    """A transformer over hops, and a readout that weighs them against hop 0."""
+    """A transformer over hops, and a readout that weights them by attention from hop 0."""
 
     about: ClassVar = About("NAGphormer", "Chen et al., ICLR 2023", "tokens")
     settings_type: ClassVar[type[Settings]] = NAGphormerSettings
@@ -65,7 +65,7 @@ class NAGphormer(TokenBaseline):
     }
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s, width = self.settings, self.settings.hidden_channels
         self.input = nn.Linear(self.shape.in_channels + s.encoding_channels, width)
         self.encoder = TokenEncoder(
@@ -82,7 +82,7 @@ class NAGphormer(TokenBaseline):
         draw_small(self, s.num_layers)
 
     def tokens(self, graph: Graph) -> tuple[Tensor, ...]:
-        """Gives [n, K + 1, F0 + p]: the features and eigenvectors, propagated 0 to K times."""
+        """Return [n, K + 1, F0 + p]: the features and eigenvectors, propagated 0 to K times."""
         x = dense_features(graph)
         if self.settings.encoding_channels:
             bare = CleanGraph.of(graph, self_loops=False)
@@ -92,17 +92,17 @@ class NAGphormer(TokenBaseline):
         return (hop_tokens(adjacency, x, self.settings.hops),)
 
     def logits(self, tokens: Tensor) -> Tensor:
-        """Gives [B, C] from [B, K + 1, F0 + p]."""
+        """Return [B, C] from [B, K + 1, F0 + p]."""
         h = self.encoder(self.input(tokens))  # [B, K + 1, F]
         ego, hops = h[:, :1], h[:, 1:]
         scores = self.score(torch.cat([ego.expand_as(hops), hops], -1))  # [B, K, 1]
         z = (ego + (torch.softmax(scores, 1) * hops).sum(1, keepdim=True)).squeeze(1)  # [B, F]
-        found: Tensor = self.output(functional.relu(self.narrow(z)))
-        return found
+        logits: Tensor = self.output(functional.relu(self.narrow(z)))
+        return logits
 
 
 def hop_tokens(adjacency: SparseMatrix, x: Tensor, hops: int) -> Tensor:
-    """Gives x, A x, ..., A^K x side by side, [n, K + 1, F].
+    """Return x, A x, ..., A^K x side by side, [n, K + 1, F].
 
     Example:
         >>> ring = SparseMatrix(torch.arange(3), torch.tensor([1, 0]), torch.ones(2))

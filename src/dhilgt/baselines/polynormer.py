@@ -1,4 +1,4 @@
-"""Polynormer: local layers, then global ones, each multiplied by a linear map of its input."""
+"""Polynormer: local, then global layers, each multiplied by a linear map of its input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About, GraphBaseline, Phase
+from dhilgt.baselines.base import CONSTANT_ADAM, About, GraphBaseline, Phase
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
 from dhilgt.baselines.shared.layers import GraphConv, SafeBatchNorm
 from dhilgt.baselines.shared.message_graph import CleanGraph
@@ -27,23 +27,24 @@ class PolynormerSettings(Settings):
     """Settings of `Polynormer`.
 
     Attributes:
-        hidden_channels: Width of all layers, of all heads together: a multiple of ``heads``.
+        hidden_channels: Width of all layers, all heads included; a multiple of ``heads``.
         heads: Attention heads, local and global.
-        local_layers: Layers along edges.
+        local_layers: Layers over the edges.
         global_layers: Layers over all pairs of nodes.
         dropout: Dropout after the input layer and in local layers.
-        input_dropout: Dropout of features.
+        input_dropout: Dropout of the features.
         global_dropout: Dropout after each global layer.
-        local: Along edges there is "attention" or "convolution".
-        relu: ReLU after the maps of a layer: "Polynormer-r".
-        beta: Share of a layer's ungated part. Negative: drawn, and kept within 0 and 1.
-        trained_beta: Whether the shares are trained, one per layer and channel.
+        local: Operation of local layers: "attention" or "convolution".
+        relu: ReLU after the linear maps of a layer: "Polynormer-r".
+        beta: Weight of a layer's ungated part. Negative: drawn at random and passed through a
+            sigmoid.
+        trained_beta: Whether these weights, one per layer and channel, are trained.
         shared_keys: Use keys as queries in global layers.
-        input_layer: Begin with a linear layer; else the first local layer takes the features.
+        input_layer: Start with a linear layer; if not, the first local layer takes the features.
         pre_norm: Layer normalisation before each local layer.
         batch_norm: Batch normalisation in each local layer.
-        local_share: Share of epochs for the local phase; the rest trains the global head. 1: none.
-        batch_size: Most nodes of a random block in training; None for the whole graph.
+        local_share: Fraction of epochs of the local phase; the others train the global head.
+        batch_size: Largest number of nodes of a random block in training; None for the whole graph.
     """
 
     hidden_channels: int = count(256)
@@ -75,10 +76,10 @@ class PolynormerSettings(Settings):
 
 
 class Polynormer(GraphBaseline):
-    """Sums local layers; a first phase trains a head on that, a second one a head behind attention.
+    """A sum of local layers, with a head trained in a first phase; then attention and another head.
 
-    `dhilgt.baselines.fit` goes through both phases. A trainer alone trains the phase that
-    `begin_phase` was last called with, the local one if it never was.
+    `dhilgt.baselines.fit` runs both phases. A trainer runs the phase of the last call of
+    `begin_phase`, by default the local one.
     """
 
     about: ClassVar = About("Polynormer", "Deng et al., ICLR 2024", "graph")
@@ -88,9 +89,7 @@ class Polynormer(GraphBaseline):
         "epochs": 2000,
         "lr": 0.001,
         "weight_decay": 5e-4,
-        "optimizer": "adam",
-        "warmup_epochs": 0,
-        "decay": "none",
+        **CONSTANT_ADAM,
         "patience": None,
     }
 
@@ -98,7 +97,7 @@ class Polynormer(GraphBaseline):
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper", "relu", and "large" with and without the global phase it leaves out."""
+        """Return "paper", "relu", "large" without a global phase, and "large-global" with it."""
         large = {
             "relu": True,
             "local": "convolution",
@@ -116,11 +115,11 @@ class Polynormer(GraphBaseline):
 
     @classmethod
     def variant_recipes(cls) -> dict[str, dict[str, Any]]:
-        """Gives the released rate for large graphs, and as many epochs again for a second phase."""
+        """Return the released learning rate for large graphs, and the epochs of a second phase."""
         return {"large": {"lr": 5e-4}, "large-global": {"lr": 5e-4, "epochs": 4000}}
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s, width = self.settings, self.settings.hidden_channels
         features = self.shape.in_channels
         self.input = nn.Linear(features, width) if s.input_layer else None
@@ -140,19 +139,19 @@ class Polynormer(GraphBaseline):
         self.register_buffer("is_global", torch.tensor(False))
 
     def graph_inputs(self, part: CleanGraph) -> tuple[Any, ...]:
-        """Gives Â for convolutions; attention has weights of its own."""
+        """Return Â for convolutions, A + I for attention, which computes its own weights."""
         attends = self.settings.local == "attention"
         return (part.adjacency("ones" if attends else "symmetric"),)
 
     # ---- the two phases ------------------------------------------------------------------------
 
     def phases(self, config: TrainConfig) -> list[Phase]:
-        """Gives a local and a global phase, which share the epochs by ``local_share``."""
-        share, epochs = self.settings.local_share, config.epochs
-        near = round(share * epochs)
-        if 0 < share < 1:
-            near = max(1, min(near, epochs - 1))  # none is left out by rounding
-        lengths = {LOCAL: near, GLOBAL: epochs - near}
+        """Return a local and a global phase, with epochs divided by ``local_share``."""
+        fraction, epochs = self.settings.local_share, config.epochs
+        local = round(fraction * epochs)
+        if 0 < fraction < 1:
+            local = max(1, min(local, epochs - 1))  # rounding must not remove a phase
+        lengths = {LOCAL: local, GLOBAL: epochs - local}
         return [
             Phase(name, replace(config, epochs=length))
             for name, length in lengths.items()
@@ -160,7 +159,7 @@ class Polynormer(GraphBaseline):
         ]
 
     def begin_phase(self, name: str) -> None:
-        """Chooses the head that is trained and asked: "local" or "global"."""
+        """Choose the head to train and predict with: "local" or "global"."""
         if name not in (LOCAL, GLOBAL):
             raise ValueError(f"phase {name!r}; choose {LOCAL!r} or {GLOBAL!r}")
         self.is_global.fill_(name == GLOBAL)
@@ -168,16 +167,16 @@ class Polynormer(GraphBaseline):
     # ---- the model -----------------------------------------------------------------------------
 
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
-        """Gives [B, C]: x [n, F0], the matrix n x n, rows [B]."""
-        near = self.local_part(x, adjacency)
+        """Return [B, C] from x [n, F0], the n x n matrix and rows [B]."""
+        h = self.local_part(x, adjacency)
         head = self.global_head if self.is_global else self.local_head
         if self.is_global:
-            near = self.global_part(near)
-        found: Tensor = head(near[rows])
-        return found
+            h = self.global_part(h)
+        logits: Tensor = head(h[rows])
+        return logits
 
     def local_part(self, x: Tensor, adjacency: SparseMatrix) -> Tensor:
-        """Gives the sum of the local layers' outputs, [n, F]."""
+        """Return the sum of the local layers' outputs, [n, F]."""
         s = self.settings
         x = dropout(x, s.input_dropout, self.training)
         if self.input is not None:
@@ -189,7 +188,7 @@ class Polynormer(GraphBaseline):
         return total
 
     def global_part(self, x: Tensor) -> Tensor:
-        """Gives [n, F] from the sum of the local layers, [n, F]."""
+        """Return [n, F] from the sum of the local layers, [n, F]."""
         x = self.norm(x)
         for layer, beta in zip(self.global_layers, self.global_beta(), strict=True):
             x = self.mix(layer(x, beta))
@@ -199,7 +198,7 @@ class Polynormer(GraphBaseline):
 
 
 class Gate(nn.Module):
-    """The shares beta of some layers, one for each channel."""
+    """The weights beta of some layers, one per layer and channel."""
 
     def __init__(self, layers: int, width: int, start: float, trained: bool) -> None:
         super().__init__()
@@ -210,12 +209,12 @@ class Gate(nn.Module):
         self.values = nn.Parameter(values, requires_grad=trained)
 
     def forward(self) -> Tensor:
-        """Gives [layers, F]."""
+        """Return [layers, F]."""
         return self.values.sigmoid() if self.drawn else self.values
 
 
 class LocalLayer(nn.Module):
-    """x <- (1 - beta) LN(h * y) + beta y, with h = W_h x and y = W_s x + what neighbours send."""
+    """x <- (1 - beta) LN(h * y) + beta y, with h = W_h x and y = W_s x + neighbours(x)."""
 
     def __init__(self, inputs: int, settings: PolynormerSettings) -> None:
         super().__init__()
@@ -232,7 +231,7 @@ class LocalLayer(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, adjacency: SparseMatrix, beta: Tensor) -> Tensor:
-        """Gives [n, F] from [n, F_in] and shares [F]."""
+        """Return [n, F] from x [n, F_in] and beta [F]."""
         if self.pre_norm is not None:
             x = self.pre_norm(x)
         factor = self.factor(x)
@@ -242,12 +241,12 @@ class LocalLayer(nn.Module):
         if self.relu:
             factor, y = functional.relu(factor), functional.relu(y)
         y = dropout(y, self.dropout, self.training)
-        found: Tensor = (1 - beta) * self.norm(factor * y) + beta * y
-        return found
+        out: Tensor = (1 - beta) * self.norm(factor * y) + beta * y
+        return out
 
 
 class EdgeAttention(nn.Module):
-    """Attention along edges by sums of two scores: what a graph attention network does.
+    """Attention along edges by sums of two scores, as in a graph attention network.
 
     e_ij = LeakyReLU(a_s . W x_j + a_t . W x_i), softmax over the neighbours j of i, per head.
     """
@@ -262,19 +261,19 @@ class EdgeAttention(nn.Module):
             nn.init.xavier_uniform_(parameter)
 
     def forward(self, x: Tensor, adjacency: SparseMatrix) -> Tensor:
-        """Gives [n, F] from [n, F_in]; of the matrix only the places count."""
+        """Return [n, F] from [n, F_in]; the values of the matrix are not used."""
         moved = functional.linear(x, self.weight).view(x.shape[0], self.heads, -1)
         source = (moved * self.source).sum(-1)  # [n, H]
         target = (moved * self.target).sum(-1)
         scores = source[adjacency.columns] + target[adjacency.rows()]
-        shares = segment_softmax(functional.leaky_relu(scores, 0.2), adjacency)
-        return adjacency.weighted(shares, moved).flatten(1)
+        weights = segment_softmax(functional.leaky_relu(scores, 0.2), adjacency)
+        return adjacency.weighted(weights, moved).flatten(1)
 
 
 class GlobalLayer(nn.Module):
     """LN(attention) * (W_h x + beta), with weights sigmoid(q_i) . sigmoid(k_j) over their sum.
 
-    The sums over j are formed once, so time is linear in the number of nodes.
+    The sums over j are computed once, so time is linear in the number of nodes.
     """
 
     def __init__(self, width: int, heads: int, shared_keys: bool) -> None:
@@ -287,13 +286,13 @@ class GlobalLayer(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, beta: Tensor) -> Tensor:
-        """Gives [n, F] from [n, F] and shares [F]."""
+        """Return [n, F] from x [n, F] and beta [F]."""
         shape = (x.shape[0], self.heads, -1)
         key = self.key(x).sigmoid().view(shape)
         query = key if self.query is None else self.query(x).sigmoid().view(shape)
         summary = torch.einsum("nhm,nhd->hmd", key, self.value(x).view(shape))
-        above = torch.einsum("nhm,hmd->nhd", query, summary)
-        below = torch.einsum("nhm,hm->nh", query, key.sum(0))  # positive, as sigmoids are
-        mixed = (above / below[..., None]).flatten(1)
-        found: Tensor = self.norm(mixed) * (self.factor(x) + beta)
-        return found
+        numerator = torch.einsum("nhm,hmd->nhd", query, summary)
+        denominator = torch.einsum("nhm,hm->nh", query, key.sum(0))  # positive, as sigmoids are
+        mixed = (numerator / denominator[..., None]).flatten(1)
+        out: Tensor = self.norm(mixed) * (self.factor(x) + beta)
+        return out

@@ -1,4 +1,4 @@
-"""The systems by name."""
+"""All systems by name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.model.store import load_model
 from dhilgt.utils.checks import name_hint
 
-# A system joins by a line here: its name, its module under dhilgt.baselines and its class. The
-# tests go over all of them.
+# Name of each system, its module in dhilgt.baselines and its class. The tests run all of them.
 _SYSTEMS = {
     "ansgt": ("ansgt.model", "ANSGT"),
     "difformer": ("difformer", "DIFFormer"),
@@ -32,7 +31,7 @@ _SYSTEMS = {
 
 
 def names() -> list[str]:
-    """Gives the names of all systems.
+    """Return the names of all systems.
 
     Example:
         >>> "gcn" in names()
@@ -42,41 +41,43 @@ def names() -> list[str]:
 
 
 def system(name: str) -> type[Baseline]:
-    """Gives the class of a system.
+    """Return the class of a system.
 
     Raises:
-        ConfigError: If there is none of this name; the nearest one is named.
+        ConfigError: If there is none of this name.
     """
     if name not in _SYSTEMS:
         hint = name_hint(str(name).lower(), _SYSTEMS, cutoff=0.4)
         raise ConfigError(f"{name!r} is not a baseline; {hint}")
     module, cls = _SYSTEMS[name]
-    found: type[Baseline] = getattr(import_module(f"dhilgt.baselines.{module}"), cls)
-    return found
+    baseline: type[Baseline] = getattr(import_module(f"dhilgt.baselines.{module}"), cls)
+    return baseline
 
 
 def name_of(cls: type[Baseline]) -> str:
-    """Gives the name under which a class of systems is known."""
+    """Return the name of a system from its class."""
     for name in _SYSTEMS:
         if system(name) is cls:
             return name
-    raise ConfigError(f"{cls.__name__} is not in the registry of baselines; add it there")
+    raise ConfigError(
+        f"{cls.__name__} is not a registered baseline; add it to dhilgt.baselines.registry"
+    )
 
 
 def create(
     name: str, graph: Graph, *, variant: str = "paper", seed: int = 0, **settings: Any
 ) -> Baseline:
-    """Gives a system, made for a graph and ready to train on it.
+    """Return a system, created for a graph and ready to train on it.
 
     Args:
         name: One of `names()`.
-        graph: With features and labels.
-        variant: Which of the system's named settings to begin with; see `describe`.
-        seed: Of the first weights, and of what is drawn while preparing.
-        **settings: The system's own settings, over those of the variant.
+        graph: A graph with features and labels.
+        variant: Name of the settings to start from; see `describe`.
+        seed: Seed of the initial weights and of the draws of `Baseline.prepare`.
+        **settings: The system's own settings, which override those of the variant.
 
     Raises:
-        ConfigError: If a name or a setting is unknown or wrong.
+        ConfigError: If a name or a setting is unknown or invalid.
         GraphError: If the graph has no features or no labels.
 
     Example:
@@ -90,17 +91,17 @@ def create(
         (60, 5)
     """
     cls = system(name)
-    known = cls.variants()
-    if variant not in known:
-        raise ConfigError(f"{name} has no variant {variant!r}; choose {', '.join(known)}")
-    chosen = cls.settings_type.from_dict({**known[variant], **settings})
-    model = _made(cls, chosen, Shape.of(graph), seed)
+    variants = cls.variants()
+    if variant not in variants:
+        raise ConfigError(f"{name} has no variant {variant!r}; choose {', '.join(variants)}")
+    chosen = cls.settings_type.from_dict({**variants[variant], **settings})
+    model = _build(cls, chosen, Shape.of(graph), seed)
     model.prepare(graph)
     return model
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Gives what is known of a system: title, source, batches, settings, variants and recipe.
+    """Return title, source, batches, settings, variants and recipe of a system.
 
     Example:
         >>> describe("gcn")["title"]
@@ -120,12 +121,12 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def load(folder: str | PathLike[str], graph: Graph) -> Baseline:
-    """Gives the system that `Baseline.save` wrote, ready for a graph.
+    """Return the system that `Baseline.save` wrote, prepared for a graph.
 
     Args:
-        folder: The folder.
+        folder: The folder of `Baseline.save`.
         graph: The graph it was trained on, or another with as many features and classes. Systems
-            with weights per node need a graph of as many nodes.
+            with weights per node need a graph with as many nodes.
 
     Raises:
         ArtifactError: If the folder does not hold a baseline, or is damaged.
@@ -137,21 +138,21 @@ def load(folder: str | PathLike[str], graph: Graph) -> Baseline:
         system(config.system).settings_type.from_dict(config.settings)
         return config
 
-    def empty(config: BaselineConfig) -> Baseline:
+    def build(config: BaselineConfig) -> Baseline:
         cls = system(config.system)
         settings = cls.settings_type.from_dict(config.settings)
-        return _made(cls, settings, config.shape, config.seed)
+        return _build(cls, settings, config.shape, config.seed)
 
     config, tensors = load_model(
-        folder, lambda found: empty(found).state_dict(), read, ARCHITECTURE
+        folder, lambda config: build(config).state_dict(), read, ARCHITECTURE
     )
-    model = empty(config)
+    model = build(config)
     model.load_state_dict(tensors)
     model.prepare(graph)
     return model
 
 
-def _made(cls: type[Baseline], settings: Any, shape: Shape, seed: int) -> Baseline:
+def _build(cls: type[Baseline], settings: Any, shape: Shape, seed: int) -> Baseline:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return cls(settings, shape, seed)

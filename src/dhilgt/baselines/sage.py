@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About, GraphBaseline
+from dhilgt.baselines.base import CONSTANT_ADAM, About, GraphBaseline
 from dhilgt.baselines.settings import Settings, choice, count, rate, switch
 from dhilgt.baselines.shared.layers import GraphConv, make_norm
 from dhilgt.baselines.shared.message_graph import CleanGraph
@@ -30,7 +30,7 @@ class SAGESettings(Settings):
         norm: Normalisation in each round: "none", "batch" or "layer".
         residual: Add a round's input to its output (through a linear map in the first).
         unit_length: Scale every representation to length 1, as the paper does.
-        batch_size: Most nodes of a random block in training; None for the whole graph.
+        batch_size: Largest number of nodes of a random block in training; None for the whole graph.
     """
 
     hidden_channels: int = count(256)
@@ -52,20 +52,18 @@ class SAGE(GraphBaseline):
         "epochs": 500,
         "lr": 0.01,
         "weight_decay": 0.0005,
-        "optimizer": "adam",
-        "warmup_epochs": 0,
-        "decay": "none",
+        **CONSTANT_ADAM,
         "patience": 100,
     }
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper", and "tuned": deeper, with norm and residual, lengths left free."""
+        """Return "paper", and "tuned": deeper, with norm and residual, without unit length."""
         tuned = {"num_layers": 3, "norm": "batch", "residual": True, "unit_length": False}
         return {"paper": {}, "tuned": tuned}
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s = self.settings
         pairs = list(
             itertools.pairwise([self.shape.in_channels, *[s.hidden_channels] * s.num_layers])
@@ -79,24 +77,24 @@ class SAGE(GraphBaseline):
         self.head = nn.Linear(s.hidden_channels, self.shape.out_channels)
 
     def clean(self, graph: Graph) -> CleanGraph:
-        """Gives the edges in both directions; a node is no neighbour of its own."""
+        """Return the edges in both directions, without self-loops."""
         return CleanGraph.of(graph, self_loops=False)
 
     def graph_inputs(self, part: CleanGraph) -> tuple[Any, ...]:
-        """Gives D^-1 A: products with it are means over neighbours."""
+        """Return D^-1 A, which averages over neighbours."""
         return (part.adjacency("row"),)
 
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
-        """Gives [B, C]: x [n, F0], the matrix n x n, rows [B]."""
+        """Return [B, C] from x [n, F0], the n x n matrix and rows [B]."""
         s = self.settings
         for own, others, norm, skip in zip(
             self.own, self.others, self.norms, self.skips, strict=True
         ):
             x = dropout(x, s.dropout, self.training)
-            found = own(x) + others(x, adjacency)
+            h = own(x) + others(x, adjacency)
             if s.residual:
-                found = found + skip(x)
-            x = functional.relu(norm(found))
+                h = h + skip(x)
+            x = functional.relu(norm(h))
             if s.unit_length:
                 x = functional.normalize(x)
         out: Tensor = self.head(dropout(x[rows], s.dropout, self.training))

@@ -1,4 +1,4 @@
-"""SGFormer: one linear attention over all nodes beside a shallow GCN."""
+"""SGFormer: linear attention over all nodes and a shallow GCN, side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About, GraphBaseline
+from dhilgt.baselines.base import CONSTANT_ADAM, About, GraphBaseline
 from dhilgt.baselines.settings import Settings, choice, count, number, rate
 from dhilgt.baselines.shared.layers import GraphConv, SafeBatchNorm
 from dhilgt.baselines.shared.sparse import SparseMatrix
@@ -25,14 +25,14 @@ class SGFormerSettings(Settings):
 
     Attributes:
         hidden_channels: Width.
-        attention_layers: Layers of global attention; the paper's point is that one is enough.
+        attention_layers: Layers of global attention; the paper uses one.
         heads: Attention heads, each of full width; their outputs are averaged.
         attention_dropout: Dropout in the attention branch.
         graph_layers: Graph convolutions.
         graph_dropout: Dropout in the graph branch.
-        graph_weight: Share of the graph branch in the sum of both.
-        aggregate: "add" the branches by `graph_weight`, or "cat" them.
-        batch_size: Most nodes of a random block in training; None for the whole graph.
+        graph_weight: Weight of the graph branch in the sum of both.
+        aggregate: "add" the branches weighted by `graph_weight`, or "cat" them.
+        batch_size: Largest number of nodes of a random block in training; None for the whole graph.
     """
 
     hidden_channels: int = count(64)
@@ -56,19 +56,17 @@ class SGFormer(GraphBaseline):
         "epochs": 500,
         "lr": 0.01,
         "weight_decay": 0.0005,
-        "optimizer": "adam",
-        "warmup_epochs": 0,
-        "decay": "none",
+        **CONSTANT_ADAM,
         "patience": 200,
     }
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper", and "pyg": the defaults of PyG's model."""
+        """Return "paper", and "pyg" with the defaults of PyG's model."""
         return {"paper": {}, "pyg": {"attention_layers": 2, "graph_weight": 0.5}}
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s, width = self.settings, self.settings.hidden_channels
         self.attention = AttentionBranch(
             self.shape.in_channels, width, s.attention_layers, s.heads, s.attention_dropout
@@ -76,24 +74,25 @@ class SGFormer(GraphBaseline):
         self.convolution = GraphBranch(
             self.shape.in_channels, width, s.graph_layers, s.graph_dropout
         )
-        together = 2 * width if s.aggregate == "cat" else width
-        self.output = nn.Linear(together, self.shape.out_channels)
+        self.output = nn.Linear(
+            2 * width if s.aggregate == "cat" else width, self.shape.out_channels
+        )
 
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
-        """Gives [B, C]: x [n, F0], the matrix n x n, rows [B]."""
+        """Return [B, C] from x [n, F0], the n x n matrix and rows [B]."""
         far = self.attention(x)[rows]
         near = self.convolution(x, adjacency)[rows]
         if self.settings.aggregate == "cat":
             both = torch.cat([far, near], 1)
         else:
-            share = self.settings.graph_weight
-            both = share * near + (1 - share) * far
-        found: Tensor = self.output(both)
-        return found
+            weight = self.settings.graph_weight
+            both = weight * near + (1 - weight) * far
+        logits: Tensor = self.output(both)
+        return logits
 
 
 class LinearAttention(nn.Module):
-    """All-pair attention without softmax, in time linear in the number of nodes.
+    """Attention over all pairs without softmax, in time linear in the number of nodes.
 
     With rows of q and k scaled to length 1: out_i = (n v_i + q_i sum_j k_j^T v_j) /
     (n + q_i . sum_j k_j), averaged over heads.
@@ -107,7 +106,7 @@ class LinearAttention(nn.Module):
         self.value = nn.Linear(width, heads * width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives [n, F] from [n, F]."""
+        """Return [n, F] from [n, F]."""
         n = x.shape[0]
         query, key, value = (
             part(x).view(n, self.heads, -1) for part in (self.query, self.key, self.value)
@@ -115,14 +114,14 @@ class LinearAttention(nn.Module):
         query = functional.normalize(query, dim=-1, eps=_EPS)
         key = functional.normalize(key, dim=-1, eps=_EPS)
         summary = torch.einsum("nhm,nhd->hmd", key, value)
-        above = torch.einsum("nhm,hmd->nhd", query, summary) + n * value
-        below = torch.einsum("nhm,hm->nh", query, key.sum(0)) + n
-        mixed: Tensor = (above / below[..., None]).mean(1)
+        numerator = torch.einsum("nhm,hmd->nhd", query, summary) + n * value
+        denominator = torch.einsum("nhm,hm->nh", query, key.sum(0)) + n
+        mixed: Tensor = (numerator / denominator[..., None]).mean(1)
         return mixed
 
 
 class AttentionBranch(nn.Module):
-    """Input layer, then attention layers that are averaged with their input."""
+    """Input layer, then attention layers, each averaged with its input."""
 
     def __init__(self, inputs: int, width: int, layers: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -132,18 +131,15 @@ class AttentionBranch(nn.Module):
         self.dropout = dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives [n, F] from [n, F0]."""
-        x = self._end(self.norms[0](self.input(x)))
+        """Return [n, F] from [n, F0]."""
+        x = _activate(self, self.norms[0](self.input(x)))
         for layer, norm in zip(self.layers, self.norms[1:], strict=True):
-            x = self._end(norm((layer(x) + x) / 2))
+            x = _activate(self, norm((layer(x) + x) / 2))
         return x
-
-    def _end(self, x: Tensor) -> Tensor:
-        return dropout(functional.relu(x), self.dropout, self.training)
 
 
 class GraphBranch(nn.Module):
-    """Input layer, then graph convolutions that each add the input layer's output."""
+    """Input layer, then graph convolutions, each with the input layer's output added."""
 
     def __init__(self, inputs: int, width: int, layers: int, dropout: float) -> None:
         super().__init__()
@@ -153,11 +149,12 @@ class GraphBranch(nn.Module):
         self.dropout = dropout
 
     def forward(self, x: Tensor, adjacency: SparseMatrix) -> Tensor:
-        """Gives [n, F] from [n, F0]."""
-        first = x = self._end(self.norms[0](self.input(x)))
+        """Return [n, F] from [n, F0]."""
+        first = x = _activate(self, self.norms[0](self.input(x)))
         for layer, norm in zip(self.layers, self.norms[1:], strict=True):
-            x = self._end(norm(layer(x, adjacency))) + first
+            x = _activate(self, norm(layer(x, adjacency))) + first
         return x
 
-    def _end(self, x: Tensor) -> Tensor:
-        return dropout(functional.relu(x), self.dropout, self.training)
+
+def _activate(branch: AttentionBranch | GraphBranch, x: Tensor) -> Tensor:
+    return dropout(functional.relu(x), branch.dropout, branch.training)

@@ -1,4 +1,4 @@
-"""Training a baseline: the trainer once, or once for each phase of a system that has several."""
+"""Train a baseline: run the trainer once for each phase of the system."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import torch
 from dhilgt.baselines.base import PRECOMPUTE, Baseline
 from dhilgt.training.clock import StageClock
 from dhilgt.training.config import TrainConfig
-from dhilgt.training.protocols import Metric
+from dhilgt.training.protocols import MetricLike
 from dhilgt.training.state import TrainResult, host_copy, load_weights
 from dhilgt.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """How training ended.
+    """Result of training a baseline.
 
     Attributes:
-        trainer: Scores and predicts with the weights that were best.
-        phases: The result of each phase, by name.
+        trainer: The trainer, to score and predict with the best weights.
+        phases: Result of each phase, by name.
         best_phase: The phase whose weights the model has.
         best_score: Their validation score; None without validation.
-        epochs: Epochs of all phases.
+        epochs: Number of epochs of all phases.
         stages: Times and memory of all phases, and of preparing the graph.
     """
 
@@ -47,25 +47,24 @@ def fit(
     run_dir: str | os.PathLike[str] | None = None,
     device: str | torch.device = "auto",
     resume: bool = False,
-    metric: Metric | None = None,
+    metric: MetricLike | None = None,
     progress: bool | Literal["auto"] = "auto",
     stages: StageClock | None = None,
 ) -> FitResult:
-    """Trains a system through all of its phases, and leaves it with its best weights.
+    """Train a system through all of its phases, and load its best weights.
 
     Args:
         model: From `create`.
         train: Training nodes: a mask or indices.
-        val: Nodes to choose the best epoch by, and the best phase.
+        val: Validation nodes, by which the best epoch and the best phase are chosen.
         config: Training settings; None for those of the paper. Its seed is also that of batches;
-            its ``max_seconds`` are shared out equally to the phases.
-        run_dir: Folder for checkpoints and result; with several phases, of a folder for each.
+            each phase gets an equal part of its ``max_seconds``.
+        run_dir: Folder for checkpoints and result; with several phases, each has a folder in it.
         device: Where to train.
-        resume: Go on where the run in `run_dir` ended.
+        resume: Whether to continue the run in `run_dir`.
         metric: As for `Trainer`.
         progress: As for `Trainer`.
-        stages: Clock to count in, which also knows what was measured if training ends by an error;
-            None for a new one.
+        stages: Clock that takes the times, also if training ends by an error; None for a new one.
 
     Example:
         >>> import dhilgt
@@ -80,11 +79,13 @@ def fit(
     phases = model.phases(config)
     if config.max_seconds is not None:
         each = config.max_seconds / len(phases)
-        phases = [one._replace(config=replace(one.config, max_seconds=each)) for one in phases]
+        phases = [
+            phase._replace(config=replace(phase.config, max_seconds=each)) for phase in phases
+        ]
     val_loader = None if val is None else model.inference_batches(val)
     stages = StageClock() if stages is None else stages
     stages.extend(PRECOMPUTE, model.stages.to_dict()[PRECOMPUTE])
-    found: dict[str, TrainResult] = {}
+    results: dict[str, TrainResult] = {}
     best: tuple[str, dict[str, torch.Tensor]] | None = None
     trainer: Trainer | None = None
     for number, phase in enumerate(phases):
@@ -98,27 +99,27 @@ def fit(
         )
         loader = model.train_batches(train, seed=config.seed)
         try:
-            result = found[phase.name] = trainer.fit(loader, val_loader)
+            result = results[phase.name] = trainer.fit(loader, val_loader)
         finally:
             stages.join(trainer.stages)
-        if best is None or _beats(trainer, result, found[best[0]]):
+        if best is None or _beats(trainer, result, results[best[0]]):
             best = phase.name, host_copy(model) if number + 1 < len(phases) else {}
     assert trainer is not None and best is not None, "a system has at least one phase"  # noqa: PT018
     if best[1]:
         load_weights(model, best[1], f"the best epoch of phase {best[0]}")
     return FitResult(
         trainer,
-        found,
+        results,
         best[0],
-        found[best[0]].best_score,
-        sum(result.epochs for result in found.values()),
+        results[best[0]].best_score,
+        sum(result.epochs for result in results.values()),
         stages,
     )
 
 
 def _beats(trainer: Trainer, new: TrainResult, old: TrainResult) -> bool:
     if new.best_score is None or old.best_score is None:
-        return True  # Without scores the last weights are the ones meant.
+        return True  # without validation, the last phase counts
     if trainer.higher_is_better(new):
         return new.best_score > old.best_score
     return new.best_score < old.best_score

@@ -25,7 +25,6 @@ from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError
 from dhilgt.features.known_classes import carried_over
-from dhilgt.graph.checks import as_array
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.grow import quick_labels
 from dhilgt.labels.hub_labels import HubLabels
@@ -36,10 +35,12 @@ from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
 from dhilgt.training.clock import StageClock
-from dhilgt.training.distributed import Group, choose_device, warnings_of_main
+from dhilgt.training.distributed import Group, warnings_of_main
 from dhilgt.training.run_folder import RunFolder
 from dhilgt.training.state import TrainResult
 from dhilgt.training.trainer import Trainer
+from dhilgt.utils.checks import as_array
+from dhilgt.utils.devices import choose_device
 from dhilgt.utils.progress import progress_note
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class NodeClassifier(Parameters):
         settings = self._settings()
         metrics.metric(settings.metric)  # an unknown name is refused before any work
         group = Group()
-        device = choose_device(settings.device, group.local_rank)
+        device = choose_device(settings.device)
         progress = self.progress if group.is_main else False
         with group.agreed(), warnings_of_main(group):
             if run_dir is not None and group.is_main:
@@ -236,7 +237,7 @@ class NodeClassifier(Parameters):
         if not len(indices):
             return np.zeros((0, len(self.classes_)), np.float32)
         distinct, places = np.unique(indices, return_inverse=True)
-        device = choose_device(self.settings_.device, Group().local_rank)
+        device = choose_device(self.settings_.device)
         model = self.model_.to(device)
         of_distinct = pipeline.probabilities(model, distinct, device, self.batch_size_)
         probabilities: NDArray[np.float32] = of_distinct[places]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dhilgt.datasets.splits import node_keys
 from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.graph import checks, node_ids
-from dhilgt.graph.checks import as_array
 from dhilgt.graph.graph import Graph
+from dhilgt.utils.checks import as_array
 
 PARTS = checks.MASK_NAMES
 

@@ -15,13 +15,14 @@ from dhilgt.features.known_classes import training_classes
 from dhilgt.features.scale import NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.loader.copies import probabilities
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.clock import StageClock
 from dhilgt.training.distributed import Group
-from dhilgt.training.scoring import collect, probabilities, run_model
+from dhilgt.training.scoring import collect, run_model
 
 
 class Pipeline:

@@ -149,11 +149,11 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     if graph.features is None or graph.labels is None:
         raise ConfigError("a plan needs features and labels; add them to the graph")
     check_scalable(graph.features, settings.feature_scale)
-    from dhilgt.loader.checks import resolve_device
     from dhilgt.training import clock
+    from dhilgt.utils.devices import choose_device
 
     n = graph.num_nodes
-    device = resolve_device(settings.device)
+    device = choose_device(settings.device)
     copies = num_copies(settings.hops, settings.hop_kind)
     channels = int(graph.features.shape[1]) * copies
     config = settings.model_config(channels, max(2, graph.num_classes))

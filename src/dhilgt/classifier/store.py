@@ -24,7 +24,7 @@ from dhilgt.store import files
 from dhilgt.store.files import canonical_json, explained, open_regular, strict_json, write_file
 from dhilgt.training import run_folder
 from dhilgt.training.run_folder import RunFolder
-from dhilgt.training.state import TrainResult, number
+from dhilgt.training.state import TrainResult, finite_or_none
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
@@ -92,7 +92,7 @@ def _facts(clf: NodeClassifier) -> dict[str, Any]:
         "batch_size": clf.batch_size_,
         "split": {part: len(nodes) for part, nodes in clf.split_.items()},
         "scores": {
-            part: {name: number(value) for name, value in scores.items()}
+            part: {name: finite_or_none(value) for name, value in scores.items()}
             for part, scores in clf.scores_.items()
         },
         "stages": clf.stages_,

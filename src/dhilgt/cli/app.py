@@ -29,6 +29,7 @@ from dhilgt.cli import (
     train,
     tune,
 )
+from dhilgt.cli.command_help import Command
 
 USAGE = 2  # the exit code for wrong arguments
 
@@ -46,7 +47,8 @@ for command in (
     cache, demo, doctor, evaluate, explain, export, generate, inspect, label,
     predict, query, report, tokens, train, tune,
 ):  # fmt: skip
-    app.command(name=command.__name__.rpartition(".")[2])(shell.guarded(command.run))
+    name = command.__name__.rpartition(".")[2]
+    app.command(name=name, cls=Command)(shell.guarded(command.run))
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 app.add_typer(plot.app, name="plot")

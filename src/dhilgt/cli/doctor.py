@@ -11,11 +11,10 @@ import typer
 from dhilgt import _native
 from dhilgt._version import __version__
 from dhilgt.cli import demo, shell
-from dhilgt.graph import checks
 from dhilgt.graph.random_graphs import generate
 from dhilgt.labels.build import ALGORITHMS
 from dhilgt.labels.hub_labels import HubLabels
-from dhilgt.utils import memory
+from dhilgt.utils import checks, memory
 
 _NEEDED = ("numpy", "rich", "typer")
 _OPTIONAL = {

@@ -1,54 +1,104 @@
-"""Flags of several commands: settings, sources of a graph, options of `dhilgt bench`."""
+"""Options of several commands: settings, sources of a graph, options of `dhilgt bench`."""
 
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dhilgt.settings.settings import GROUPS, Settings
+from dhilgt.cli import command_help
+from dhilgt.settings import yaml_files
+from dhilgt.settings.settings import Settings
 
-_NONE = object()  # "none" on the command line; None is "not given"
-_FIELDS: tuple[Field[Any], ...] = tuple(one for group in GROUPS for one in Settings.group(group))
+_NONE = object()  # the word "none" on the command line; None is an option left out
 
 
-def with_settings(run: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command with a flag for every setting.
+def _with_options(
+    run: Callable[..., None],
+    options: Mapping[str, Any],
+    gather: Callable[[dict[str, Any]], dict[str, Any]],
+    *,
+    replaced: tuple[str, ...] = (),
+    common: Iterable[str] = (),
+    place: int | None = None,
+) -> Callable[..., None]:
+    """Return a command with more options.
 
     Args:
-        run: Takes ``settings``, a dict of those that were given.
+        run: The command.
+        options: Annotations of the options by name; an option left out is None.
+        gather: Returns arguments of ``run`` from the values of the options.
+        replaced: Parameters of ``run`` that ``gather`` returns.
+        common: Options that ``--help`` shows where there is a ``--help-all``.
+        place: Number of own parameters before the options; None for all of them.
     """
     signature = inspect.signature(run)
-    own = [one for one in signature.parameters.values() if one.name != "settings"]
-    flags = [
-        inspect.Parameter(
-            one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(one)
-        )
-        for one in _FIELDS
+    own = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for one in signature.parameters.values()
+        if one.name not in replaced
+    ]
+    place = len(own) if place is None else place
+    own[place:place] = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in options.items()
     ]
 
     @functools.wraps(run)
     def command(**values: Any) -> None:
-        given = {one.name: values.pop(one.name, None) for one in _FIELDS}
-        chosen = {
-            name: None if value is _NONE else value
-            for name, value in given.items()
-            if value is not None
-        }
-        run(**values, settings=chosen)
+        gathered = gather({name: values.pop(name, None) for name in options})
+        run(**values, **gathered)
 
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + flags
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {one.name: one.annotation for one in own}
+    command.__dict__.update(
+        __signature__=signature.replace(parameters=own),
+        common_options=frozenset(common) | getattr(run, "common_options", frozenset()),
+    )
     return command
 
 
+def with_help_all(*common: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds ``--help-all`` and shortens ``--help``.
+
+    Args:
+        *common: Parameters of the command that ``--help`` shows. Options added by `with_settings`
+            and `with_inputs` need not be named.
+    """
+    shown = (*common, "help", command_help.NAME)
+    options = {command_help.NAME: command_help.HELP_ALL}
+    return lambda run: _with_options(run, options, lambda values: {}, common=shown)
+
+
+# ---- settings ----------------------------------------------------------------------------------
+
+
+def with_settings(run: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with an option for every setting.
+
+    Args:
+        run: Takes ``settings``, a dict of those on the command line.
+    """
+    flagged = [one for one in fields(Settings) if one.metadata["flag"]]
+
+    def gather(values: dict[str, Any]) -> dict[str, Any]:
+        named = {name: value for name, value in values.items() if value is not None}
+        return {"settings": {k: None if value is _NONE else value for k, value in named.items()}}
+
+    return _with_options(
+        run,
+        {one.name: _option(one) for one in flagged},
+        gather,
+        replaced=("settings",),
+        common=[one.name for one in flagged if one.metadata["common"]],
+    )
+
+
 def flag_of(name: str) -> str:
-    """Gives the flag of a setting.
+    """Return the option of a setting.
 
     Example:
         >>> flag_of("hidden_channels")
@@ -58,7 +108,7 @@ def flag_of(name: str) -> str:
 
 
 def in_flag_words(message: str) -> str:
-    """Gives a message about settings with their flags in it.
+    """Return a message about settings with their options in it.
 
     Example:
         >>> in_flag_words("hidden_channels = 100 is not a multiple of heads = 8")
@@ -70,140 +120,124 @@ def in_flag_words(message: str) -> str:
     return re.sub(rf"(?<![-\w'])({snake})\b", lambda m: flag_of(m[1]), message)
 
 
-def _annotation(one: Field[Any]) -> Any:
-    shown = "none" if one.default is None else str(one.default).lower()
+def default_text(one: Field[Any]) -> str:
+    """Return the default of a setting as the command line writes it.
+
+    Example:
+        >>> [default_text(one) for one in Settings.group("run")]
+        ['0', '0.2', 'auto', 'none']
+    """
     if isinstance(one.default, float):
-        shown = f"{one.default:g}"
-    text = in_flag_words(f"{one.metadata['help']} [default: {shown}]")
+        return f"{one.default:g}"
+    return "none" if one.default is None else str(one.default).lower()
+
+
+def value_text(one: Field[Any]) -> str:
+    """Return what stands behind the option of a setting: N, X, TEXT, or the words to choose from.
+
+    Example:
+        >>> [value_text(one) for one in Settings.group("tokens")[:4] + Settings.group("run")[2:]]
+        ['N', 'N|none', 'N|none', 'X', 'TEXT', 'N|none']
+    """
+    words = one.metadata["choices"] or ({int: "N", float: "X", str: "TEXT"}[_kind(one)],)
+    return "|".join((*words, *_other_word(one)))
+
+
+def _kind(one: Field[Any]) -> type:
+    return next(kind for kind in (float, int, str) if kind.__name__ in str(one.type))
+
+
+def _other_word(one: Field[Any]) -> tuple[str, ...]:
+    """Return the word that is allowed beside the values of a setting's type."""
+    if "None" in str(one.type):
+        return ("none",)
+    return ("auto",) if str(one.type) == "int | str" else ()
+
+
+def _option(one: Field[Any]) -> Any:
+    """Return the annotation that makes a setting an option."""
     flag = flag_of(one.name)
-    kind = str(one.type)
-    if kind == "bool":
-        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
-        return Annotated[bool | None, option]
-    number = float if "float" in kind else int
-    if kind in ("int", "float"):
-        return Annotated[number | None, typer.Option(flag, help=text, show_default=False)]
-    if "int" not in kind and "float" not in kind:
-        if "None" not in kind:
-            return Annotated[str | None, typer.Option(flag, help=text, show_default=False)]
-        parser, metavar = _word(str, "none"), "TEXT"
-    else:
-        word = "none" if "None" in kind else "auto"
-        parser, metavar = _word(number, word), f"{number.__name__.upper()}|{word}"
-    option = typer.Option(flag, help=text, show_default=False, parser=parser, metavar=metavar)
-    return Annotated[Any, option]
-
-
-def _word(kind: type, word: str) -> Callable[[str], Any]:
-    """Gives the reader of a value that may also be one word."""
+    about: dict[str, Any] = {
+        "help": in_flag_words(f"{one.metadata['help']} [default: {default_text(one)}]"),
+        "show_default": False,
+        "rich_help_panel": one.metadata["group"].capitalize(),
+    }
+    if one.type == "bool":
+        return Annotated[bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", **about)]
+    numbers = {int: (int,), float: (int, float), str: (str,)}[_kind(one)]
 
     def read(text: str) -> Any:
-        if text.lower() == word:
-            return _NONE if word == "none" else word
-        try:
-            return kind(text)
-        except ValueError:
-            raise typer.BadParameter(
-                f"{text!r} is not a {'whole ' * (kind is int)}number or {word!r}"
-            ) from None
+        value = yaml_files.read_text(one.name, text)
+        if value is None:
+            return _NONE
+        if value not in _other_word(one) and not isinstance(value, numbers):
+            number = "a whole number" if numbers == (int,) else "a number"
+            raise typer.BadParameter(" or ".join((f"{text!r} is not {number}", *_other_word(one))))
+        return value
 
-    return read
+    return Annotated[Any, typer.Option(flag, parser=read, metavar=value_text(one), **about)]
 
 
-_FLAGS: dict[str, Any] = {
-    "dataset": Annotated[
-        str | None,
-        typer.Option("--data", help="Name of a public dataset, see dhilgt datasets list."),
-    ],
-    "edges": Annotated[
-        Path | None, typer.Option(help="File of edges: text, Parquet, NPZ or MatrixMarket.")
-    ],
-    "features": Annotated[
-        str | None,
-        typer.Option(help="CSV or Parquet with a column of ids, .npy, .npz, or 'degree'."),
-    ],
-    "labels": Annotated[
-        Path | None, typer.Option(help="CSV or Parquet of id and class; .npy, one per node.")
-    ],
-    "nodes": Annotated[
-        Path | None,
-        typer.Option(help="File of all ids, one per line: the order of the rows of .npy files."),
-    ],
-    "split": Annotated[
-        str | None,
-        typer.Option(
-            help="CSV or Parquet of id and part: train, val or test. With --data: paper, "
-            "official, or shares like 60/20/20."
-        ),
-    ],
-    "directed": Annotated[
-        bool | None,
-        typer.Option("--directed/--undirected", help="Keep the direction of edges, or not."),
-    ],
-    "columns": Annotated[
-        str | None,
-        typer.Option(help="The two columns of edges, by name or position: 'from,to', '0,2'."),
-    ],
-    "separator": Annotated[
-        str | None, typer.Option(help="Between the columns of edges; found out by default.")
-    ],
-    "header": Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="First line of edges is a header, or not."),
-    ],
-    "ignore_weights": Annotated[
-        bool | None,
-        typer.Option("--ignore-weights", help="Pass over further columns of edges."),
-    ],
-    "root": Annotated[
-        Path | None,
-        typer.Option(help="Folder with datasets; else $DHILGT_DATA, else the user's cache."),
-    ],
-    "drop_isolated": Annotated[
-        bool | None,
-        typer.Option("--drop-isolated", help="Leave out nodes of the dataset without an edge."),
-    ],
+# ---- sources of a graph ------------------------------------------------------------------------
+
+
+def _graph(kind: Any, help: str, *names: str) -> Any:
+    return Annotated[kind | None, typer.Option(*names, help=help, rich_help_panel="Graph")]
+
+
+_INPUTS: dict[str, Any] = {
+    "dataset": _graph(str, "Name of a public dataset, see dhilgt datasets list.", "--data"),
+    "edges": _graph(Path, "File of edges: text, Parquet, NPZ or MatrixMarket."),
+    "features": _graph(str, "CSV or Parquet with a column of ids, .npy, .npz, or 'degree'."),
+    "labels": _graph(Path, "CSV or Parquet of id and class; .npy, one per node."),
+    "nodes": _graph(Path, "File of all ids, one per line: the order of the rows of .npy files."),
+    "split": _graph(
+        str,
+        "CSV or Parquet of id and part: train, val or test. With --data: paper, official, or "
+        "percentages like 60/20/20.",
+    ),
+    "directed": _graph(bool, "Keep the direction of edges, or not.", "--directed/--undirected"),
+    "columns": _graph(str, "The two columns of edges, by name or position: 'from,to', '0,2'."),
+    "separator": _graph(str, "Text between the columns of edges; detected by default."),
+    "header": _graph(bool, "First line of edges is a header, or not.", "--header/--no-header"),
+    "ignore_weights": _graph(bool, "Ignore further columns of edges.", "--ignore-weights"),
+    "root": _graph(Path, "Folder with datasets; else $DHILGT_DATA, else the user's cache."),
+    "drop_isolated": _graph(
+        bool, "Leave out nodes of the dataset without an edge.", "--drop-isolated"
+    ),
     "config": Annotated[
-        Path | None, typer.Option(help="YAML file of settings; flags count more than it.")
+        Path | None, typer.Option(help="YAML file of settings; options override it.")
     ],
     "recipe": Annotated[
         str | None,
-        typer.Option(help="Settings to begin with: paper, or best (found on the dataset)."),
+        typer.Option(help="Settings to begin with: paper, or best (from a search on the dataset)."),
     ],
 }
+_COMMON_INPUTS = ("dataset", "edges", "features", "labels", "config", "recipe")
 
 
 def with_inputs(run: Callable[..., None], *, without: tuple[str, ...] = ()) -> Callable[..., None]:
-    """Gives a command with the flags of the graph and of files of settings.
+    """Return a command with the options of the graph and of files of settings.
 
     Args:
-        run: Takes ``given``, a dict of the flags by the names of `Inputs`, ``config`` and
+        run: Takes ``sources``, a dict of the options by the names of `Inputs`, ``config`` and
             ``recipe``; its first parameter stays the first.
-        without: Flags that mean nothing to this command, by the names of `Inputs`; a command
+        without: Options that mean nothing to this command, by the names of `Inputs`; a command
             without ``config`` or ``recipe`` does not take them.
     """
-    signature = inspect.signature(run)
-    ours = ("given", "config", "recipe")
-    own = [one for one in signature.parameters.values() if one.name not in ours]
-    flags = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in _FLAGS.items()
-        if name not in without
-    ]
+    options = {name: option for name, option in _INPUTS.items() if name not in without}
+    files: list[str] = [name for name in ("config", "recipe") if name in options]
 
-    @functools.wraps(run)
-    def command(**values: Any) -> None:
-        found = {name: values.pop(name, None) for name in _FLAGS if name not in without}
-        files = {name: found.pop(name) for name in ("config", "recipe") if name not in without}
-        given = {name: str(v) if isinstance(v, Path) else v for name, v in found.items()}
-        run(**values, given=given, **files)
+    def gather(values: dict[str, Any]) -> dict[str, Any]:
+        arguments = {name: values.pop(name) for name in files}
+        texts = {k: str(value) if isinstance(value, Path) else value for k, value in values.items()}
+        return {"sources": texts, **arguments}
 
-    own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
-    parameters = own[:1] + flags + own[1:]
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
-    return command
+    replaced = ("sources", "config", "recipe")
+    return _with_options(run, options, gather, replaced=replaced, common=_COMMON_INPUTS, place=1)
 
+
+# ---- `dhilgt bench` ----------------------------------------------------------------------------
 
 Results = Annotated[
     list[Path] | None, typer.Argument(help="With --render-only: files of results to show.")

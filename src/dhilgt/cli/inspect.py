@@ -152,7 +152,7 @@ def _describe_labels(artifact: Artifact) -> Report:
 def _kind_of_ids(labels: HubLabels) -> str:
     if labels.ids.are_text:
         return "strings"
-    return f"0 to {labels.num_nodes - 1}" if labels.ids.names is None else "integers"
+    return f"0 to {labels.num_nodes - 1}" if labels.ids.node_ids is None else "integers"
 
 
 def _label_sizes(labels: HubLabels) -> tuple[NDArray[np.int64], bool]:

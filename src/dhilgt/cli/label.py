@@ -12,7 +12,6 @@ import typer
 
 from dhilgt.cli import shell
 from dhilgt.errors import GraphError, GraphWarning
-from dhilgt.graph import checks
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import ALGORITHMS, LabelEstimate, estimate
 from dhilgt.labels.hub_labels import HubLabels
@@ -20,6 +19,7 @@ from dhilgt.labels.orders import ORDERS, ranking
 from dhilgt.readers import node_lists
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.target import Target
+from dhilgt.utils import checks
 from dhilgt.utils.checks import name_hint
 from dhilgt.utils.memory import format_bytes, parse_size
 

@@ -69,7 +69,7 @@ def run_hierarchy(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     *,
-    given: dict[str, Any],
+    sources: dict[str, Any],
 ) -> None:
     """Draw a graph beside its label graph, and print both in numbers.
 
@@ -80,7 +80,7 @@ def run_hierarchy(
     """  # noqa: D301 - \b keeps the example's lines apart
     if only_numbers and output:
         raise shell.usage_error("not together with --output / -o", "--numbers")
-    inputs = Inputs().updated(given)
+    inputs = Inputs().updated(sources)
     if inputs.dataset is not None:
         inputs.check()
     name = title or inputs.dataset or Path(inputs.edges or "graph").name

@@ -17,6 +17,7 @@ from dhilgt.graph import checks, node_ids
 from dhilgt.graph.checks import IdArray
 from dhilgt.labels.hub_labels import UNREACHABLE, HubLabels
 from dhilgt.readers import edge_text, files
+from dhilgt.utils.checks import num_threads
 
 _ROWS_AT_A_TIME = 100_000
 
@@ -103,7 +104,7 @@ def _answer_many(
     as_json: bool,
     stream: TextIO,
 ) -> None:
-    sources, targets = _read_pairs(index, pairs, header, checks.num_threads(threads))
+    sources, targets = _read_pairs(index, pairs, header, num_threads(threads))
     hubs: NDArray[Any] | None = None
     if witness:
         distances, hubs = index.witnesses(sources, targets, threads=threads, progress=True)
@@ -129,7 +130,7 @@ def _read_pairs(
     index: HubLabels, pairs: str, header: bool | None, threads: int
 ) -> tuple[IdArray, IdArray]:
     name, data = _content(pairs)
-    settings = edge_text.Settings(
+    options = edge_text.EdgeTextOptions(
         path=name,
         separator=None,
         header=header,
@@ -139,7 +140,7 @@ def _read_pairs(
         threads=threads,
         pairs=True,
     )
-    ends = edge_text.read_pairs(io.BytesIO(data), settings)
+    ends = edge_text.read_pairs(io.BytesIO(data), options)
     for side, ids in zip(("source", "target"), ends, strict=True):
         _check_known(index, ids, f"{name}, pair {{}}: the {side} ")
     return ends
@@ -161,7 +162,7 @@ def _content(pairs: str) -> tuple[Path, bytes]:
 
 def _check_known(index: HubLabels, ids: IdArray, place: str) -> None:
     """Raise for an id that no node has; `place` names its place, with {} for its number."""
-    names, count = index.ids.names, index.num_nodes
+    names, count = index.ids.node_ids, index.num_nodes
     for at in np.flatnonzero(node_ids.find(names, count, ids) < 0)[:1]:
         value = node_ids.plain_value(ids[at])
         near = ", ".join(repr(other) for other in node_ids.nearest(names, count, value))

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from dhilgt.cli import shell
-from dhilgt.graph import checks
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.readers import node_lists
 from dhilgt.store.artifact import Artifact
 from dhilgt.tokens.tokens import Tokens
+from dhilgt.utils import checks
 from dhilgt.utils.memory import format_bytes, parse_size
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhilgt.cli import processes, shell, train_output, train_runs
-from dhilgt.cli.flags import in_flag_words, with_inputs, with_settings
+from dhilgt.cli.flags import in_flag_words, with_help_all, with_inputs, with_settings
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.train_runs import Options, train_one, train_seeds
 from dhilgt.errors import ConfigError, DhilgtError, GraphWarning
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RUNS = "runs.jsonl"
 
 
+@with_help_all("output", "seeds", "resume")
 @with_settings
 @with_inputs
 def run(
@@ -53,15 +54,15 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     *,
-    given: dict[str, Any],
+    sources: dict[str, Any],
     config: Path | None,
     recipe: str | None,
     settings: dict[str, Any],
 ) -> None:
     """Train a classifier of nodes on your graph or a public one and write it to a folder.
 
-    The settings below are the paper's by default. The folder holds config.yaml: given back with
-    --config it repeats the run.
+    Settings are the paper's by default. The folder will hold config.yaml: passed with --config, it
+    repeats the run.
 
     \b
     Example:
@@ -73,79 +74,83 @@ def run(
     if output is None and not dry_run:
         raise shell.usage_error("name the folder to write, or ask for --dry-run", "--output / -o")
     if jobs > 1 and processes.several():
-        raise shell.usage_error("torchrun shares out each run; leave out one of them", "--jobs")
-    wanted = None if seeds is None else parse_seeds(seeds)
-    if wanted is not None and "seed" in settings:
+        raise shell.usage_error("torchrun divides each run; leave out one of them", "--jobs")
+    if seeds is not None and "seed" in settings:
         raise shell.usage_error("give --seed or --seeds, not both", "--seeds")
-    left_over = None if output is None else output / yaml_files.NAME
-    if resume and config is None and left_over is not None and left_over.exists():
-        config = left_over
-    chosen, inputs = combined(config, settings, given, recipe)
-    places: dict[Path, Settings] = {}
-    if output is not None and wanted is None:
-        places = {output: chosen}
-    elif output is not None and wanted is not None:
-        chosen_values = chosen.to_dict()
-        places = {
-            output / f"seed-{seed}": Settings.from_dict({**chosen_values, "seed": seed})
-            for seed in wanted
-        }
+    seed_list = None if seeds is None else parse_seeds(seeds)
+    if resume and config is None and output is not None and (output / yaml_files.NAME).exists():
+        config = output / yaml_files.NAME
+    chosen, inputs = combined(config, settings, sources, recipe)
+    folders = {} if output is None else run_folders(output, chosen, seed_list)
     # All that can be refused is refused before the files, which may be large, are read.
     with processes.agreed():
         if processes.is_main() and not dry_run:
-            for place in places:
-                train_runs.check_place(place, resume=resume)
+            for folder in folders:
+                train_runs.check_place(folder, resume=resume)
         inputs.check()
         classifier_class()
-    told = not (quiet or as_json)
+    verbose = not (quiet or as_json)
     source = InputSource(inputs, chosen.threads)
-    first = next(iter(places.values()), chosen)
+    first = next(iter(folders.values()), chosen)
     with processes.agreed():
-        graph = read(source, first.seed, told=told, bar=not quiet)
+        graph = read(source, first.seed, verbose=verbose, bar=not quiet)
     if dry_run:
         if processes.is_main():
             _print_plan(graph, chosen, as_json)
         return
     assert output is not None
+    if seed_list is None:
+        again = f"dhilgt train --resume -o {shlex.quote(str(output))}"
+    else:
+        again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     options = Options(
         data=inputs.resolved(Path.cwd()).to_dict(),
-        again=processes.launched(
-            shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
-        ),
+        again=processes.launched(again),
         resume=resume,
         cache=cache,
         report=report,
         progress=False if quiet else "auto",
     )
-    if wanted is None:
-        again = processes.launched(f"dhilgt train --resume -o {shlex.quote(str(output))}")
-        done = train_one(source, chosen, output, replace(options, again=again))
-        train_output.show(done, as_json, quiet)
+    if seed_list is None:
+        train_output.show(train_one(source, chosen, output, options), as_json, quiet)
         return
-    found = train_seeds(source, places, options, jobs, output / RUNS, told=told)
-    train_output.show_seeds(found, output / RUNS, as_json, quiet)
+    runs = train_seeds(source, folders, options, jobs, output / RUNS, verbose=verbose)
+    train_output.show_seeds(runs, output / RUNS, as_json, quiet)
+
+
+def run_folders(output: Path, settings: Settings, seeds: list[int] | None) -> dict[Path, Settings]:
+    """Return the settings of each run by its folder.
+
+    Args:
+        output: Folder of the command.
+        settings: The settings.
+        seeds: One run for each, in a folder of its own; None for one run.
+    """
+    if seeds is None:
+        return {output: settings}
+    return {output / f"seed-{seed}": replace(settings, seed=seed) for seed in seeds}
 
 
 def combined(
     config: Path | None,
     flags: dict[str, Any],
-    given: dict[str, Any],
+    sources: dict[str, Any],
     recipe: str | None = None,
 ) -> tuple[Settings, Inputs]:
-    """Gives the settings and inputs of a recipe, a file over it, and the command line over both.
+    """Return settings and inputs: the command line overrides a file, which overrides a recipe.
 
     Args:
         config: File of settings.
         flags: Settings of the command line.
-        given: Inputs of the command line.
-        recipe: Its name; None is the paper's where the graph is a public one.
+        sources: Inputs of the command line.
+        recipe: Name of the recipe; None is the paper's where the graph is a public one.
     """
     inputs = Inputs()
     values: dict[str, Any] = {}
     if config is not None:
         values = yaml_files.read_settings(config)
         inputs = Inputs.from_file(values.pop("data", {}), config)
-    inputs = inputs.updated(given)
+    inputs = inputs.updated(sources)
     if recipe is not None or inputs.dataset is not None:
         values = recipes.recipe(recipe or "paper", inputs.dataset) | values
     try:
@@ -163,7 +168,7 @@ def _check_metric(name: str) -> None:
 
 
 def classifier_class() -> "type[NodeClassifier]":
-    """Gives the classifier, or the error that says what to install."""
+    """Return the class of the classifier, or raise the error that names what to install."""
     try:
         import dhilgt
 
@@ -172,42 +177,42 @@ def classifier_class() -> "type[NodeClassifier]":
         raise DhilgtError(str(error)) from error
 
 
-def read(source: InputSource, seed: int, *, told: bool, bar: bool) -> Graph:
-    """Reads the graph, and says what was found."""
+def read(source: InputSource, seed: int, *, verbose: bool, bar: bool) -> Graph:
+    """Return the graph; describe it on standard error if ``verbose``."""
     with warnings.catch_warnings():
-        if told:  # the cleaning is part of what is told
+        if verbose:  # the description covers the cleaning
             warnings.filterwarnings("ignore", "the input was cleaned", GraphWarning)
         graph = source(seed, progress=shell.watched() and bar)
-    if told:
+    if verbose:
         for line in train_output.graph_lines(graph, source.inputs.title):
             typer.echo(line, err=True)
     return graph
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Gives the seeds meant by '0-9' or '1,5,7'.
+    """Return the seeds in '0-9' or '1,5,7'.
 
     Example:
         >>> parse_seeds("0-2,7")
         [0, 1, 2, 7]
     """
-    found: list[int] = []
+    seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not first <= last < first + 10_000:
             raise shell.usage_error(f"{part!r} is not a seed or a range like 0-9", "--seeds")
-        found += [seed for seed in range(first, last + 1) if seed not in found]
-    return found
+        seeds += [seed for seed in range(first, last + 1) if seed not in seeds]
+    return seeds
 
 
 def _print_plan(graph: Graph, settings: Settings, as_json: bool) -> None:
     from dhilgt.classifier.planning import plan
 
-    found = plan(graph, settings)
+    costs = plan(graph, settings)
     if as_json:
-        shell.print_json(found.to_dict())
+        shell.print_json(costs.to_dict())
         return
-    typer.echo(f"{found.num_parameters:,} parameters, {found.num_train:,} training nodes, "
-               f"on {found.device}")  # fmt: skip
-    shell.print_columns(found.lines())
+    typer.echo(f"{costs.num_parameters:,} parameters, {costs.num_train:,} training nodes, "
+               f"on {costs.device}")  # fmt: skip
+    shell.print_columns(costs.lines())

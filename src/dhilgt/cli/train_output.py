@@ -1,4 +1,4 @@
-"""What `dhilgt train` tells: the graph, the scores, where things are, what to do next."""
+"""The output of `dhilgt train`: the graph, the scores, the files, the next command."""
 
 import math
 import shlex
@@ -24,7 +24,7 @@ _FILES = ("config.yaml", "metrics.jsonl", "model", "graph", "checkpoints", "repo
 
 
 def graph_lines(graph: Graph, edges: str | None) -> list[str]:
-    """Gives what was read, line by line."""
+    """Return a description of the graph, line by line."""
     kind = "directed" if graph.directed else "undirected"
     count = graph.num_edges if graph.directed else graph.num_edges // 2
     lines = [f"read {edges}: {kind}, {graph.num_nodes:,} nodes, {count:,} edges; {graph.cleaning}"]
@@ -44,12 +44,12 @@ def graph_lines(graph: Graph, edges: str | None) -> list[str]:
 def facts(
     clf: "NodeClassifier", place: Path, reused: set[str], seconds: float, data: dict[str, Any]
 ) -> dict[str, Any]:
-    """Gives what is worth knowing of a run, as plain values.
+    """Return the facts of a run as plain values.
 
     Args:
-        clf: Trained.
-        place: Its folder.
-        reused: What came out of the cache.
+        clf: The trained classifier.
+        place: Folder of the run.
+        reused: Kinds of artifacts that came from the cache.
         seconds: Wall clock; 0 for a run that had ended before.
         data: Where the graph came from.
     """
@@ -96,52 +96,52 @@ def facts(
 
 
 def _environment(place: Path) -> dict[str, Any] | None:
-    """Gives versions and hardware of a run, as it wrote them down."""
+    """Return versions and hardware of a run, as its folder has them."""
     path = place / ENVIRONMENT
     if not path.exists():
         return None
-    found: dict[str, Any] = strict_json(path.read_bytes())
-    return found
+    environment: dict[str, Any] = strict_json(path.read_bytes())
+    return environment
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def score_rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Gives the table of scores: a heading, then a line per part."""
-    names = list(next(iter(found["scores"].values())))
+def score_rows(run: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return the table of scores: a heading, then a line per part."""
+    names = list(next(iter(run["scores"].values())))
     rows: list[tuple[str, ...]] = [("part", "nodes", *names, "majority class")]
-    for part, scores in found["scores"].items():
+    for part, scores in run["scores"].items():
         shown = ["undefined" if scores[name] is None else f"{scores[name]:.4f}" for name in names]
-        majority = f"{found['majority_accuracy'][part]:.4f}"
-        rows.append((part, f"{found['split'][part]:,}", *shown, majority))
+        majority = f"{run['majority_accuracy'][part]:.4f}"
+        rows.append((part, f"{run['split'][part]:,}", *shown, majority))
     return rows
 
 
-def show(found: dict[str, Any], as_json: bool, quiet: bool) -> None:
-    """Prints one run."""
+def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
+    """Print the facts of one run."""
     if as_json:
-        shell.print_json(found)
+        shell.print_json(run)
         return
     if quiet:
         return
-    missing = found["classes_without_training_nodes"]
+    missing = run["classes_without_training_nodes"]
     if missing:
         listed = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
         shell.note(f"no training node has class {listed}; it will hardly be predicted")
-    shell.print_columns(score_rows(found))
+    shell.print_columns(score_rows(run))
     typer.echo("(majority class: accuracy of always saying "
-               f"{found['majority_class']!r})")  # fmt: skip
-    place = found["path"]
-    stages = ", ".join(f"{name} {value:.2f}" for name, value in found["stages"].items())
-    reused = found["reused_from_cache"]
+               f"{run['majority_class']!r})")  # fmt: skip
+    place = run["path"]
+    stages = ", ".join(f"{name} {value:.2f}" for name, value in run["stages"].items())
+    reused = run["reused_from_cache"]
     shell.print_table(
         [
-            ("epochs", f"{found['epochs']:,}, the best was {found['best_epoch']:,}"),
+            ("epochs", f"{run['epochs']:,}, the best was {run['best_epoch']:,}"),
             ("cache", f"{' and '.join(reused)} reused" if reused else "nothing reused"),
-            ("seconds", f"{found['seconds']:.2f}: {stages}"),
-            ("written", f"{place} ({', '.join(found['files'])})"),
+            ("seconds", f"{run['seconds']:.2f}: {stages}"),
+            ("written", f"{place} ({', '.join(run['files'])})"),
         ]
     )
     quoted = shlex.quote(place)
@@ -149,25 +149,25 @@ def show(found: dict[str, Any], as_json: bool, quiet: bool) -> None:
     typer.echo(f"      dhilgt evaluate {quoted}")
 
 
-def show_seeds(done: list[dict[str, Any]], lines: Path, as_json: bool, quiet: bool) -> None:
-    """Prints mean and standard deviation over runs."""
-    metric = done[0]["metric"]
+def show_seeds(runs: list[dict[str, Any]], lines: Path, as_json: bool, quiet: bool) -> None:
+    """Print the scores of runs, their mean and standard deviation."""
+    metric = runs[0]["metric"]
     summary: dict[str, dict[str, float | None]] = {}
-    for part in done[0]["scores"]:
-        values = [run["scores"][part][metric] for run in done if part in run["scores"]]
+    for part in runs[0]["scores"]:
+        values = [run["scores"][part][metric] for run in runs if part in run["scores"]]
         known = [value for value in values if value is not None]
         summary[part] = {
             "mean": statistics.mean(known) if known else None,
             "sd": statistics.stdev(known) if len(known) > 1 else None,
         }
     if as_json:
-        shell.print_json({"runs": done, "metric": metric, "summary": summary, "path": str(lines)})
+        shell.print_json({"runs": runs, "metric": metric, "summary": summary, "path": str(lines)})
         return
     if quiet:
         return
     parts = list(summary)
     rows: list[tuple[str, ...]] = [("seed", *(f"{part} {metric}" for part in parts), "time")]
-    for run in done:
+    for run in runs:
         shown = [_shown(run["scores"].get(part, {}).get(metric)) for part in parts]
         rows.append((str(run["seed"]), *shown, format_seconds(run["seconds"])))
     spread = [

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 def check_place(path: Path, *, resume: bool) -> None:
-    """Refuses a folder that cannot take a run; makes nothing.
+    """Raise an error if a folder cannot take a run; create nothing.
 
     Args:
         path: The folder.
-        resume: Whether a run that is there is to go on.
+        resume: Whether a run in it is to go on.
 
     Raises:
         ArtifactError: If it cannot be used; the message says why.
@@ -55,9 +55,9 @@ def check_place(path: Path, *, resume: bool) -> None:
 
 @contextlib.contextmanager
 def started(path: Path, config: str) -> Iterator[None]:
-    """Puts config.yaml in a run's folder; if the block fails, the folder is as it was before.
+    """Write config.yaml into a run's folder; if the block fails, the folder is as it was before.
 
-    What training saved stays: an interrupted run goes on from there.
+    What training saved stays, so that an interrupted run can go on.
 
     Args:
         path: The folder.
@@ -93,9 +93,9 @@ class Options:
     Attributes:
         data: Where the graph comes from, for the run's file of settings.
         again: The command that goes on with an interrupted run.
-        resume: Go on with what is there.
-        cache: Use the cache of labels and tokens.
-        report: Write a page about each run.
+        resume: Whether runs in the folders go on.
+        cache: Whether to use the cache of labels and tokens.
+        report: Whether to write a page about each run.
         progress: False for no display.
     """
 
@@ -114,17 +114,17 @@ def train_seeds(
     jobs: int,
     lines: Path,
     *,
-    told: bool,
+    verbose: bool,
 ) -> list[dict[str, Any]]:
-    """Trains once in each place and gives what is worth knowing of each run, in order.
+    """Train once in each folder, and return the facts of each run in order.
 
     Args:
         source: The graph.
         places: Settings by folder; they differ in their seed.
-        options: How.
+        options: How runs are made.
         jobs: Runs at once.
-        lines: File with one line of JSON per run, written anew after each.
-        told: Say what is going on.
+        lines: File with one line of JSON per run, rewritten after each.
+        verbose: Whether to name each run when it starts.
     """
     done: dict[str, dict[str, Any]] = {}
 
@@ -132,19 +132,19 @@ def train_seeds(
         done[place] = facts
         if not processes.is_main():
             return
-        found = [done[str(one)] for one in places if str(one) in done]
+        facts_in_order = [done[str(one)] for one in places if str(one) in done]
         with explained("write", lines):
-            data = b"".join(canonical_json(one) + b"\n" for one in found)
+            data = b"".join(canonical_json(one) + b"\n" for one in facts_in_order)
             lines.parent.mkdir(parents=True, exist_ok=True)
             write_file(lines, iter((memoryview(data),)))
 
-    def say(place: Path) -> None:
-        if told:
+    def announce(place: Path) -> None:
+        if verbose:
             typer.echo(f"seed {places[place].seed}: {place}", err=True)
 
     if jobs == 1:
         for place, settings in places.items():
-            say(place)
+            announce(place)
             keep(str(place), train_one(source, settings, place, options))
         return list(done.values())
     waiting = list(places)
@@ -154,7 +154,7 @@ def train_seeds(
         def start() -> None:
             while waiting and workers.running < jobs:
                 place = waiting.pop(0)
-                say(place)
+                announce(place)
                 workers.start(str(place), train_one, source, places[place], place, alone)
 
         start()
@@ -169,13 +169,13 @@ def train_seeds(
 def train_one(
     source: InputSource, settings: Settings, place: Path, options: Options
 ) -> dict[str, Any]:
-    """Trains once, or finds the run that has ended, and gives what is worth knowing.
+    """Train once, or load the run if it has ended, and return the facts of the run.
 
     Args:
         source: The graph.
         settings: The settings.
         place: Folder of the run.
-        options: How.
+        options: How the run is made.
     """
     import dhilgt
 
@@ -204,8 +204,8 @@ def _trained(
         try:
             clf.fit(graph, run_dir=place, resume=options.resume)
         except TrainingInterrupted as stop:
-            said = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
-            raise KeyboardInterrupt(said) from None
+            message = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
+            raise KeyboardInterrupt(message) from None
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 "interrupted before the first epoch; give the same command again, what is in the "
@@ -222,7 +222,7 @@ def _trained(
 
 
 def _write_report(clf: "NodeClassifier", place: Path) -> None:
-    """Writes the page about a run; one that fails is no reason to lose the run."""
+    """Write the page about a run; if that fails, the run is kept."""
     from dhilgt.report import write_report
 
     try:

@@ -9,7 +9,7 @@ import typer
 
 from dhilgt.classifier.planning import format_seconds
 from dhilgt.cli import shell
-from dhilgt.cli.flags import in_flag_words, with_inputs
+from dhilgt.cli.flags import in_flag_words, with_help_all, with_inputs
 from dhilgt.cli.inputs import InputSource
 from dhilgt.cli.train import classifier_class, combined, parse_seeds, read
 from dhilgt.errors import ArtifactError, ConfigError
@@ -19,6 +19,7 @@ from dhilgt.settings.settings import Settings
 _SHOWN = 8
 
 
+@with_help_all("output", "space", "trials", "budget", "seeds", "jobs", "fix")
 @with_inputs
 def run(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to keep the search in.")],
@@ -53,7 +54,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     *,
-    given: dict[str, Any],
+    sources: dict[str, Any],
     config: Path | None,
     recipe: str | None,
 ) -> None:
@@ -70,9 +71,9 @@ def run(
     """  # noqa: D301 - \b keeps the example's lines apart
     from dhilgt.tune.space import read_space
 
-    wanted = tuple(parse_seeds(seeds))
+    seed_list = tuple(parse_seeds(seeds))
     fixed = parse_fixed(fix or [])
-    base, inputs = combined(config, fixed, given, recipe)
+    base, inputs = combined(config, fixed, sources, recipe)
     inputs.check()
     classifier_class()
     from dhilgt.tune.study import Search, run_search  # needs torch
@@ -83,7 +84,7 @@ def run(
         base=base,
         space=read_space(space).without(fixed),
         folder=output,
-        seeds=wanted,
+        seeds=seed_list,
         trials=60 if trials is None and budget is None else trials,
         budget=budget,
         pruner=pruner,
@@ -92,40 +93,40 @@ def run(
         cache=cache,
     )
     _check_place(output)
-    told = not (quiet or as_json)
-    read(source, wanted[0], told=told, bar=not quiet)
+    verbose = not (quiet or as_json)
+    read(source, seed_list[0], verbose=verbose, bar=not quiet)
     command = shlex.join(["dhilgt", *sys.argv[1:]])
-    with Table(search, enabled=told) as table:
+    with Table(search, enabled=verbose) as table:
         try:
             run_search(search, jobs=jobs, watch=table.refresh)
         except KeyboardInterrupt:
-            found = _kept(search, command)
+            results = _write_results(search, command)
             raise KeyboardInterrupt(
-                f"stopped after {len(found.trials)} trials; the same command goes on with the "
+                f"stopped after {len(results.trials)} trials; the same command goes on with the "
                 "search"
             ) from None
-    found = _kept(search, command)
-    _show(search, found, inputs.dataset, as_json, quiet)
+    results = _write_results(search, command)
+    _show(search, results, inputs.dataset, as_json, quiet)
 
 
 def parse_fixed(texts: list[str]) -> dict[str, Any]:
-    """Gives the settings that NAME=VALUE texts fix.
+    """Return the settings that NAME=VALUE texts fix.
 
     Example:
         >>> parse_fixed(["epochs=20", "lr=1e-3"])
         {'epochs': 20, 'lr': 0.001}
     """
-    found: dict[str, Any] = {}
+    fixed: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise shell.usage_error(f"{text!r} is not NAME=VALUE, like epochs=20", "--set")
         plain: Any = {"true": True, "false": False}.get(value.strip().lower(), value.strip())
         try:
-            found[name.strip()] = yaml_files.checked_value(name.strip(), plain, "--set")
+            fixed[name.strip()] = yaml_files.checked_value(name.strip(), plain, "--set")
         except ConfigError as error:
             raise ConfigError(in_flag_words(str(error))) from error
-    return found
+    return fixed
 
 
 def _check_place(folder: Path) -> None:
@@ -137,18 +138,19 @@ def _check_place(folder: Path) -> None:
         )
 
 
-def _kept(search: Any, command: str) -> Any:
+def _write_results(search: Any, command: str) -> Any:
+    """Write the best settings so far, if there are any, and return all results."""
     from dhilgt.tune.results import look, write_found
 
-    found = look(search)
-    if found.settings is not None:
-        write_found(search, found, command)
-    return found
+    results = look(search)
+    if results.settings is not None:
+        write_found(search, results, command)
+    return results
 
 
-def rows_of(found: Any, metric: str, higher_is_better: bool) -> list[tuple[str, ...]]:
-    """Gives the table of the best trials: a heading, then a line for each."""
-    ended = [one for one in found.trials if one["state"] == "complete"]
+def rows_of(results: Any, metric: str, higher_is_better: bool) -> list[tuple[str, ...]]:
+    """Return the table of the best trials: a heading, then a line for each."""
+    ended = [one for one in results.trials if one["state"] == "complete"]
     ended.sort(key=lambda one: float(one["score"]), reverse=higher_is_better)
     rows: list[tuple[str, ...]] = [("stage", "trial", f"val {metric}", "chosen", "time")]
     for one in ended[:_SHOWN]:
@@ -162,18 +164,18 @@ def _value(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value).lower()
 
 
-def counts(found: Any) -> str:
-    """Gives how many trials ended, and how."""
-    parts = [f"{found.count(state)} {state}" for state in ("complete", "pruned", "failed")]
-    return f"{len(found.trials)} trials ({', '.join(parts)}), {found.seconds:.0f} s"
+def counts(results: Any) -> str:
+    """Return how many trials ended, and how."""
+    parts = [f"{results.count(state)} {state}" for state in ("complete", "pruned", "failed")]
+    return f"{len(results.trials)} trials ({', '.join(parts)}), {results.seconds:.0f} s"
 
 
 class Table:
-    """The best trials so far, drawn anew while a search runs; nothing where nobody watches.
+    """The best trials so far, redrawn while a search runs; nothing outside of a terminal.
 
     Args:
         search: The search.
-        enabled: False for silence.
+        enabled: Whether to draw anything.
     """
 
     def __init__(self, search: Any, *, enabled: bool) -> None:
@@ -196,7 +198,7 @@ class Table:
             self._live.stop()
 
     def refresh(self) -> None:
-        """Draws where the search stands."""
+        """Draw the state of the search."""
         if self._live is None:
             return
         from rich.table import Table as RichTable
@@ -206,16 +208,16 @@ class Table:
 
         if self._storage is None:
             self._storage = open_storage(self._search.address)
-        found = look(self._search, self._storage)
+        results = look(self._search, self._storage)
         metric = self._search.base.metric
-        heading, *rows = rows_of(found, metric, self._search.higher_is_better)
-        drawn = RichTable(*heading, title=counts(found))
+        heading, *rows = rows_of(results, metric, self._search.higher_is_better)
+        drawn = RichTable(*heading, title=counts(results))
         for row in rows:
             drawn.add_row(*row)
         self._live.update(drawn, refresh=True)
 
 
-def _show(search: Any, found: Any, dataset: str | None, as_json: bool, quiet: bool) -> None:
+def _show(search: Any, results: Any, dataset: str | None, as_json: bool, quiet: bool) -> None:
     from dhilgt.tune.results import BEST, TRIALS
 
     path = search.folder / BEST
@@ -223,31 +225,31 @@ def _show(search: Any, found: Any, dataset: str | None, as_json: bool, quiet: bo
     if dataset is not None:
         next_ += ["--seeds", "0-9"]
     if as_json:
-        values: Settings = found.settings
+        values: Settings = results.settings
         shell.print_json(
             {
                 "path": str(path),
                 "metric": search.base.metric,
-                "score": found.best["score"],
-                "scores": found.best["scores"],
+                "score": results.best["score"],
+                "scores": results.best["scores"],
                 "settings": values.to_dict(),
-                "trials": len(found.trials),
-                "complete": found.count("complete"),
-                "pruned": found.count("pruned"),
-                "failed": found.count("failed"),
-                "seconds": found.seconds,
+                "trials": len(results.trials),
+                "complete": results.count("complete"),
+                "pruned": results.count("pruned"),
+                "failed": results.count("failed"),
+                "seconds": results.seconds,
                 "next": shlex.join(next_),
             }
         )
         return
     if quiet:
         return
-    shell.print_columns(rows_of(found, search.base.metric, search.higher_is_better))
-    best = f"{search.base.metric} {found.best['score']:.4f} on validation nodes"
+    shell.print_columns(rows_of(results, search.base.metric, search.higher_is_better))
+    best = f"{search.base.metric} {results.best['score']:.4f} on validation nodes"
     shell.print_table(
         [
             ("best", f"{best}, the mean of {len(search.seeds)} seeds"),
-            ("searched", counts(found)),
+            ("searched", counts(results)),
             ("written", f"{path}, {TRIALS}"),
         ]
     )

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.datasets import optional
-from dhilgt.graph import checks
 from dhilgt.graph.graph import Graph
+from dhilgt.utils import checks
 
 
 @dataclass(frozen=True, slots=True)

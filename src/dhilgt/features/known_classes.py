@@ -48,7 +48,7 @@ def carried_over(trained: Graph, other: Graph) -> NDArray[np.int64]:
         return found
     classes = training_classes(trained)
     old = np.flatnonzero(classes >= 0)
-    at = find(other.ids.names, other.num_nodes, trained.nodes[old])
+    at = find(other.node_ids, other.num_nodes, trained.nodes[old])
     old, at = old[at >= 0], at[at >= 0]
     if not other.ids.are_text:
         same = _same_rows(trained.features, old, other.features, at)

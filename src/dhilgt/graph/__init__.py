@@ -1,4 +1,4 @@
-"""The graph: its nodes and ids, checks, conversions, its files."""
+"""The Graph object: ids, checks, conversions, storage, random graphs."""
 
 from dhilgt.graph.build import Cleaning
 from dhilgt.graph.graph import Graph

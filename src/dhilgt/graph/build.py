@@ -1,4 +1,4 @@
-"""The parts of a graph, checked and put together."""
+"""The data of a graph, checked and assembled."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, warn
-from dhilgt.graph import checks, node_ids
+from dhilgt.graph import checks
 from dhilgt.graph.checks import IdArray
+from dhilgt.graph.node_ids import is_plain, labels_by_id
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """What was changed on the way from the input to the graph.
+    """Counts of the changes between the input and the graph.
 
     Attributes:
         self_loops: Input edges from a node to itself, all dropped.
@@ -30,8 +31,8 @@ class Cleaning:
 
     def __str__(self) -> str:
         parts = [
-            f"{count:,} {what}{'' if count == 1 else 's'} {done}"
-            for count, what, done in (
+            f"{count:,} {noun}{'' if count == 1 else 's'} {change}"
+            for count, noun, change in (
                 (self.self_loops, "self-loop", "removed"),
                 (self.duplicates, "duplicate edge", "merged"),
                 (self.reversed_added, "reverse edge", "added"),
@@ -43,7 +44,7 @@ class Cleaning:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Everything a graph holds; arrays are read-only. See `Graph` for what they mean."""
+    """The data of a graph, in read-only arrays; see `Graph` for their meaning."""
 
     offsets: NDArray[np.int64]
     targets: NDArray[np.int32]
@@ -63,17 +64,16 @@ class Parts:
                 array.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies travel to other processes; a read-only view of masks does not by itself."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        """Support copies for other processes: a read-only view of a dict cannot be pickled."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["masks"] = None if self.masks is None else dict(self.masks)
-        return _restored, tuple(values.values())
+        return _restored, (values,)
 
 
-def _restored(*values: Any) -> Parts:
-    named: dict[str, Any] = dict(zip([one.name for one in fields(Parts)], values, strict=True))
-    if named["masks"] is not None:
-        named["masks"] = MappingProxyType(named["masks"])
-    return Parts(**named)
+def _restored(values: dict[str, Any]) -> Parts:
+    if values["masks"] is not None:
+        values["masks"] = MappingProxyType(values["masks"])
+    return Parts(**values)
 
 
 def assemble(
@@ -82,35 +82,35 @@ def assemble(
     count: int,
     *,
     directed: bool,
-    names: IdArray | None,
+    node_ids: IdArray | None,
     rows: NDArray[np.int64] | None,
     features: Any,
     labels: Any,
     masks: Mapping[str, Any] | None,
     threads: int,
 ) -> Parts:
-    """Checks what is said of the nodes, then cleans the edges.
+    """Check the data of the nodes, clean the edges and return both.
 
     Args:
-        sources: Indices of the ends of edges.
-        targets: The other ends.
+        sources: Indices of the first ends of the edges.
+        targets: Indices of the other ends.
         count: Number of nodes.
-        directed: Keep the direction.
-        names: Ids in ascending order, or None.
-        rows: The user's row of node i, if it is not i.
-        features: As the user gave them, like labels and masks.
-        labels: See features.
-        masks: See features.
-        threads: Threads for the native part.
+        directed: Keep the direction of edges.
+        node_ids: Ids of the nodes in ascending order; None for 0 to count - 1.
+        rows: The row of node i in the user's arrays, if it is not i.
+        features: Features, unchecked.
+        labels: Classes by row or by id, unchecked.
+        masks: Masks, unchecked.
+        threads: Number of threads of the native core.
     """
-    if names is not None and node_ids.is_plain(names):
-        names = None
+    if node_ids is not None and is_plain(node_ids):
+        node_ids = None
     x = None if features is None else checks.features(features, count)
     classes, class_names = None, None
     if isinstance(labels, Mapping):
-        classes, class_names = checks.labels(node_ids.labels_by_id(labels, names, count), count)
+        classes, class_names = checks.labels(labels_by_id(labels, node_ids, count), count)
         if rows is not None:
-            classes = classes[np.argsort(rows)]  # to the user's rows, as all else here
+            classes = classes[np.argsort(rows)]  # to the user's rows, as features and masks
     elif labels is not None:
         classes, class_names = checks.labels(labels, count)
     split = None if masks is None else checks.masks(masks, count, classes)
@@ -119,20 +119,20 @@ def assemble(
         classes = None if classes is None else classes[rows]
         split = None if split is None else {name: mask[rows] for name, mask in split.items()}
     try:
-        offsets, neighbors, loops, again, added = _native.build_csr(
+        offsets, neighbors, num_loops, num_duplicates, num_added = _native.build_csr(
             sources, targets, count, directed, threads
         )
     except ValueError as error:
         raise GraphError(str(error)) from error
-    cleaning = Cleaning(loops, again, added)
-    if loops or again:
+    cleaning = Cleaning(num_loops, num_duplicates, num_added)
+    if num_loops or num_duplicates:
         warn(f"the input was cleaned: {cleaning}")
     return Parts(
         offsets=offsets,
         targets=neighbors,
         directed=directed,
         cleaning=cleaning,
-        node_ids=names,
+        node_ids=node_ids,
         features=x,
         labels=classes,
         class_names=class_names,
@@ -143,17 +143,17 @@ def assemble(
 def checked_data(
     parts: Parts, features: Any, labels: Any, masks: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Gives features, labels, class names and masks, checked; None keeps what is there."""
+    """Return checked features, classes, class names and masks; None keeps those of ``parts``."""
     count = len(parts.offsets) - 1
     x = parts.features if features is None else checks.features(features, count)
     classes, class_names = parts.labels, parts.class_names
     if labels is not None:
         if isinstance(labels, Mapping):
-            labels = node_ids.labels_by_id(labels, parts.node_ids, count)
+            labels = labels_by_id(labels, parts.node_ids, count)
         classes, class_names = checks.labels(labels, count)
     split = parts.masks
     if masks is not None:
         split = MappingProxyType(checks.masks(masks, count, classes))
     elif split is not None and labels is not None:
-        checks.masks(split, count, classes)  # they may select nodes unlabelled by now
+        checks.masks(split, count, classes)  # a node in a mask may have no class any more
     return {"features": x, "labels": classes, "class_names": class_names, "masks": split}

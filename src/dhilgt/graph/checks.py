@@ -1,73 +1,45 @@
 """Checks of user input: ids and edges, features, classes and masks.
 
-All of them run before heavy work. An error names what was found, where, and the way out.
+They run before any heavy work. An error states the value, its position and the remedy.
 """
 
-import os
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, about, argument, element, warn, wording
-from dhilgt.utils.checks import name_hint
+from dhilgt.utils.checks import as_array, name_hint
 
 IdArray: TypeAlias = NDArray[Any]  # int64, or object holding str
+MASK_NAMES = ("train", "val", "test")
+_LARGEST_CLASS = 1_000_000
+_BLOCK_ROWS = 65_536
 
 
-def as_array(values: Any) -> NDArray[Any]:
-    """Gives a NumPy array of anything array-like, torch tensors included."""
-    if hasattr(values, "detach") and hasattr(values, "cpu"):
-        values = values.detach().cpu().numpy()
-    elif hasattr(values, "to_numpy"):
-        values = values.to_numpy()
-    elif isinstance(values, (list, tuple)) and any(isinstance(v, (str, bytes)) for v in values):
-        # Left alone, NumPy turns numbers beside a string into strings and cuts trailing NULs.
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-        return array
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise GraphError(f"rows of unequal length are not an array ({error})") from error
-
-
-def num_threads(threads: int | None) -> int:
-    """Gives the number of threads to use; None means all this process may run on."""
-    if threads is None:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
-        raise GraphError(
-            f"{argument('threads', threads)}; pass a number of at least 1, or None for all"
-        )
-    return int(threads)
-
-
-def num_nodes(count: Any, *, found_in: str = "num_nodes") -> int:
-    """Gives the number of nodes as an int between 1 and the limit."""
+def num_nodes(count: Any, *, name: str = "num_nodes") -> int:
+    """Return the number of nodes as an int from 1 to below the limit of the native core."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
-        raise GraphError(f"{argument(found_in, count)}; pass a whole number")
+        raise GraphError(f"{argument(name, count)}; pass a whole number")
     if count == 0:
         raise GraphError(
             f"the graph has no nodes; pass {argument('num_nodes', ...)} or "
             f"{argument('nodes', ...)} if edges are missing"
         )
     if count < 0:
-        raise GraphError(f"{argument(found_in, count)}; pass a number of at least 1")
+        raise GraphError(f"{argument(name, count)}; pass a number of at least 1")
     if count >= _native.NODE_LIMIT:
         raise GraphError(
-            f"{argument(found_in, count)}, but a graph must have fewer than {_native.NODE_LIMIT} "
+            f"{argument(name, count)}, but a graph must have fewer than {_native.NODE_LIMIT} "
             f"nodes; if the numbers are ids, leave {argument('num_nodes')} out and they are mapped"
         )
     return int(count)
 
 
 def ids(values: Any, name: str) -> IdArray:
-    """Gives ids as a 1-D array: int32, int64, or object holding only non-empty str."""
+    """Return ids as a 1-D array: int32, int64, or object holding non-empty str only."""
     array = as_array(values)
     if array.ndim != 1:
         raise GraphError(
@@ -120,13 +92,13 @@ def _integral_floats(array: NDArray[Any], name: str) -> IdArray:
 
 
 def _strings(values: list[Any], name: str) -> IdArray:
-    out = np.empty(len(values), dtype=object)
+    texts = np.empty(len(values), dtype=object)
     for at, value in enumerate(values):
         text = _decoded(value, name, at) if isinstance(value, bytes) else str(value)
         if not text:
             raise GraphError(f"{element(name, at)} is an empty string; every node needs an id")
-        out[at] = text
-    return out
+        texts[at] = text
+    return texts
 
 
 def _decoded(value: bytes, name: str, at: int) -> str:
@@ -159,7 +131,7 @@ def _objects(values: list[Any], name: str) -> IdArray:
 
 
 def edges(sources: Any, targets: Any) -> tuple[IdArray, IdArray]:
-    """Gives both ends of the edges as arrays of one type and length."""
+    """Return both ends of the edges as arrays of one type and length."""
     source_ids, target_ids = ids(sources, "src"), ids(targets, "dst")
     if len(source_ids) != len(target_ids):
         raise GraphError(
@@ -177,7 +149,7 @@ def edges(sources: Any, targets: Any) -> tuple[IdArray, IdArray]:
 
 
 def indices(values: IdArray, count: int, name: str) -> None:
-    """Refuses a value outside 0..count-1."""
+    """Raise if a value is not an index from 0 to count - 1."""
     if values.size == 0:
         return
     if values.dtype == object:
@@ -197,7 +169,7 @@ def indices(values: IdArray, count: int, name: str) -> None:
 
 @about("nodes")
 def node_list(nodes: Any) -> IdArray:
-    """Gives the full list of ids, each once."""
+    """Return the list of all ids, which must be distinct."""
     array = ids(nodes, "nodes")
     if array.dtype == np.int32:
         array = array.astype(np.int64)
@@ -215,7 +187,7 @@ def node_list(nodes: Any) -> IdArray:
 
 
 def edge_index(values: Any) -> NDArray[Any]:
-    """Gives a (2, E) integer array, refusing its transpose."""
+    """Return edges as a (2, E) array; raise for a transposed one."""
     array = as_array(values)
     if array.ndim != 2 or array.shape[0] != 2:
         hint = "pass a (2, E) array, sources above targets"
@@ -232,8 +204,8 @@ def edge_index(values: Any) -> NDArray[Any]:
     return array
 
 
-def weights(values: Any, policy: Any, found_in: str) -> None:
-    """Refuses edge weights other than 1 unless they are to be ignored."""
+def weights(values: Any, policy: Any, name: str) -> None:
+    """Raise if an edge weight is not 1, unless weights are to be ignored."""
     if isinstance(policy, str):
         if policy != "ignore":
             raise GraphError(
@@ -247,34 +219,20 @@ def weights(values: Any, policy: Any, found_in: str) -> None:
     other = np.flatnonzero(array != 1)
     if other.size:
         at = int(other[0])
-        refuse_weights(f"{found_in}[{at}] = {array.reshape(-1)[at]}")
+        refuse_weights(f"{name}[{at}] = {array.reshape(-1)[at]}")
 
 
-def refuse_weights(found: str) -> None:
-    """Raise the error about edge weights: distances count hops."""
+def refuse_weights(finding: str) -> NoReturn:
+    """Raise because of edge weights: distances count hops."""
     raise GraphError(
-        f"{found}: weighted distances are not supported; pass {argument('weights', 'ignore')} to "
-        "count every edge as one hop"
+        f"{finding}: weighted distances are not supported; pass {argument('weights', 'ignore')} "
+        "to count every edge as one hop"
     )
-
-
-def unknown_id(wanted: Any, at: int | None, nearest: Sequence[Any], name: str) -> GraphError:
-    """Gives the error for an id that no node has."""
-    where = name if at is None else f"{name}[{at}]"
-    near = ", ".join(repr(value) for value in nearest)
-    return GraphError(
-        f"{where} = {wanted!r} is not a node of the graph; the nearest ids are {near}"
-    )
-
-
-MASK_NAMES = ("train", "val", "test")
-_LARGEST_CLASS = 1_000_000
-_BLOCK_ROWS = 65_536
 
 
 @about("features")
 def features(values: Any, count: int) -> Any:
-    """Gives features as float32, (count, channels): a NumPy array or, if sparse, SciPy CSR.
+    """Return features as float32, (count, channels): a NumPy array or, if sparse, SciPy CSR.
 
     Booleans, integers and other floats are cast to float32. Float32 input is not copied.
     """
@@ -295,12 +253,12 @@ def features(values: Any, count: int) -> Any:
     if array.dtype.kind not in "biuf":
         raise GraphError(f"features holds {array.dtype}; pass numbers")
     with np.errstate(over="ignore"):
-        out = array.astype(np.float32, copy=False)
-    _check_finite(out, sparse)
+        array = array.astype(np.float32, copy=False)
+    _check_finite(array, sparse)
     if not sparse:
-        out = np.ascontiguousarray(out).view()
-        out.flags.writeable = False
-    return out
+        array = np.ascontiguousarray(array).view()
+        array.flags.writeable = False
+    return array
 
 
 def _check_finite(array: Any, sparse: bool) -> None:
@@ -312,7 +270,7 @@ def _check_finite(array: Any, sparse: bool) -> None:
             row = int(np.searchsorted(array.indptr, bad[0], side="right")) - 1
             first = f"features[{row}, {array.indices[bad[0]]}] = {array.data[bad[0]]}"
     else:
-        for start in range(0, array.shape[0], _BLOCK_ROWS):  # in blocks, to stay small in memory
+        for start in range(0, array.shape[0], _BLOCK_ROWS):  # in blocks, to save memory
             rows, columns = np.nonzero(~np.isfinite(array[start : start + _BLOCK_ROWS]))
             if rows.size and not bad_count:
                 value = array[start + rows[0], columns[0]]
@@ -327,10 +285,10 @@ def _check_finite(array: Any, sparse: bool) -> None:
 
 @about("labels")
 def labels(values: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
-    """Gives one class per node (-1: unlabelled) and the names of the classes, if they have any.
+    """Return one class per node (-1: unlabelled) and the class names, if they have any.
 
-    Accepts integers, whole floats with NaN for unlabelled, booleans, strings (classes are numbered
-    in sorted order; None, NaN and "" are unlabelled) and one-hot rows (all zeros: unlabelled).
+    Classes may be integers, whole floats with NaN for unlabelled, booleans, strings (numbered in
+    sorted order; None, NaN and "" are unlabelled) or one-hot rows (all zeros: unlabelled).
     """
     array = as_array(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -355,7 +313,7 @@ def labels(values: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, ...] 
         except (TypeError, ValueError) as error:
             raise GraphError(
                 f"labels mixes types ({error}); pass all numbers or all strings"
-            ) from (error)
+            ) from error
     return _numbered_classes(array), None
 
 
@@ -366,8 +324,8 @@ def _missing(value: Any) -> bool:
 def _named_classes(values: list[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     texts = [v.decode() if isinstance(v, bytes) else v for v in values]
     names = tuple(sorted({str(text) for text in texts if not _missing(text)}))
-    number = {name: i for i, name in enumerate(names)}
-    classes = [-1 if _missing(text) else number[str(text)] for text in texts]
+    class_of = {name: i for i, name in enumerate(names)}
+    classes = [-1 if _missing(text) else class_of[str(text)] for text in texts]
     return np.array(classes, dtype=np.int64), names
 
 
@@ -407,20 +365,20 @@ def _one_hot(array: NDArray[Any]) -> NDArray[np.int64]:
 def masks(
     values: Mapping[str, Any], count: int, classes: NDArray[np.int64] | None
 ) -> dict[str, NDArray[np.bool_]]:
-    """Gives boolean masks by name; takes booleans or, where it is plain, indices.
+    """Return boolean masks by name, from booleans or, where they cannot be mistaken, indices.
 
-    A node in two masks, or one in a mask but without a label, is refused.
+    Raise for a node that is in two masks, or in a mask and without a class.
     """
     if not isinstance(values, Mapping):
         raise GraphError(f"masks is a {type(values).__name__}; pass a dict with {MASK_NAMES}")
-    out: dict[str, NDArray[np.bool_]] = {}
-    for name, given in values.items():
+    checked: dict[str, NDArray[np.bool_]] = {}
+    for name, value in values.items():
         if name not in MASK_NAMES:
             hint = name_hint(name, MASK_NAMES, f"the names are {MASK_NAMES}")
             raise GraphError(f"masks has the unknown name {name!r}; {hint}")
-        mask = node_mask(as_array(given), count, f"mask {name!r}")
-        for other, taken in out.items():
-            both = np.flatnonzero(mask & taken)
+        mask = node_mask(as_array(value), count, f"mask {name!r}")
+        for other, other_mask in checked.items():
+            both = np.flatnonzero(mask & other_mask)
             if both.size:
                 raise GraphError(
                     f"masks {other!r} and {name!r} share {both.size} nodes, the first at {both[0]};"
@@ -434,17 +392,17 @@ def masks(
                     "nodes); use mask & (labels >= 0)"
                 )
         mask.flags.writeable = False
-        out[name] = mask
-    return out
+        checked[name] = mask
+    return checked
 
 
 def node_mask(array: NDArray[Any], count: int, name: str) -> NDArray[np.bool_]:
-    """Gives a boolean mask from one, or from indices where these cannot be taken for a mask.
+    """Return a boolean mask from one, or from indices that cannot be mistaken for a mask.
 
     Args:
         array: Booleans, one per node, or indices, each once.
         count: Number of nodes.
-        name: What the user calls it.
+        name: Name of the mask, for the message.
     """
     if array.ndim != 1:
         raise GraphError(f"{name} has shape {array.shape}; pass a 1-D mask, one split")
@@ -459,14 +417,14 @@ def node_mask(array: NDArray[Any], count: int, name: str) -> NDArray[np.bool_]:
             f"{name} has {count} entries that are all 0 or 1, a mask or indices; "
             "pass mask.astype(bool), or indices in an array of another length"
         )
-    out = np.zeros(count, dtype=np.bool_)
+    mask = np.zeros(count, dtype=np.bool_)
     bad = np.flatnonzero((array < 0) | (array >= count))
     if bad.size:
         raise GraphError(
             f"{name}[{bad[0]}] = {array[bad[0]]} is outside 0 to {count - 1}; "
             "pass booleans or indices of nodes"
         )
-    out[array.astype(np.int64)] = True
-    if int(out.sum()) != array.size:
+    mask[array.astype(np.int64)] = True
+    if int(mask.sum()) != array.size:
         raise GraphError(f"{name} lists a node twice; pass every index once")
-    return out
+    return mask

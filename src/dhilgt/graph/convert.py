@@ -1,4 +1,4 @@
-"""Graphs from and to SciPy, NetworkX and PyG; each is imported only when it is used."""
+"""Conversion from and to SciPy, NetworkX and PyG; each is imported only when it is used."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +7,7 @@ import numpy as np
 from dhilgt.errors import GraphError
 from dhilgt.graph import checks
 from dhilgt.graph.graph import Graph
+from dhilgt.utils.checks import as_array
 
 if TYPE_CHECKING:
     import networkx
@@ -39,29 +40,29 @@ def from_networkx(graph: Any, *, weights: Any = None, **options: Any) -> Graph:
         for u, v, weight in graph.edges(data="weight", default=1):
             if weight != 1:
                 checks.refuse_weights(f"edge ({u!r}, {v!r}) has weight {weight!r}")
-    names = _names(list(graph.nodes))
+    node_ids = _ids_of(list(graph.nodes))
     at = {node: i for i, node in enumerate(graph.nodes)}
     pairs = np.array([(at[u], at[v]) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2)
     directed = graph.is_directed()
-    if not directed:  # both directions were there all along: none counts as added
+    if not directed:  # both directions, so that no reverse edge counts as added
         pairs = np.concatenate([pairs, pairs[pairs[:, 0] != pairs[:, 1]][:, ::-1]])
-    sources, targets = names[pairs[:, 0]], names[pairs[:, 1]]
-    return Graph.from_edges(sources, targets, nodes=names, directed=directed, **options)
+    sources, targets = node_ids[pairs[:, 0]], node_ids[pairs[:, 1]]
+    return Graph.from_edges(sources, targets, nodes=node_ids, directed=directed, **options)
 
 
-def _names(nodes: list[Any]) -> checks.IdArray:
+def _ids_of(nodes: list[Any]) -> checks.IdArray:
     whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in nodes)
     if whole or all(isinstance(node, str) for node in nodes):
         return checks.node_list(np.array(nodes, dtype=None if whole else object))
-    named: dict[str, Any] = {}
+    node_of: dict[str, Any] = {}
     for node in nodes:
-        other = named.setdefault(str(node), node)
+        other = node_of.setdefault(str(node), node)
         if other is not node:
             raise GraphError(
                 f"nodes {other!r} and {node!r} would both be named {str(node)!r}; "
                 "rename them with networkx.relabel_nodes"
             )
-    return checks.node_list(np.array(list(named), dtype=object))
+    return checks.node_list(np.array(list(node_of), dtype=object))
 
 
 def from_pyg(
@@ -84,7 +85,7 @@ def from_pyg(
     for name in checks.MASK_NAMES:
         mask = getattr(data, f"{name}_mask", None)
         if mask is not None:
-            masks[name] = _one_split(checks.as_array(mask), split, name)
+            masks[name] = _one_split(as_array(mask), split, name)
     x = getattr(data, "x", None)
     return Graph.from_edge_index(
         edges,
@@ -134,13 +135,13 @@ def to_networkx(graph: Graph) -> "networkx.Graph":
 
     sources, targets = graph.to_edge_index()
     if not graph.directed:
-        once = sources < targets
-        sources, targets = sources[once], targets[once]
-    out = networkx.DiGraph() if graph.directed else networkx.Graph()
-    out.add_nodes_from(graph.nodes.tolist())
+        forward = sources < targets
+        sources, targets = sources[forward], targets[forward]
+    converted = networkx.DiGraph() if graph.directed else networkx.Graph()
+    converted.add_nodes_from(graph.nodes.tolist())
     pairs = zip(graph.ids_of(sources).tolist(), graph.ids_of(targets).tolist(), strict=True)
-    out.add_edges_from(pairs)
-    return out
+    converted.add_edges_from(pairs)
+    return converted
 
 
 def to_pyg(graph: Graph, sparse: bool = False) -> Any:
@@ -158,9 +159,9 @@ def to_pyg(graph: Graph, sparse: bool = False) -> Any:
     x = graph.features
     if x is not None and hasattr(x, "tocoo") and sparse:
         coo = x.tocoo()
-        at = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
+        positions = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
         values = torch.from_numpy(coo.data.copy())
-        data.x = torch.sparse_coo_tensor(at, values, coo.shape, check_invariants=False)
+        data.x = torch.sparse_coo_tensor(positions, values, coo.shape, check_invariants=False)
     elif x is not None:
         data.x = torch.from_numpy(x.toarray() if hasattr(x, "toarray") else x.copy())
     if graph.labels is not None:

@@ -1,6 +1,5 @@
-"""The graph: clean compressed rows, the user's own ids, and what is known about the nodes."""
+"""The graph: compressed rows of neighbours, the user's ids, and the data of the nodes."""
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +11,10 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, argument
-from dhilgt.graph import checks, node_ids
+from dhilgt.graph import checks
 from dhilgt.graph.build import Cleaning, Parts, assemble, checked_data
-from dhilgt.graph.node_ids import NodeIds
+from dhilgt.graph.node_ids import NodeIds, rank_all, ranks
+from dhilgt.utils.checks import num_threads
 
 if TYPE_CHECKING:
     import networkx
@@ -28,8 +28,8 @@ class Graph:
     in ascending order, and the index of a node is the position of its id there: the same graph
     gets the same numbers whatever the order of its file.
 
-    Make one with `from_edges`, `from_edge_index`, `from_scipy`, `from_networkx`, `from_pyg` or
-    `read`. Rows of features, labels and masks follow `nodes=` where it is given, otherwise the
+    Create one with `from_edges`, `from_edge_index`, `from_scipy`, `from_networkx`, `from_pyg` or
+    `read`. Rows of features, classes and masks follow `nodes=` if it is passed, otherwise the
     ascending ids.
 
     Example:
@@ -43,13 +43,13 @@ class Graph:
     __slots__ = ("_fingerprint", "_ids", "_parts", "_transposed")
 
     def __init__(self, parts: Parts) -> None:
-        """Takes parts that are clean and checked already; users call a `from_` method."""
+        """Take parts that are clean and checked; users call a `from_` method."""
         self._parts = parts
         self._transposed: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
         self._fingerprint: str | None = None
         self._ids = NodeIds(parts.node_ids, len(parts.offsets) - 1)
 
-    # ---- making one ----------------------------------------------------------------------------
+    # ---- creation ------------------------------------------------------------------------------
 
     @classmethod
     def from_edges(
@@ -66,20 +66,20 @@ class Graph:
         masks: Mapping[str, Any] | None = None,
         threads: int | None = None,
     ) -> "Graph":
-        """Gives the graph of the edges src[i] - dst[i].
+        """Return the graph of the edges src[i] - dst[i].
 
         Args:
-            src: Ends of the edges: integers (64 bits) or strings.
-            dst: The other ends.
-            num_nodes: If given, the ends are indices 0 to num_nodes - 1 and are not mapped.
-            nodes: All ids, so that nodes without an edge are kept. Rows of features, labels and
-                masks then follow this list.
+            src: Ids of the first ends of the edges: integers (64 bits) or strings.
+            dst: Ids of the other ends.
+            num_nodes: If passed, the ends are indices 0 to num_nodes - 1 and are not mapped.
+            nodes: All ids, to keep nodes without an edge. Rows of features, classes and masks
+                then follow this list.
             directed: Keep the direction; otherwise missing reverse edges are added.
             weights: Refused unless all ones; "ignore" counts every edge as one hop.
             features: (num_nodes, channels), an array or SciPy sparse matrix; stored as float32.
-            labels: One class per node, or a dict from id to class; see `validate.labels`.
+            labels: One class per node, or a dict from id to class; see `checks.labels`.
             masks: Any of train, val, test: booleans per node, or indices.
-            threads: Threads for the native part; None for all.
+            threads: Number of threads; None for all.
         """
         sources, targets = checks.edges(src, dst)
         checks.weights(weights, weights, "weights")
@@ -88,30 +88,30 @@ class Graph:
                 f"{argument('num_nodes')} and {argument('nodes')} are both given; "
                 f"{argument('nodes')} alone says how many"
             )
-        workers = checks.num_threads(threads)
+        workers = num_threads(threads)
         rows: NDArray[np.int64] | None = None
         if num_nodes is not None:
             count = checks.num_nodes(num_nodes)
             checks.indices(sources, count, "src")
             checks.indices(targets, count, "dst")
-            names = None
+            node_ids = None
         else:
             if nodes is not None:
-                given = checks.node_list(nodes)
-                rows = np.argsort(given, kind="stable")
-                names = given[rows]
-                sources = node_ids.ranks(names, len(names), sources, "src")
-                targets = node_ids.ranks(names, len(names), targets, "dst")
+                listed = checks.node_list(nodes)
+                rows = np.argsort(listed, kind="stable")
+                node_ids = listed[rows]
+                sources = ranks(node_ids, len(node_ids), sources, "src")
+                targets = ranks(node_ids, len(node_ids), targets, "dst")
             else:
-                names, sources, targets = node_ids.rank_all(sources, targets, workers)
-            count = checks.num_nodes(len(names), found_in="number of ids")
+                node_ids, sources, targets = rank_all(sources, targets, workers)
+            count = checks.num_nodes(len(node_ids), name="number of ids")
         return cls(
             assemble(
                 sources,
                 targets,
                 count,
                 directed=directed,
-                names=names,
+                node_ids=node_ids,
                 rows=rows,
                 features=features,
                 labels=labels,
@@ -124,10 +124,10 @@ class Graph:
     def from_edge_index(
         cls, edge_index: Any, num_nodes: int | None = None, **options: Any
     ) -> "Graph":
-        """Gives the graph of a (2, E) array of indices, sources above targets (PyG's convention).
+        """Return the graph of a (2, E) array of indices, sources above targets (as in PyG).
 
-        A (2, 2) array looks the same transposed: row 0 is taken as sources, and a warning says so
-        where it matters.
+        A (2, 2) array looks the same transposed: row 0 is taken as sources, with a warning if the
+        transposed array would be another graph.
 
         Args:
             edge_index: NumPy array or torch tensor.
@@ -144,7 +144,7 @@ class Graph:
 
     @classmethod
     def from_scipy(cls, matrix: Any, **options: Any) -> "Graph":
-        """Gives the graph of a square sparse adjacency matrix; stored zeros are no edges.
+        """Return the graph of a square sparse adjacency matrix; stored zeros are not edges.
 
         Args:
             matrix: Any SciPy sparse matrix or array; entry (u, v) is an edge from u to v.
@@ -156,12 +156,12 @@ class Graph:
 
     @classmethod
     def from_networkx(cls, graph: "networkx.Graph", **options: Any) -> "Graph":
-        """Gives the graph of a NetworkX graph; a DiGraph stays directed.
+        """Return the graph of a NetworkX graph; a DiGraph stays directed.
 
-        Names that are neither all integers nor all strings become `str(name)`.
+        Nodes that are neither all integers nor all strings get the ids `str(node)`.
 
         Args:
-            graph: Any NetworkX graph. Rows of features and labels follow `graph.nodes`.
+            graph: Any NetworkX graph. Rows of features and classes follow `graph.nodes`.
             **options: As for `from_edges`, without `num_nodes`, `nodes` and `directed`.
         """
         from dhilgt.graph import convert
@@ -170,7 +170,7 @@ class Graph:
 
     @classmethod
     def from_pyg(cls, data: Any, split: int = 0, **options: Any) -> "Graph":
-        """Gives the graph of a PyG `Data`, with x, y and the masks it has.
+        """Return the graph of a PyG `Data`, with its x, y and masks.
 
         Args:
             data: `torch_geometric.data.Data`. `edge_attr` is not used.
@@ -200,30 +200,30 @@ class Graph:
         threads: int | None = None,
         progress: bool = False,
     ) -> "Graph":
-        """Gives the graph of a file of edges: text, Parquet, NPZ or MatrixMarket, plain or .gz.
+        """Return the graph of a file of edges: text, Parquet, NPZ or MatrixMarket, plain or .gz.
 
-        Text holds one edge per line; blank lines and lines that begin with # or % are passed
-        over. Ids are 64-bit integers, or strings if any of them is not an integer (with a warning
-        if that shows only later in the file). A first line is taken as a header if it holds no
-        integers while the next line does, or if it names its columns in a well-known way (source
-        and target, src and dst, from and to, node1 and node2, u and v, ...).
+        Text holds one edge per line; blank lines and lines that begin with # or % are skipped.
+        Ids are 64-bit integers, or strings if any of them is not an integer (with a warning if
+        the first line has integers). A first line is taken as a header if it holds no integers
+        while the next line does, or if it has well-known names of columns (source and target,
+        src and dst, from and to, node1 and node2, u and v, ...).
 
         Args:
             path: The file. Its content decides the format, not its name.
-            format: "text", "csv", "tsv", "parquet", "npz" or "mtx", to insist on one.
-            separator: "," or tab or ";" or " " (any run of blanks); found out when None.
-            header: Whether the first line is a header; found out when None.
+            format: "text", "csv", "tsv", "parquet", "npz" or "mtx" to require that format.
+            separator: "," or tab or ";" or " " (any run of blanks); detected if None.
+            header: Whether the first line is a header; detected if None.
             columns: The two columns to use, by name or position, if there are more.
-            weights: "ignore" to pass over a third column.
-            nodes: All ids, or a file with one id per line, so that lonely nodes are kept.
-            num_nodes: If given, the ends are indices 0 to num_nodes - 1.
-            directed: Keep the direction.
+            weights: "ignore" to skip further columns.
+            nodes: All ids, or a file with one id per line, to keep nodes without an edge.
+            num_nodes: If passed, the ends are indices 0 to num_nodes - 1.
+            directed: Keep the direction of edges.
             features: An array, a .npy or .npz file, or a table (CSV, TSV, Parquet) with a column of
                 ids, whose nodes become part of the graph.
             labels: An array, a dict from id to class, a .npy file, a table of id and class, or text
                 with one class per line (in the order of `nodes`).
             masks: As for `from_edges`, or a table of id and part (train, val or test).
-            threads: Threads for the native part; None for all.
+            threads: Number of threads; None for all.
             progress: Show a progress bar on standard error.
         """
         from dhilgt.readers import graph_files
@@ -246,19 +246,19 @@ class Graph:
         )
 
     def named(self, name: str | None) -> "Graph":
-        """Gives the same graph with a name to show; arrays are shared."""
-        return Graph(dataclasses.replace(self._parts, name=name))
+        """Return the same graph with a name; arrays are shared."""
+        return Graph(replace(self._parts, name=name))
 
     # ---- structure -----------------------------------------------------------------------------
 
     @property
     def name(self) -> str | None:
-        """What the graph is called; "generated stand-in" is part of it where that is so."""
+        """Name of the graph; that of generated data contains "generated stand-in"."""
         return self._parts.name
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, those without edges included."""
+        """Number of nodes, including those without edges."""
         return len(self._parts.offsets) - 1
 
     @property
@@ -273,22 +273,22 @@ class Graph:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where the neighbours of each node begin in `targets`; num_nodes + 1 numbers."""
+        """Position of each node's first neighbour in `targets`; num_nodes + 1 numbers."""
         return self._parts.offsets
 
     @property
     def targets(self) -> NDArray[np.int32]:
-        """Neighbours of all nodes, ascending for each."""
+        """Neighbours of all nodes, ascending for each node."""
         return self._parts.targets
 
     @property
     def in_offsets(self) -> NDArray[np.int64]:
-        """Like `offsets`, for edges that arrive; the same array when undirected."""
+        """Like `offsets`, for incoming edges; the same array if undirected."""
         return self._incoming()[0]
 
     @property
     def in_targets(self) -> NDArray[np.int32]:
-        """Like `targets`, for edges that arrive; the same array when undirected."""
+        """Like `targets`, for incoming edges; the same array if undirected."""
         return self._incoming()[1]
 
     def _incoming(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -302,12 +302,12 @@ class Graph:
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """Number of neighbours of each node (of outgoing edges when directed)."""
+        """Number of neighbours of each node (of outgoing edges if directed)."""
         return np.diff(self._parts.offsets)
 
     @property
     def cleaning(self) -> Cleaning:
-        """What was changed in the input."""
+        """Counts of the changes made to the input."""
         return self._parts.cleaning
 
     @property
@@ -335,12 +335,12 @@ class Graph:
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Names of the classes where labels were given as strings; or None."""
+        """Names of the classes if they were passed as strings; or None."""
         return self._parts.class_names
 
     @property
     def num_classes(self) -> int:
-        """Number of classes: of names, or the largest label + 1; 0 without labels."""
+        """Number of class names, or the largest class + 1; 0 without classes."""
         if self._parts.class_names is not None:
             return len(self._parts.class_names)
         return 0 if self._parts.labels is None else int(self._parts.labels.max(initial=-1)) + 1
@@ -362,39 +362,38 @@ class Graph:
 
     @property
     def ids(self) -> NodeIds:
-        """Ids and indices, both ways."""
+        """The map between ids and indices."""
         return self._ids
 
     def ids_of(self, indices: Any) -> Any:
-        """Gives the ids of nodes by index, an array for an array and one id for one index."""
+        """Return the ids of nodes by index: an array for an array, one id for one index."""
         return self._ids.ids_of(indices)
 
     def index_of(self, ids: Any) -> Any:
-        """Gives the indices of nodes by id, an array for many ids and an int for one."""
+        """Return the indices of nodes by id: an array for many ids, an int for one."""
         return self._ids.index_of(ids)
 
     def neighbors(self, node: Any) -> checks.IdArray:
-        """Gives the ids of the neighbours of one node, given by id."""
-        at = self.index_of(node)
-        found: checks.IdArray = self.ids_of(
-            self._parts.targets[self._parts.offsets[at] : self._parts.offsets[at + 1]]
-        )
-        return found
+        """Return the ids of the neighbours of one node, which is named by its id."""
+        index = self.index_of(node)
+        start, stop = self._parts.offsets[index : index + 2]
+        ids: checks.IdArray = self.ids_of(self._parts.targets[start:stop])
+        return ids
 
     def with_data(
         self, *, features: Any = None, labels: Any = None, masks: Mapping[str, Any] | None = None
     ) -> "Graph":
-        """Gives the same graph with other features, labels or masks; those left out are kept.
+        """Return the same graph with other features, classes or masks; those left out are kept.
 
         Args:
             features: As for `from_edges`; rows follow `nodes`.
-            labels: See features.
-            masks: See features.
+            labels: As for `from_edges`.
+            masks: As for `from_edges`.
         """
         return self.with_nodes(**checked_data(self._parts, features, labels, masks))
 
     def with_nodes(self, **parts: Any) -> "Graph":
-        """Gives the same structure with other things known of its nodes, which must be checked.
+        """Return the same structure with other data of its nodes, which must be checked.
 
         Args:
             **parts: Any of features, labels, class_names and masks, as `Parts` holds them.
@@ -403,27 +402,27 @@ class Graph:
         other._fingerprint, other._transposed = self._fingerprint, self._transposed
         return other
 
-    # ---- giving it to others -------------------------------------------------------------------
+    # ---- conversion ----------------------------------------------------------------------------
 
     def to_edge_index(self) -> NDArray[np.int64]:
-        """Gives a (2, num_edges) array, sources above targets."""
+        """Return a (2, num_edges) array, sources above targets."""
         sources = np.repeat(np.arange(self.num_nodes), self.degrees)
         return np.stack([sources, self._parts.targets.astype(np.int64)])
 
     def to_scipy(self) -> "scipy.sparse.csr_array":
-        """Gives the adjacency matrix as a SciPy CSR array of float32 ones."""
+        """Return the adjacency matrix as a SciPy CSR array of float32 ones."""
         from dhilgt.graph import convert
 
         return convert.to_scipy(self)
 
     def to_networkx(self) -> "networkx.Graph":
-        """Gives a NetworkX Graph or DiGraph with this graph's ids as names."""
+        """Return a NetworkX Graph or DiGraph whose nodes are the ids."""
         from dhilgt.graph import convert
 
         return convert.to_networkx(self)
 
     def to_pyg(self, *, sparse: bool = False) -> Any:
-        """Gives a PyG `Data` with edge_index and, where known, x, y and masks.
+        """Return a PyG `Data` with edge_index and, if known, x, y and masks.
 
         Args:
             sparse: Keep sparse features sparse (a torch COO tensor); otherwise x is dense.

@@ -1,7 +1,7 @@
-"""Graphs that look like real ones, made from a seed."""
+"""Random graphs with hubs, communities and classes, from a seed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ _UNIT = 1024  # weights are whole multiples of 1/1024: sums of integers are the 
 _DRAWS = 1 << 20  # edges drawn at a time
 _ROUNDS_BY_WEIGHT = 8
 _MAX_ROUNDS = 200
-_LOCAL = 0.8  # share of a light node's same-class edges that stay in its community
+_LOCAL = 0.8  # fraction of a light node's same-class edges that stay in its community
 
 
 def generate(
@@ -31,28 +31,28 @@ def generate(
     seed: int = 0,
     directed: bool = False,
 ) -> Graph:
-    """Gives a random graph with hubs, communities, classes and features.
+    """Return a random graph with hubs, communities, classes and features.
 
     The model: every node belongs to a community of uneven size, every community to a class. A node
     has a weight with a power-law tail. An edge takes its first end by weight; with probability
     `homophily` its other end has the same class (mostly the same community, unless the first end
-    is too heavy for it), otherwise another class, by weight again. Edges are drawn until the asked
-    number of distinct ones is there, so the average degree and the share of edges within classes
-    are met exactly. Light nodes may stay isolated. A node's features are its class's centre
+    is too heavy for it), otherwise another class, by weight again. Edges are drawn until there are
+    enough distinct ones, so the average degree and the fraction of edges within classes are met
+    exactly. Light nodes may stay isolated. A node's features are its class's centre
     (uniform in -1 to 1) plus noise. Ids are shuffled. Only integers and uniform numbers of PCG64
     are used, and no threads: a seed gives the same graph everywhere.
 
     Args:
         num_nodes: Number of nodes.
-        average_degree: Edges per node: of neighbours, or of outgoing edges when directed.
+        average_degree: Neighbours per node, or outgoing edges per node if directed.
         num_classes: Number of classes, about equal in size.
-        homophily: Share of edges whose ends have the same class.
+        homophily: Fraction of edges whose ends have the same class.
         power: Exponent of the tail of the degree distribution, above 2.
-        num_communities: At least num_classes; one per hundred nodes when None.
-        num_features: Channels; 0 for none.
+        num_communities: At least num_classes; one per hundred nodes if None.
+        num_features: Number of features per node; 0 for none.
         feature_noise: Standard deviation of the noise.
         seed: Any whole number of at least 0.
-        directed: Make a directed graph.
+        directed: Return a directed graph.
 
     Example:
         >>> generate(1000, 8, seed=1)
@@ -81,7 +81,7 @@ def generate(
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Edges and classes, and the generator to go on with."""
+    """Edges and classes, and the generator in its state after the draw."""
 
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
@@ -101,18 +101,9 @@ def draw(
     directed: bool = False,
     class_weights: Sequence[int] | None = None,
 ) -> Drawn:
-    """Gives distinct edges and the class of each node; see `generate`.
+    """Return distinct edges and the class of each node; for the arguments see `generate`.
 
-    Args:
-        num_nodes: See `generate`, as all but the last.
-        average_degree: See `generate`.
-        num_classes: See `generate`.
-        homophily: See `generate`.
-        power: See `generate`.
-        num_communities: See `generate`.
-        seed: See `generate`.
-        directed: See `generate`.
-        class_weights: How large classes are, relative to each other; equal when None.
+    The classes have sizes in proportion to `class_weights`, or equal ones if it is None.
     """
     n = checks.num_nodes(num_nodes)
     if num_communities is None:
@@ -130,17 +121,17 @@ def draw(
             _draw_edges(rng, layout, num_edges - within, False, directed),
         ]
     )
-    place = rng.permutation(n)  # node i of the layout gets the id place[i]
-    labels = np.empty(n, dtype=np.int64)
-    labels[place] = layout.node_class
-    return Drawn(place[keys // n], place[keys % n], labels, rng)
+    new_index = rng.permutation(n)  # of node i of the layout
+    classes = np.empty(n, dtype=np.int64)
+    classes[new_index] = layout.node_class
+    return Drawn(new_index[keys // n], new_index[keys % n], classes, rng)
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Nodes side by side by class, then by community, on a line of weights."""
+    """Nodes sorted by class, then community, as intervals of their weights on a line."""
 
-    ends: NDArray[np.int64]  # node i covers ends[i] - weight to ends[i]
+    ends: NDArray[np.int64]  # node i covers ends[i] - its weight to ends[i]
     community: NDArray[np.int64]  # of each node
     community_bounds: NDArray[np.int64]  # nodes of community k: bounds[k] to bounds[k + 1]
     node_class: NDArray[np.int64]
@@ -173,9 +164,9 @@ def _check(
         ),
         (seed >= 0, "seed", seed, "at least 0"),
     ]
-    for good, name, value, wanted in rules:
+    for good, name, value, bounds in rules:
         if not good:
-            raise GraphError(f"{argument(name, value)}; pass {wanted}")
+            raise GraphError(f"{argument(name, value)}; pass {bounds}")
 
 
 def _lay_out(
@@ -186,18 +177,18 @@ def _lay_out(
     power: float,
     class_weights: Sequence[int] | None,
 ) -> _Layout:
-    # Community sizes within a factor of ten of each other; class k holds every C-th community.
-    shares = np.minimum((1 - rng.random(num_communities)) ** -0.7, 10.0)
-    share_ends = np.cumsum((shares * _UNIT).astype(np.int64))
+    # Community sizes differ by a factor of up to ten; class k gets every C-th community.
+    sizes = np.minimum((1 - rng.random(num_communities)) ** -0.7, 10.0)
+    size_ends = np.cumsum((sizes * _UNIT).astype(np.int64))
     class_of = np.arange(num_communities) % num_classes
     if class_weights is not None:
-        class_of = _dealt(np.diff(share_ends, prepend=0), class_weights)
-    drawn = _pick(rng, share_ends, np.zeros(n, np.int64), np.full(n, share_ends[-1]))
+        class_of = _assign_classes(np.diff(size_ends, prepend=0), class_weights)
+    drawn = _pick(rng, size_ends, np.zeros(n, np.int64), np.full(n, size_ends[-1]))
     drawn[:num_classes] = np.arange(num_classes)  # no class is empty, however small the graph
-    sizes = np.bincount(drawn, minlength=num_communities)
+    counts = np.bincount(drawn, minlength=num_communities)
     order = np.argsort(class_of, kind="stable")
-    community = np.repeat(np.arange(num_communities), sizes[order])
-    node_class = np.repeat(class_of[order], sizes[order])
+    community = np.repeat(np.arange(num_communities), counts[order])
+    node_class = np.repeat(class_of[order], counts[order])
 
     weights = (1 - rng.random(n)) ** (-1 / (power - 1))
     weights = np.minimum(weights, float(n))  # a degree cannot exceed the number of nodes
@@ -210,17 +201,17 @@ def _lay_out(
     )
 
 
-def _dealt(shares: NDArray[np.int64], class_weights: Sequence[int]) -> NDArray[np.int64]:
-    """Gives the class of each community so that classes are as large as their weights ask."""
+def _assign_classes(sizes: NDArray[np.int64], class_weights: Sequence[int]) -> NDArray[np.int64]:
+    """Return a class per community so that the sizes of classes are close to their weights."""
     weights = np.asarray(class_weights, dtype=np.int64)
     total = int(weights.sum())
-    lacking = weights * int(shares.sum())  # in units of shares / total: integers throughout
-    class_of = np.empty(len(shares), dtype=np.int64)
-    for at, share in enumerate(shares.tolist()):
-        # The first go to one class each, so that none is empty.
-        chosen = at if at < len(weights) else int(lacking.argmax())
-        class_of[at] = chosen
-        lacking[chosen] -= share * total
+    missing = weights * int(sizes.sum())  # in units of size / total, so that all are integers
+    class_of = np.empty(len(sizes), dtype=np.int64)
+    for community, size in enumerate(sizes.tolist()):
+        # The first communities get one class each, so that no class is empty.
+        chosen = community if community < len(weights) else int(missing.argmax())
+        class_of[community] = chosen
+        missing[chosen] -= size * total
     return class_of
 
 
@@ -229,10 +220,10 @@ def _check_room(layout: _Layout, within: int, across: int, directed: bool) -> No
     pairs_within = int((sizes * (sizes - 1)).sum()) // (1 if directed else 2)
     n = layout.num_nodes
     pairs_across = n * (n - 1) // (1 if directed else 2) - pairs_within
-    for wanted, room, where in ((within, pairs_within, "within"), (across, pairs_across, "across")):
-        if wanted > room // 2 and wanted > 0:
+    for count, room, place in ((within, pairs_within, "within"), (across, pairs_across, "across")):
+        if count > room // 2 and count > 0:
             raise GraphError(
-                f"{wanted} edges {where} classes are asked for, but {n} nodes have only {room} such"
+                f"{count} edges {place} classes are asked for, but {n} nodes have only {room} such"
                 f" pairs and at most half can be drawn; lower {argument('average_degree')} or "
                 f"change {argument('homophily')}"
             )
@@ -241,44 +232,39 @@ def _check_room(layout: _Layout, within: int, across: int, directed: bool) -> No
 def _pick(
     rng: np.random.Generator, ends: NDArray[np.int64], low: Any, high: Any
 ) -> NDArray[np.int64]:
-    """Gives for each pair of bounds the cell of the line that a uniform point between them hits."""
+    """Return for each pair of bounds the interval that a uniform point between them hits."""
     points: NDArray[np.int64] = low + (rng.random(len(low)) * (high - low)).astype(np.int64)
     return np.searchsorted(ends, points, side="right")
 
 
 def _draw_edges(
-    rng: np.random.Generator, layout: _Layout, wanted: int, same_class: bool, directed: bool
+    rng: np.random.Generator, layout: _Layout, num_edges: int, same_class: bool, directed: bool
 ) -> NDArray[np.int64]:
-    """Gives `wanted` distinct edges as source * n + target, ascending."""
+    """Return `num_edges` distinct edges as source * n + target, ascending."""
     n = layout.num_nodes
     keys = np.empty(0, dtype=np.int64)
-    # Where hubs leave too few new pairs to draw by weight, the rest is drawn evenly.
-    even = _Layout(
-        np.arange(1, n + 1) * _UNIT,
-        layout.community,
-        layout.community_bounds,
-        layout.node_class,
-        layout.class_bounds,
-    )
+    # If hubs leave too few new pairs to draw by weight, the rest is drawn uniformly.
+    uniform = replace(layout, ends=np.arange(1, n + 1) * _UNIT)
     for turn in range(_MAX_ROUNDS):
-        missing = wanted - len(keys)
+        missing = num_edges - len(keys)
         if missing <= 0:
             break
-        by = layout if turn < _ROUNDS_BY_WEIGHT else even
+        current = layout if turn < _ROUNDS_BY_WEIGHT else uniform
         fresh = [keys]
         for start in range(0, missing, _DRAWS):
             count = min(_DRAWS, missing - start)
-            u, v = _draw_pairs(rng, by, count, same_class, local=turn < _ROUNDS_BY_WEIGHT)
+            u, v = _draw_pairs(rng, current, count, same_class, local=turn < _ROUNDS_BY_WEIGHT)
             u, v = u[u != v], v[u != v]
             if not directed:
                 u, v = np.minimum(u, v), np.maximum(u, v)
             fresh.append(u * n + v)
         keys = np.concatenate(fresh)
-        keys.sort(kind="stable" if turn else None)  # the stable sort only merges what is sorted
+        keys.sort(kind="stable" if turn else None)  # the stable sort merges sorted runs
         keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
-    if len(keys) < wanted:
+    if len(keys) < num_edges:
         raise GraphError(
-            f"only {len(keys)} of {wanted} edges could be drawn; lower {argument('average_degree')}"
+            f"only {len(keys)} of {num_edges} edges could be drawn; "
+            f"lower {argument('average_degree')}"
         )
     return keys
 
@@ -289,9 +275,9 @@ def _draw_pairs(
     ends = layout.ends
     starts = np.concatenate([[0], ends])
     u = _pick(rng, ends, np.zeros(count, np.int64), np.full(count, ends[-1]))
-    cell = layout.node_class[u]
-    low = starts[layout.class_bounds[cell]]
-    high = starts[layout.class_bounds[cell + 1]]
+    own_class = layout.node_class[u]
+    low = starts[layout.class_bounds[own_class]]
+    high = starts[layout.class_bounds[own_class + 1]]
     if same_class:
         if local:
             own = layout.community[u]
@@ -299,13 +285,13 @@ def _draw_pairs(
             near_high = starts[layout.community_bounds[own + 1]]
             room = near_high - near_low
             weight = ends[u] - starts[u]
-            # A hub would soon know its whole community: the heavier, the more it looks outside.
+            # A hub would soon be linked to its whole community: heavy nodes link outside more.
             stay = rng.random(count) * (room + 3 * weight) < _LOCAL * room
             low, high = np.where(stay, near_low, low), np.where(stay, near_high, high)
         return u, _pick(rng, ends, low, high)
     width = high - low
     points = (rng.random(count) * (ends[-1] - width)).astype(np.int64)
-    points += np.where(points >= low, width, 0)  # the line with the own class cut out
+    points += np.where(points >= low, width, 0)  # the line without the own class
     return u, np.searchsorted(ends, points, side="right")
 
 
@@ -316,26 +302,27 @@ def class_features(
     num_features: int,
     noise: float,
 ) -> NDArray[np.float32] | None:
-    """Gives features around a centre per class; None for none. Unlabelled nodes have only noise.
+    """Return features around a centre per class; unlabelled nodes have only noise.
 
     Args:
-        rng: Where numbers come from.
-        labels: Class of each node, -1 where unknown.
+        rng: The generator.
+        labels: Class of each node, -1 if unknown.
         num_classes: Number of classes.
-        num_features: Numbers per node.
+        num_features: Number of features per node; None is returned for 0.
         noise: Standard deviation around the centre.
     """
     if num_features == 0:
         return None
-    centres = np.zeros((num_classes + 1, num_features), dtype=np.float32)  # the last for label -1
+    centres = np.zeros((num_classes + 1, num_features), dtype=np.float32)  # the last for class -1
     centres[:-1] = rng.random((num_classes, num_features)) * 2 - 1
-    out = np.empty((len(labels), num_features), dtype=np.float32)
+    features = np.empty((len(labels), num_features), dtype=np.float32)
     for start in range(0, len(labels), 65_536):
-        part = out[start : start + 65_536]
-        # Four uniform numbers have variance 1/3 and look normal; no libm is asked.
+        part = features[start : start + 65_536]
+        # A sum of four uniform numbers has variance 1/3 and is nearly normal; unlike a normal
+        # distribution it needs no libm, whose last digits depend on the machine.
         part[:] = -2
         for _ in range(4):
             part += rng.random(part.shape, dtype=np.float32)
         part *= np.float32(noise * 3**0.5)
         part += centres[labels[start : start + 65_536]]
-    return out
+    return features

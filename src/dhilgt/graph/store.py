@@ -1,4 +1,4 @@
-"""A whole graph on disk: structure, ids, features, classes and masks in one checksummed folder."""
+"""A graph on disk: structure, ids, features, classes and masks in one checksummed folder."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _SPARSE = ("features_offsets", "features_columns", "features_values")
 
 
 def save_graph(graph: Graph, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-    """Writes a graph to a folder, all or nothing, with checksums.
+    """Write a graph to a folder, all or nothing, with checksums.
 
     Args:
-        graph: The graph; everything in it is kept.
-        path: The folder to make.
-        overwrite: Replace a graph that is there.
+        graph: The graph; all its data is stored.
+        path: The folder to create.
+        overwrite: Replace a graph at ``path``.
 
     Raises:
         ArtifactError: If it cannot be written.
@@ -55,7 +55,7 @@ def save_graph(graph: Graph, path: str | PathLike[str], *, overwrite: bool = Fal
     if graph.labels is not None:
         arrays["labels"] = graph.labels
     if graph.class_names is not None:
-        # Names in ascending order are written as ids are.
+        # Class names are ascending texts, as ids are.
         names = NodeIds(as_objects(list(graph.class_names)), len(graph.class_names)).to_arrays()
         arrays.update({f"class_{name}": array for name, array in names.items()})
     arrays.update({f"mask_{name}": mask for name, mask in (graph.masks or {}).items()})
@@ -81,14 +81,14 @@ def save_graph(graph: Graph, path: str | PathLike[str], *, overwrite: bool = Fal
 
 
 def load_graph(path: str | PathLike[str], *, verify: bool = False) -> Graph:
-    """Reads a graph that `save_graph` wrote; dense features stay on disk and are mapped.
+    """Return a graph that `save_graph` wrote; dense features stay on disk and are mapped.
 
     Args:
         path: The folder.
-        verify: Check every byte against its checksum first. The structure always is.
+        verify: Check every byte against its checksum first; the structure is always checked.
 
     Raises:
-        ArtifactError: If the folder does not hold a whole graph of a known format.
+        ArtifactError: If the folder does not hold a complete graph of a known format.
     """
     artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
     if verify:
@@ -119,25 +119,25 @@ def _parts(artifact: Artifact) -> Parts:
             if name.startswith("class_")
         }
         class_names = tuple(NodeIds.from_arrays(texts, params["num_class_names"]).all.tolist())
-    labels = None
+    classes = None
     if "labels" in names:
-        labels, _ = checks.labels(artifact.array("labels", mmap=False), count)
-        if class_names is not None and labels.max(initial=-1) >= len(class_names):
-            raise GraphError(f"class {labels.max()} has no name; there are {len(class_names)}")
+        classes, _ = checks.labels(artifact.array("labels", mmap=False), count)
+        if class_names is not None and classes.max(initial=-1) >= len(class_names):
+            raise GraphError(f"class {classes.max()} has no name; there are {len(class_names)}")
     masks = {
         name: artifact.array(f"mask_{name}", mmap=False)
         for name in checks.MASK_NAMES
         if f"mask_{name}" in names
     }
-    split = checks.masks(masks, count, labels) if masks else None
+    split = checks.masks(masks, count, classes) if masks else None
     return Parts(
         offsets=offsets,
         targets=targets,
         directed=directed,
         cleaning=Cleaning(**params["cleaning"]),
-        node_ids=NodeIds.from_arrays(stored, count).names,
+        node_ids=NodeIds.from_arrays(stored, count).node_ids,
         features=_features(artifact, names, count),
-        labels=labels,
+        labels=classes,
         class_names=class_names,
         masks=None if split is None else MappingProxyType(split),
     )
@@ -145,11 +145,11 @@ def _parts(artifact: Artifact) -> Parts:
 
 def _features(artifact: Artifact, names: set[str], count: int) -> Any:
     if "features" in names:
-        # As a mapped array: rows are read when they are asked for, and checked then.
-        found = artifact.array("features")
-        if found.ndim != 2 or found.shape[0] != count or found.dtype != np.float32:
-            raise GraphError(f"features are {found.dtype} {found.shape} for {count} nodes")
-        return found
+        # Mapped: rows are read and checked when they are used.
+        matrix = artifact.array("features")
+        if matrix.ndim != 2 or matrix.shape[0] != count or matrix.dtype != np.float32:
+            raise GraphError(f"features are {matrix.dtype} {matrix.shape} for {count} nodes")
+        return matrix
     if _SPARSE[0] not in names:
         return None
     try:
@@ -168,7 +168,7 @@ def _features(artifact: Artifact, names: set[str], count: int) -> Any:
 
 
 def _check_structure(offsets: Any, targets: Any, count: Any, directed: Any) -> None:
-    """Refuses what the native core would trust: rows out of range, out of order, or one-sided."""
+    """Raise for rows out of range, out of order or one-sided: the native core does not check."""
     fits = (
         isinstance(directed, bool)
         and offsets.dtype == np.int64

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, MemoryLimitError, argument
-from dhilgt.graph.checks import num_threads
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.orders import ranking
+from dhilgt.utils.checks import num_threads
 from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from dhilgt import _native, errors
 from dhilgt.errors import GraphError
-from dhilgt.graph.checks import num_threads
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import find, plain_value
 from dhilgt.labels.hub_labels import IN, OUT, HubLabels
 from dhilgt.labels.packed import PackedLabelRows, empty_rows, joined, only_rows, pack_rows
+from dhilgt.utils.checks import num_threads
 from dhilgt.utils.memory import UNLIMITED
 
 _BATCH_ENTRIES = 4_000_000  # candidates judged at a time: bounds the memory beyond the labels
@@ -100,7 +100,7 @@ def _old_indices(labels: HubLabels, graph: Graph, grown: Graph) -> NDArray[np.in
             f"ids of the old graph are {kinds[graph.ids.are_text]}, those of the grown one "
             f"{kinds[grown.ids.are_text]}; nodes are matched by id, so make both alike"
         )
-    at = find(grown.ids.names, grown.num_nodes, graph.nodes)
+    at = find(grown.node_ids, grown.num_nodes, graph.nodes)
     gone = np.flatnonzero(at < 0)
     if gone.size:
         raise GraphError(

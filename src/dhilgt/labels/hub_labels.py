@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError
-from dhilgt.graph.checks import IdArray, num_threads
+from dhilgt.graph.checks import IdArray
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import NodeIds
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.build import build_native
+from dhilgt.utils.checks import num_threads
 from dhilgt.utils.memory import UNLIMITED
 from dhilgt.utils.progress import progress_bar
 

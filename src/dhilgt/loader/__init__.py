@@ -6,8 +6,8 @@ from dhilgt.utils.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dhilgt.loader.batch import TokenBatch as TokenBatch
+    from dhilgt.loader.copies import averaged_logits as averaged_logits
     from dhilgt.loader.loader import TokenLoader as TokenLoader
-    from dhilgt.loader.loader import averaged_logits as averaged_logits
 
 __all__ = ["TokenBatch", "TokenLoader", "averaged_logits"]
 
@@ -16,6 +16,6 @@ __getattr__ = lazy_names(
     {
         "TokenBatch": "dhilgt.loader.batch",
         "TokenLoader": "dhilgt.loader.loader",
-        "averaged_logits": "dhilgt.loader.loader",
+        "averaged_logits": "dhilgt.loader.copies",
     },
 )

@@ -1,6 +1,5 @@
-"""What a loader checks before it works, and what it asks its surroundings."""
+"""Checks of a loader's arguments."""
 
-import os
 from typing import Any, Literal
 
 import numpy as np
@@ -9,35 +8,11 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.graph import checks
-from dhilgt.graph.checks import as_array
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
-from dhilgt.utils.checks import whole_number
-from dhilgt.utils.memory import available_bytes, format_bytes
-
-
-def resolve_device(device: "str | torch.device") -> torch.device:
-    """Gives a device that is there.
-
-    Args:
-        device: As torch names it, or "auto": a GPU if there is one.
-
-    Raises:
-        ValueError: If it is not there, with those that are.
-    """
-    there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-    if device == "auto":
-        device = "cuda" if len(there) > 1 else "cpu"
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device = {device!r} ({error}); there are {', '.join(there)}") from None
-    if found.type == "cuda" and (found.index or 0) >= len(there) - 1:
-        raise ValueError(f'device = {str(found)!r} is not there; use {", ".join(there)} or "auto"')
-    if found.type == "cuda" and found.index is None:
-        # "The current one" would be another one in another thread.
-        return torch.device("cuda", torch.cuda.current_device())
-    return found
+from dhilgt.utils.checks import as_array, whole_number
+from dhilgt.utils.devices import checked_process, free_bytes, this_process
+from dhilgt.utils.memory import format_bytes
 
 
 def checked_resident(
@@ -46,10 +21,10 @@ def checked_resident(
     all_bytes: int,
     feature_bytes: int,
 ) -> bool | Literal["features"]:
-    """Gives what stays on the device: True for all of it, "features", or False.
+    """Return what stays on the device: True for features and rows, "features", or False.
 
     Args:
-        resident: What was asked for.
+        resident: The setting.
         device: Where it would stay.
         all_bytes: Bytes of features and rows.
         feature_bytes: Bytes of features alone.
@@ -76,7 +51,7 @@ def checked_resident(
 
 
 def checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> int:
-    """Gives the number of copies, if the tokens have as many."""
+    """Return the number of copies, if the tokens have that many."""
     copies = whole_number("copies", copies, 1, 2**31)
     if isinstance(tokens, TokenSampler):
         return copies
@@ -94,29 +69,33 @@ def checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> i
 
 
 def checked_egos(tokens: Tokens | TokenSampler, nodes: Any) -> NDArray[np.int64]:
-    """Gives the indices of the egos, from a mask, from indices, or all that have rows."""
+    """Return the indices of the egos, from a mask or indices; from None, of all with rows."""
     count = tokens.num_nodes
     stored = tokens.nodes if isinstance(tokens, Tokens) else None
     if nodes is None:
         chosen = np.arange(count) if stored is None else stored
     else:
-        given = as_array(nodes)
-        mask = checks.node_mask(given, count, "nodes")
-        chosen = np.flatnonzero(mask) if given.dtype == np.bool_ else given.astype(np.int64)
+        array = as_array(nodes)
+        mask = checks.node_mask(array, count, "nodes")
+        chosen = np.flatnonzero(mask) if array.dtype == np.bool_ else array.astype(np.int64)
     if chosen.size == 0:
         raise GraphError("nodes selects no node; check the mask, or pass None for all")
     if stored is not None and stored.size < count:
-        bare = np.flatnonzero(~np.isin(chosen, stored))
-        if bare.size:
+        missing = np.flatnonzero(~np.isin(chosen, stored))
+        if missing.size:
             raise GraphError(
-                f"node {chosen[bare[0]]} has no row: these tokens cover {stored.size} of {count} "
-                "nodes; build them for this node too, or use a TokenSampler"
+                f"node {chosen[missing[0]]} has no row: these tokens cover {stored.size} of "
+                f"{count} nodes; build them for this node too, or use a TokenSampler"
             )
     return chosen
 
 
 def checked_known(known: Any, count: int) -> NDArray[np.int32]:
-    """Gives class + 1 of each node, 0 where the class is not to be seen, from classes and -1.
+    """Return class + 1 of each node, 0 for those whose class the model may not see.
+
+    Args:
+        known: Class of each node, -1 for those whose class the model may not see.
+        count: Number of nodes.
 
     Example:
         >>> checked_known([2, -1, 0], 3)
@@ -129,35 +108,19 @@ def checked_known(known: Any, count: int) -> NDArray[np.int32]:
 
 
 def refuse_unlabelled(nodes: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
-    """Refuses egos without a label."""
-    bare = np.flatnonzero(labels[nodes] < 0)
-    if bare.size:
+    """Refuse egos without a label."""
+    missing = np.flatnonzero(labels[nodes] < 0)
+    if missing.size:
         raise GraphError(
-            f"nodes selects node {nodes[bare[0]]}, which has no label ({bare.size} such nodes); "
-            "use mask & (labels >= 0), or labels=None to predict"
+            f"nodes selects node {nodes[missing[0]]}, which has no label ({missing.size} such "
+            "nodes); use mask & (labels >= 0), or labels=None to predict"
         )
 
 
-def this_process(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Gives rank and world size: as given, of torch.distributed, or of the environment."""
+def checked_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Return rank and world size: the two arguments, or those of this process if both are None."""
     if (rank is None) != (world_size is None):
         raise ValueError(f"rank = {rank}, world_size = {world_size}; pass both or neither")
     if rank is None or world_size is None:
-        distributed = torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            rank, world_size = distributed.get_rank(), distributed.get_world_size()
-        else:
-            try:
-                rank = int(os.environ.get("RANK", "0"))
-                world_size = int(os.environ.get("WORLD_SIZE", "1"))
-            except ValueError as error:
-                raise ValueError(f"RANK and WORLD_SIZE must be whole numbers ({error})") from None
-    world_size = whole_number("world_size", world_size, 1, 2**31)
-    return whole_number("rank", rank, 0, world_size - 1), world_size
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Gives the free memory of a device; None where it does not tell."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return available_bytes() if device.type == "cpu" else None
+        return this_process()[:2]
+    return checked_process(rank, world_size)[:2]

@@ -1,4 +1,4 @@
-"""Batches from token rows and features: on the host, or on the device that holds them."""
+"""Batches from token rows and features: made on the host, or on the device that holds them."""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class RowSource(Protocol):
         """Whether distances depend on the direction."""
 
     def packed_rows(self, nodes: NDArray[np.int64], copy: int = 0) -> PackedRows:
-        """Gives the rows of nodes."""
+        """Return the rows of nodes."""
 
 
 def on_host(
@@ -41,16 +41,16 @@ def on_host(
     device: torch.device,
     known: NDArray[np.int32] | None = None,
 ) -> Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]:
-    """Gives a maker of batches that reads rows and features on the host.
+    """Return a function that makes batches from rows and features on the host.
 
     Args:
         source: Where rows come from.
         features: Where features come from.
         labels: Classes of all nodes.
         num_nodes: Nodes of the graph.
-        place: Brings a host tensor to the device.
-        device: Where batches are wanted.
-        known: Class + 1 of all nodes, 0 = not to be seen.
+        place: Copies a host tensor to the device.
+        device: Of the batches.
+        known: Class + 1 of all nodes, 0 for those whose class the model may not see.
     """
     distinct = Distinct(num_nodes)
 
@@ -60,7 +60,7 @@ def on_host(
         if device.type == "cpu":
             spd = torch.from_numpy(unpack_distances(ids, packed, source.directed))
             at = torch.from_numpy(index)
-        else:  # half the bytes to move, unpacked over there
+        else:  # half the bytes to move; unpacked on the device
             at = place(torch.from_numpy(index))
             spd = unpack_triangles(place(torch.from_numpy(packed)), at < 0, source.directed)
         x = features.take(members).build(place)
@@ -80,15 +80,15 @@ def on_device(
     place: Callable[[torch.Tensor], torch.Tensor],
     known: torch.Tensor | None = None,
 ) -> Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]:
-    """Gives a maker of batches that works where the features lie; the host only sends numbers.
+    """Return a function that makes batches on the device; the host only sends node indices.
 
     Args:
-        rows: Gives ids and packed distances on the device for (places, nodes, copy).
+        rows: Returns ids and packed distances on the device for (places, nodes, copy).
         features: Features on the device.
         labels: Classes of all nodes, on the device.
         directed: Whether distances depend on the direction.
-        place: Brings a host tensor to the device.
-        known: Class + 1 of all nodes, 0 = not to be seen; on the device.
+        place: Copies a host tensor to the device.
+        known: Class + 1 of all nodes, 0 for those whose class the model may not see; on the device.
     """
 
     def make(places: NDArray[np.int64], nodes: NDArray[np.int64], copy: int) -> TokenBatch:
@@ -105,7 +105,7 @@ def on_device(
 
 
 class DeviceRows:
-    """The packed rows of chosen nodes on a device, read once per copy when first wanted."""
+    """The packed rows of chosen nodes on a device; each copy is read on its first use."""
 
     def __init__(self, source: RowSource, nodes: NDArray[np.int64], device: torch.device) -> None:
         self._source, self._nodes, self._device = source, nodes, device
@@ -113,8 +113,8 @@ class DeviceRows:
         self._lock = threading.Lock()
 
     def gather(self, places: torch.Tensor, copy: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Gives ids and packed distances of nodes, by place among the chosen ones."""
-        with self._lock:  # two iterations may want the same copy first
+        """Return ids and packed distances of nodes, by position among the chosen ones."""
+        with self._lock:  # two iterations may be the first to use the same copy
             if copy not in self._copies:
                 self._copies[copy] = self._read(copy)
         ids, packed = self._copies[copy]
@@ -135,21 +135,21 @@ class DeviceRows:
 
 
 class Distinct:
-    """Finds the distinct nodes of rows, in ascending order, and each slot's place among them.
+    """Finds the distinct nodes of rows, in ascending order, and each slot's position among them.
 
     A table with an entry per node takes time in proportion to the slots alone; sorting all slots
-    takes several times as long. The table needs no clearing: only what was just written is read.
+    takes several times as long. The table is never cleared: only entries just written are read.
     """
 
     def __init__(self, num_nodes: int) -> None:
-        self._table = np.empty(num_nodes + 1, np.int32)  # the last entry is that of padding, -1
+        self._table = np.empty(num_nodes + 1, np.int32)  # the last entry is for padding, -1
 
     def __call__(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Gives the distinct nodes and, in the shape of `ids`, int64 places; padding stays -1."""
+        """Return the distinct nodes and each slot's position as int64; padding stays -1."""
         table, slots = self._table, ids.reshape(-1)
         numbers = np.arange(slots.size, dtype=np.int32)
         table[slots] = numbers
-        members = slots[table[slots] == numbers]  # of equal slots one was written last
+        members = slots[table[slots] == numbers]  # of equal slots, the one written last
         members.sort()
         if members.size and members[0] == PADDING:
             members = members[1:]
@@ -159,19 +159,19 @@ class Distinct:
 
 
 def distinct_on_device(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Does what `Distinct` does, with torch operations.
+    """Return what `Distinct` returns, by torch operations.
 
     Args:
         ids: [b, size] int32, -1 = padding.
     """
-    # One padding slot in front: it is then always there, and no value has to be looked at.
+    # With a padding slot in front there always is one: no value has to be read by the host.
     slots = torch.nn.functional.pad(ids.reshape(-1).long(), (1, 0), value=PADDING)
     members, places = torch.unique(slots, sorted=True, return_inverse=True)
     return members[1:], (places[1:] - 1).reshape(ids.shape)
 
 
 def unpack_triangles(packed: torch.Tensor, padding: torch.Tensor, directed: bool) -> torch.Tensor:
-    """Does what `unpack_distances` does, with torch operations on any device.
+    """Return what `unpack_distances` returns, by torch operations on any device.
 
     Args:
         packed: [b, pairs] uint8.
@@ -187,7 +187,7 @@ def unpack_triangles(packed: torch.Tensor, padding: torch.Tensor, directed: bool
 
 @cache
 def _square_places(size: int, directed: bool, device: torch.device) -> torch.Tensor:
-    """Gives, for every entry of the square, its place in a packed row; the diagonal's is last."""
+    """Return the position of each entry of the square in a packed row; the diagonal's is last."""
     pairs = size * (size - 1) // 2
     later, earlier = np.tril_indices(size, -1)
     square = np.full((size, size), 2 * pairs if directed else pairs, np.int64)

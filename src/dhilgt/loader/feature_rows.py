@@ -19,34 +19,34 @@ class Features(Protocol):
     num_channels: int
     nbytes: int
 
-    def take(self, nodes: NDArray[np.int32]) -> "Rows":
-        """Gives the rows of nodes."""
+    def take(self, nodes: NDArray[np.int32]) -> "FeatureRows":
+        """Return the rows of nodes."""
 
     def to(self, device: torch.device) -> "DeviceFeatures":
-        """Gives all rows on a device."""
+        """Return all rows on a device."""
 
 
 @dataclass(frozen=True)
-class Rows:
+class FeatureRows:
     """Gathered rows: dense values, or the three arrays of a CSR matrix."""
 
     shape: tuple[int, int]
     parts: tuple[torch.Tensor, ...]
 
     def build(self, place: "Placement") -> torch.Tensor:
-        """Gives one tensor on a device."""
+        """Return them as one tensor on a device."""
         return _tensor([place(part) for part in self.parts], self.shape)
 
 
 class Placement(Protocol):
-    """Brings a host tensor to where batches are wanted."""
+    """Copies a host tensor to the device of the batches."""
 
     def __call__(self, tensor: torch.Tensor, /) -> torch.Tensor:
-        """Gives the tensor there."""
+        """Return the tensor on that device."""
 
 
 class DenseFeatures:
-    """Rows of an array; of a mapped one, only those asked for are read."""
+    """Rows of an array; of a mapped one, only the rows that are taken are read."""
 
     def __init__(self, array: NDArray[Any], *, checked: bool) -> None:
         self._array = array
@@ -54,18 +54,18 @@ class DenseFeatures:
         self.num_channels: int = array.shape[1]
         self.nbytes: int = 4 * array.size
 
-    def take(self, nodes: NDArray[np.int32]) -> Rows:
-        """Gives the rows of nodes."""
+    def take(self, nodes: NDArray[np.int32]) -> FeatureRows:
+        """Return the rows of nodes."""
         rows = self._array[nodes].astype(np.float32, copy=False)
         if not self._checked:
             _refuse_not_finite(rows, nodes)
-        return Rows((len(nodes), self.num_channels), (torch.from_numpy(np.asarray(rows)),))
+        return FeatureRows((len(nodes), self.num_channels), (torch.from_numpy(np.asarray(rows)),))
 
     def to(self, device: torch.device) -> "DeviceFeatures":
-        """Gives all rows on a device."""
-        everyone = np.arange(len(self._array), dtype=np.int32)
+        """Return all rows on a device."""
+        all_nodes = np.arange(len(self._array), dtype=np.int32)
         out = torch.empty(self._array.shape, dtype=torch.float32, device=device)
-        for block in np.array_split(everyone, max(1, self.nbytes >> 26)):
+        for block in np.array_split(all_nodes, max(1, self.nbytes >> 26)):
             if block.size:
                 out[int(block[0]) : int(block[-1]) + 1] = self.take(block).parts[0].to(device)
         return DeviceFeatures((out,), self.num_channels)
@@ -84,11 +84,11 @@ class SparseFeatures:
         self._offsets, self._columns, self._values = offsets, columns, values
         self.num_channels = num_channels
         self.nbytes: int = 8 * len(offsets) + 12 * len(columns)
-        # torch says once per process that this layout is in beta; it would only puzzle users.
+        # PyTorch warns once per process that this layout is in beta, which users cannot act on.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support", module="dhilgt")
 
-    def take(self, nodes: NDArray[np.int32]) -> Rows:
-        """Gives the rows of nodes."""
+    def take(self, nodes: NDArray[np.int32]) -> FeatureRows:
+        """Return the rows of nodes."""
         starts = self._offsets[nodes]
         counts = self._offsets[nodes.astype(np.int64) + 1] - starts
         offsets = np.zeros(len(nodes) + 1, np.int64)
@@ -97,10 +97,10 @@ class SparseFeatures:
         columns = self._columns[at].astype(np.int64, copy=False)
         parts = (offsets, columns, self._values[at])
         shape = (len(nodes), self.num_channels)
-        return Rows(shape, tuple(torch.from_numpy(part) for part in parts))
+        return FeatureRows(shape, tuple(torch.from_numpy(part) for part in parts))
 
     def to(self, device: torch.device) -> "DeviceFeatures":
-        """Gives all rows on a device."""
+        """Return all rows on a device."""
         columns = self._columns.astype(np.int64, copy=False)
         parts = (self._offsets, columns, self._values)
         return DeviceFeatures(
@@ -116,7 +116,7 @@ class DeviceFeatures:
         self.num_channels = num_channels
 
     def take(self, nodes: torch.Tensor) -> torch.Tensor:
-        """Gives the rows of nodes, from int64 indices on the device."""
+        """Return the rows of nodes, from int64 indices on the device."""
         shape = (len(nodes), self.num_channels)
         if len(self._parts) == 1:
             return self._parts[0].index_select(0, nodes)
@@ -131,10 +131,10 @@ class DeviceFeatures:
 
 
 def open_features(values: Any, num_nodes: int) -> Features:
-    """Gives access to features: a NumPy array, a mapped one, SciPy sparse, or a torch tensor.
+    """Open features: a NumPy array, a mapped one, a SciPy sparse matrix, or a torch tensor.
 
-    Values in memory are checked here. Those of a mapped file are checked row by row as they are
-    read, so that opening a file larger than memory costs nothing.
+    Values in memory are checked at once, those of a mapped file row by row as they are read, so
+    that a file larger than memory opens without reading it.
     """
     if isinstance(values, torch.Tensor):
         if values.layout != torch.strided:
@@ -156,7 +156,7 @@ def open_features(values: Any, num_nodes: int) -> Features:
 
 
 def is_mapped(array: NDArray[Any]) -> bool:
-    """Says whether the values of an array lie in a file."""
+    """Return whether the values of an array are in a file."""
     base: Any = array
     while base is not None:
         if isinstance(base, (np.memmap, mmap.mmap)):
@@ -167,7 +167,7 @@ def is_mapped(array: NDArray[Any]) -> bool:
 
 def _check_mapped(array: NDArray[Any], num_nodes: int) -> None:
     wrong = array.ndim != 2 or array.shape[0] != num_nodes or array.dtype.kind not in "biuf"
-    if wrong:  # a stand-in of one value has the same faults and reads nothing
+    if wrong:  # the check of an array of one repeated value raises the same, and reads nothing
         checks.features(np.broadcast_to(np.zeros((), array.dtype), array.shape), num_nodes)
 
 

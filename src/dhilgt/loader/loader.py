@@ -1,4 +1,4 @@
-"""From a mask or a list of nodes to batches on a device."""
+"""The loader: batches of token rows on a device, for a mask or a list of nodes."""
 
 import copy as copying
 from collections.abc import Callable, Iterator
@@ -16,16 +16,16 @@ from dhilgt.loader.checks import (
     checked_copies,
     checked_egos,
     checked_known,
+    checked_rank,
     checked_resident,
     refuse_unlabelled,
-    resolve_device,
-    this_process,
 )
 from dhilgt.loader.feature_rows import DeviceFeatures, open_features
 from dhilgt.loader.prefetch import Prefetcher
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.checks import whole_number
+from dhilgt.utils.devices import choose_device
 
 _LARGEST_BATCH = 1 << 24
 _MOST_AHEAD = 64
@@ -34,17 +34,17 @@ _KEPT_BYTES = 1 << 28
 
 
 class TokenLoader:
-    """Gives batches of token rows with features and labels.
+    """Yields batches of token rows with features and labels.
 
-    Batches depend on (seed, epoch) and on the settings that name them (nodes, batch size,
-    shuffling, processes), not on where they are made: the same batches come for any `resident` and
-    `prefetch`, and from stored tokens as from a sampler with the same settings.
+    Batches depend on (seed, epoch) and on nodes, batch size, shuffling and processes, not on where
+    they are made: they are the same for any `resident` and `prefetch`, and for stored tokens as for
+    a sampler with the same settings.
 
-    Iterating twice gives the same batches twice; call `set_epoch` in between for another order
+    Iterating twice yields the same batches twice; call `set_epoch` in between for another order
     and, with `fresh`, other tokens.
 
     Args:
-        tokens: Stored `Tokens`, or a `TokenSampler` that makes rows as they are needed.
+        tokens: Stored `Tokens`, or a `TokenSampler` that makes rows when they are needed.
         features: One row per node of the graph: NumPy array, mapped array, SciPy sparse matrix or
             torch tensor. Mapped files are read row by row, sparse rows stay sparse (CSR).
         labels: One class per node, -1 = unlabelled; None for inference.
@@ -52,20 +52,20 @@ class TokenLoader:
         batch_size: Egos per batch and process.
         shuffle: Another order each epoch.
         seed: Key of the orders.
-        device: Where batches are wanted; "auto" takes a GPU if there is one.
+        device: Where batches are made available; "auto" takes a GPU if there is one.
         resident: True keeps features and rows on the device and builds batches there, "features"
-            sends rows from the host batch by batch, False all of it. "auto" decides: on an
-            accelerator, by what takes less than half of its free memory; on the CPU False, as files
-            are mapped there anyway.
+            keeps features alone and sends rows batch by batch, False keeps nothing. "auto" chooses
+            on a GPU what takes less than half of its free memory, on the CPU False, where files are
+            mapped anyway.
         fresh: Draw new rows each epoch; needs a sampler.
-        copies: Rows per node to go through: epoch after epoch in training, all of them and
-            averaged in inference (`averaged_logits`).
-        drop_last: Leave out a last batch that is not full.
-        prefetch: Batches made ahead in a thread; 0 makes them when asked.
-        rank: Number of this process; None asks torch.distributed, then the environment.
+        copies: Rows per node to use: one after the other, epoch by epoch, in training; all of
+            them, averaged, in inference (`averaged_logits`).
+        drop_last: Leave out the last batch if it is not full.
+        prefetch: Batches made ahead in a thread; 0 makes each one when it is asked for.
+        rank: Number of this process; None for that of torch.distributed, or of the environment.
         world_size: Number of processes; likewise.
-        known: One class per node that a model with `label_inputs` may see, -1 = it may not:
-            those of training nodes alone. None for other models.
+        known: The class of each node that a model with `label_inputs` may see, -1 for all other
+            nodes: classes of training nodes alone. None for models without `label_inputs`.
 
     Example:
         >>> import dhilgt
@@ -106,12 +106,12 @@ class TokenLoader:
         self.batch_size = whole_number("batch_size", batch_size, 1, _LARGEST_BATCH)
         self.shuffle = bool(shuffle)
         self.seed = whole_number("seed", seed, 0, 2**63 - 1)
-        self.device = resolve_device(device)
+        self.device = choose_device(device)
         self.fresh = bool(fresh)
         self.copies = checked_copies(tokens, copies, self.fresh)
         self.drop_last = bool(drop_last)
         self.prefetch = whole_number("prefetch", prefetch, 0, _MOST_AHEAD)
-        self.rank, self.world_size = this_process(rank, world_size)
+        self.rank, self.world_size = checked_rank(rank, world_size)
         self.epoch = 0
         self._fixed_copy: int | None = None
         self._nodes = checked_egos(tokens, nodes)
@@ -134,7 +134,7 @@ class TokenLoader:
         if self.resident:
             self._move()
 
-    # ---- what there is -------------------------------------------------------------------------
+    # ---- sizes ---------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> NDArray[np.int64]:
@@ -161,10 +161,10 @@ class TokenLoader:
 
     def __len__(self) -> int:
         steps = self._num_steps()
-        return steps - (len(self._share(steps - 1)) == 0)  # only a last share can be empty
+        return steps - (len(self._part(steps - 1)) == 0)  # only the last part can be empty
 
     def total(self, batch: int) -> int:
-        """Gives the egos of batch number `batch` over all processes, to weigh gradients with.
+        """Return the number of egos of a batch over all processes, to weight gradients with.
 
         Args:
             batch: Number of the batch in the epoch.
@@ -179,10 +179,10 @@ class TokenLoader:
             f"{kind} tokens, device={self.device}, resident={self.resident})"
         )
 
-    # ---- going through -------------------------------------------------------------------------
+    # ---- iterating -----------------------------------------------------------------------------
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the order and, with `fresh` or `copies`, the rows of what is iterated next.
+        """Set the epoch: the order of the egos and, with `fresh` or `copies`, their rows.
 
         Args:
             epoch: Number of the epoch, from 0.
@@ -193,7 +193,7 @@ class TokenLoader:
         return self.iterate()
 
     def iterate(self, start_batch: int = 0) -> Iterator[TokenBatch]:
-        """Gives the batches of the epoch from one on, exactly those a whole epoch would give.
+        """Yield the batches of the epoch from one on, the same as in a whole epoch.
 
         Args:
             start_batch: Number of the first batch, 0 to len(loader).
@@ -205,7 +205,7 @@ class TokenLoader:
         return self._run([(step, copy) for step in steps])
 
     def iterate_copies(self, start_batch: int = 0) -> Iterator[list[TokenBatch]]:
-        """Gives lists of `copies` batches: the same egos with each of their rows.
+        """Yield lists of `copies` batches: the same egos with each of their rows.
 
         Args:
             start_batch: Number of the first batch.
@@ -216,7 +216,7 @@ class TokenLoader:
         return _grouped(batches, len(copies))
 
     def with_copy(self, copy: int) -> "TokenLoader":
-        """Gives a loader that always takes one copy of the rows; it shares everything else.
+        """Return a loader that always takes one copy of the rows; it shares everything else.
 
         Args:
             copy: Which copy: below `copies` for stored tokens, any for a sampler.
@@ -228,7 +228,7 @@ class TokenLoader:
         return other
 
     def with_batch_size(self, batch_size: int) -> "TokenLoader":
-        """Gives a loader with another batch size; it shares everything else.
+        """Return a loader with another batch size; it shares everything else.
 
         Args:
             batch_size: Egos per batch and process.
@@ -246,7 +246,7 @@ class TokenLoader:
         return self.epoch if self.fresh else self.epoch % self.copies
 
     def _order(self) -> NDArray[np.int64]:
-        """Gives the places of the egos, the same in every process."""
+        """Return the egos' positions in the order of the epoch, the same in every process."""
         if not self.shuffle:
             return np.arange(len(self._nodes))
         return np.random.default_rng([self.seed, self.epoch]).permutation(len(self._nodes))
@@ -254,11 +254,11 @@ class TokenLoader:
     def _num_steps(self) -> int:
         return -(-self.num_nodes // (self.batch_size * self.world_size))
 
-    def _share(self, step: int) -> range:
-        """Gives this process's part of a step: of a full one batch_size, of a last one its share.
+    def _part(self, step: int) -> range:
+        """Return this process's part of a step: `batch_size` egos, of the last step its fraction.
 
-        The parts of all processes make up the batch a single process with the same global batch
-        would take.
+        The parts of all processes make up the batch that a single process with the same global
+        batch size would take.
         """
         total, first = self.total(step), step * self.batch_size * self.world_size
         return range(
@@ -269,8 +269,8 @@ class TokenLoader:
     def _steps(self, start_batch: int) -> list[NDArray[np.int64]]:
         start = whole_number("start_batch", start_batch, 0, len(self))
         order = self._order()
-        shares = [self._share(step) for step in range(start, len(self))]
-        return [order[share.start : share.stop] for share in shares]
+        parts = [self._part(step) for step in range(start, len(self))]
+        return [order[part.start : part.stop] for part in parts]
 
     # ---- making batches ------------------------------------------------------------------------
 
@@ -279,11 +279,11 @@ class TokenLoader:
             return self._made(jobs, self._maker())
         if self.device.type != "cuda":
             return Prefetcher(lambda: self._made(jobs, self._maker()), self.prefetch)
-        ahead = Prefetcher(lambda: self._made_beside(jobs), self.prefetch)
+        ahead = Prefetcher(lambda: self._made_on_stream(jobs), self.prefetch)
         return _handed_over(ahead, self.device)
 
     def _is_kept(self) -> bool:
-        """Says whether all rows are one small batch on the device: then it is made once."""
+        """Return whether all rows are one small batch on the device, which is made only once."""
         return (
             self._device_rows is not None
             and len(self._nodes) <= self.batch_size
@@ -293,7 +293,7 @@ class TokenLoader:
         )
 
     def _from_kept(self, places: NDArray[np.int64], copy: int) -> Iterator[TokenBatch]:
-        """Gives the one batch in the order of `places`; its distinct nodes are always the same."""
+        """Yield the one batch in the order of `places`; its distinct nodes are always the same."""
         whole = self._kept.get(copy)
         if whole is None:
             whole = self._maker()(np.arange(len(self._nodes)), self._nodes, copy)
@@ -314,11 +314,11 @@ class TokenLoader:
         for places, copy in jobs:
             yield make(places, self._nodes[places], copy)
 
-    def _made_beside(
+    def _made_on_stream(
         self, jobs: list[tuple[NDArray[np.int64], int]]
     ) -> Iterator[tuple[TokenBatch, torch.cuda.Event]]:
         torch.cuda.set_device(self.device)  # a new thread begins on the first
-        stream = _stream_beside(self.device)
+        stream = _batch_stream(self.device)
         make = self._maker()
         for places, copy in jobs:
             with torch.cuda.stream(stream):
@@ -363,14 +363,14 @@ class TokenLoader:
             tensor = tensor.pin_memory()
         return tensor.to(self.device, non_blocking=True)
 
-    # ---- where things lie ----------------------------------------------------------------------
+    # ---- memory --------------------------------------------------------------------------------
 
     def _resident_bytes(self, rows: bool) -> int:
         spec = self.tokens.spec
         row = 4 * spec.size + spec.num_pairs(self.tokens.directed)
-        held = len(self._nodes) * self.copies * row if rows and not self.fresh else 0
-        seen = 0 if self._known is None else self._known.nbytes
-        return self._features.nbytes + held + seen + 8 * self.tokens.num_nodes
+        row_bytes = len(self._nodes) * self.copies * row if rows and not self.fresh else 0
+        known_bytes = 0 if self._known is None else self._known.nbytes
+        return self._features.nbytes + row_bytes + known_bytes + 8 * self.tokens.num_nodes
 
     def _move(self) -> None:
         self._device_features = self._features.to(self.device)
@@ -395,49 +395,14 @@ Maker = Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]
 
 
 @cache
-def _stream_beside(device: torch.device) -> torch.cuda.Stream:
-    """Gives the stream on which batches are made: what waits for it does not wait for the model.
+def _batch_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream on which batches are made, so that they do not wait for the model.
 
-    One for all: PyTorch has 32 of them and hands them out in turn, so that a new one for every
-    epoch would be, sooner or later, one that something else is using.
+    One for all loaders: PyTorch has 32 streams and hands them out in turn, so that a new one for
+    every epoch would sooner or later be one that other code is using.
     """
     stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     return stream
-
-
-def averaged_logits(
-    model: Callable[..., torch.Tensor], loader: TokenLoader, start_batch: int = 0
-) -> Iterator[tuple[TokenBatch, torch.Tensor]]:
-    """Gives batches with logits whose softmax is the mean of the probabilities over the copies.
-
-    With one copy these are the model's own logits. No gradients are kept; put the model into
-    evaluation mode first.
-
-    Args:
-        model: Called with a batch's inputs.
-        loader: Whose `copies` are averaged.
-        start_batch: Number of the first batch.
-
-    Example:
-        >>> import dhilgt
-        >>> graph = dhilgt.generate(50, 4, seed=1, num_features=8)
-        >>> labels = dhilgt.HubLabels.build(graph, progress=False)
-        >>> sampler = dhilgt.TokenSampler(labels, size=4, progress=False)
-        >>> loader = TokenLoader(sampler, graph.features, batch_size=50, copies=3)
-        >>> def model(x, index, spd):
-        ...     return x[index[:, 0]]
-        >>> [logits.shape for _, logits in averaged_logits(model, loader)]
-        [torch.Size([50, 8])]
-    """
-    for batches in loader.iterate_copies(start_batch):
-        with torch.no_grad():
-            each = [model(*batch.inputs) for batch in batches]
-            if len(each) == 1:
-                logits = each[0]
-            else:
-                logs = torch.stack([torch.log_softmax(one.float(), -1) for one in each])
-                logits = torch.logsumexp(logs, 0) - float(np.log(len(each)))
-        yield batches[0], logits
 
 
 def _grouped(batches: Iterator[TokenBatch], count: int) -> Iterator[list[TokenBatch]]:

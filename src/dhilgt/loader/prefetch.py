@@ -1,4 +1,4 @@
-"""One thread that works ahead, and never outlives or blocks its reader."""
+"""A thread that makes items ahead of their reader, and never outlives or blocks it."""
 
 import queue
 import threading
@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-_POLL = 0.1  # seconds; every wait ends by then to look whether the other side is still there
-_PATIENCE = 10.0  # seconds a reader that leaves waits for the item in the making
+_POLL = 0.1  # seconds between checks whether the other side still exists
+_PATIENCE = 10.0  # seconds that a closing reader waits for the item being made
 
 
 class Prefetcher(Generic[T], Iterator[T]):
     """Runs an iterator in a thread, at most `ahead` items before the reader.
 
-    The thread ends when the items do, when the reader calls `close`, and when the reader is gone:
-    dropped after a `break`, by an exception, or at exit. An exception of the iterator reaches the
-    reader in its place in the order.
+    The thread ends with the items, when the reader calls `close`, and when the reader is deleted:
+    after a `break`, by an exception, or at exit. An exception of the iterator is raised to the
+    reader after the items before it.
 
     Args:
-        make: Gives the iterator; called in the thread.
-        ahead: Most items that wait.
+        make: Returns the iterator; called in the thread.
+        ahead: Most items made and not yet read.
 
     Example:
         >>> list(Prefetcher(lambda: iter(range(3)), 2))
@@ -30,7 +30,7 @@ class Prefetcher(Generic[T], Iterator[T]):
     def __init__(self, make: Callable[[], Iterator[T]], ahead: int) -> None:
         self._items: queue.Queue[tuple[str, Any]] = queue.Queue(max(1, ahead))
         self._stop = threading.Event()
-        # The thread must not know `self`: a reader it keeps alive would never be dropped.
+        # The thread holds no reference to `self`: with one, the reader would never be deleted.
         self._thread = threading.Thread(
             target=_work, args=(make, self._items, self._stop), name="dhilgt-prefetch", daemon=True
         )
@@ -62,7 +62,7 @@ class Prefetcher(Generic[T], Iterator[T]):
                 return self._items.get(timeout=_POLL)
             except queue.Empty:
                 if not self._thread.is_alive() and self._items.empty():
-                    raise RuntimeError("the prefetch thread ended without a word") from None
+                    raise RuntimeError("the prefetch thread ended without a result") from None
 
 
 def _work(
@@ -93,7 +93,7 @@ def _shut_down(
     thread: threading.Thread, items: "queue.Queue[tuple[str, Any]]", stop: threading.Event
 ) -> None:
     stop.set()
-    while True:  # what waits is not wanted any more, and a full queue would hold the thread
+    while True:  # drop the waiting items: a full queue would block the thread
         try:
             items.get_nowait()
         except queue.Empty:

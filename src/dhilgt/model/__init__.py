@@ -1,4 +1,4 @@
-"""The model DHIL-GT, its attention and its export."""
+"""The model DHIL-GT: its attention, its kernels and its export."""
 
 from typing import TYPE_CHECKING
 

@@ -1,33 +1,16 @@
 """The settings of the model; plain values, no torch."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from dhilgt.utils.checks import choice, fraction, name_hint, number, whole_number
+from dhilgt.errors import ConfigError
+from dhilgt.utils.fields import CheckedSettings, choice, count, number, rate, switch
 
 READOUTS = ("attention", "ego")
 ATTENTIONS = ("auto", "reference", "sdpa", "fused")
+MOST_HIDDEN_CHANNELS = 2**20
 
-_COUNTS = {
-    "in_channels": (1, 2**31 - 1),
-    "hidden_channels": (1, 2**20),
-    "out_channels": (1, 2**31 - 1),
-    "num_layers": (1, 1000),
-    "heads": (1, 2**20),
-    "num_virtual": (0, 1000),
-    "input_layers": (1, 100),
-    "output_layers": (1, 100),
-}
-_RATES = (
-    "dropout",
-    "input_dropout",
-    "bias_dropout",
-    "attention_dropout",
-    "output_dropout",
-    "label_dropout",
-)
-# Not in files where they are as here: models without them are written as they always were.
+# Left out of files while they have these values: models without them are written as before.
 _UNUSED: tuple[dict[str, Any], ...] = (
     {"label_inputs": False, "label_dropout": 0.5},
     {"bias_slope": 0.0},
@@ -36,8 +19,8 @@ _UNUSED: tuple[dict[str, Any], ...] = (
 
 
 @dataclass(frozen=True)
-class DHILGTConfig:
-    """The settings of a `DHILGT`, checked; see there for what each one does.
+class DHILGTConfig(CheckedSettings):
+    """The settings of a `DHILGT`, checked; see there for more on each one.
 
     Example:
         >>> config = DHILGTConfig(in_channels=16, hidden_channels=32, out_channels=3)
@@ -45,78 +28,60 @@ class DHILGTConfig:
         (4, True)
     """
 
-    in_channels: int
-    hidden_channels: int
-    out_channels: int
-    num_layers: int = 4
-    heads: int = 8
-    num_virtual: int = 4
-    dropout: float = 0.5
-    input_dropout: float = 0.1
-    bias_dropout: float = 0.1
-    attention_dropout: float = 0.0
-    ffn_channels: int | None = None
-    input_layers: int = 1
-    output_layers: int = 1
-    readout: str = "attention"
-    spd_bias: bool = True
-    attention: str = "auto"
-    label_inputs: bool = False
-    label_dropout: float = 0.5
-    bias_slope: float = 0.0
-    output_dropout: float = 0.0
+    _noun = "a setting of the model"
+
+    in_channels: int = field(metadata=count(1).metadata)
+    hidden_channels: int = field(metadata=count(1, 1, MOST_HIDDEN_CHANNELS).metadata)
+    out_channels: int = field(metadata=count(1).metadata)
+    num_layers: int = count(4, 1, 1000, help="Transformer layers.")
+    heads: int = count(8, 1, 2**20, help="Attention heads.")
+    num_virtual: int = count(4, 0, 1000, help="Virtual nodes behind the slots of each row.")
+    dropout: float = rate(0.5, help="Dropout on what each block adds.")
+    input_dropout: float = rate(0.1, help="Dropout on the features.")
+    bias_dropout: float = rate(0.1, help="Fraction of pairs that lose their distance bias.")
+    ffn_channels: int | None = count(
+        None,
+        1,
+        2**20,
+        help="Inner width of the feed-forward blocks; that of hidden_channels when not given.",
+    )
+    input_layers: int = count(1, 1, 100, help="Linear layers before the transformer.")
+    output_layers: int = count(1, 1, 100, help="Linear layers after the transformer.")
+    readout: str = choice(*READOUTS, help="How a row becomes one vector.")
+    spd_bias: bool = switch(True, help="Learn an attention bias per distance.")
+    attention: str = choice(*ATTENTIONS, help="Implementation of attention.")
+    attention_dropout: float = rate(0.0, help="Dropout on the attention weights.")
+    label_inputs: bool = switch(
+        False, help="Show a token the classes of the training nodes in it, except its own node's."
+    )
+    label_dropout: float = rate(
+        0.5, help="Fraction of those classes that are hidden in each training step."
+    )
+    bias_slope: float = number(
+        0.0,
+        0,
+        100,
+        help="How steeply the distance bias falls with distance at first: near slots count more.",
+    )
+    output_dropout: float = rate(0.0, help="Dropout on the input of the output layers.")
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _COUNTS.items():
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), low, high))
-        if self.ffn_channels is not None:
-            width = whole_number("ffn_channels", self.ffn_channels, 1, 2**20)
-            object.__setattr__(self, "ffn_channels", width)
+        super().__post_init__()
         if self.hidden_channels % self.heads:
-            raise ValueError(
+            raise ConfigError(
                 f"hidden_channels = {self.hidden_channels} is not a multiple of "
                 f"heads = {self.heads}; change one of them"
             )
-        for name in _RATES:
-            object.__setattr__(self, name, fraction(name, getattr(self, name)))
-        for name in ("spd_bias", "label_inputs"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} = {getattr(self, name)!r}; pass True or False")
-        object.__setattr__(self, "bias_slope", _slope(self.bias_slope, self.spd_bias))
-        choice("readout", self.readout, READOUTS)
-        choice("attention", self.attention, ATTENTIONS)
+        if self.bias_slope and not self.spd_bias:
+            raise ConfigError(
+                f"bias_slope = {self.bias_slope:g} is the slope of the bias per distance, and "
+                "there is none with spd_bias = False; change one of them"
+            )
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for a file."""
-        values = asdict(self)
+        """Return plain values, for a file."""
+        values = super().to_dict()
         for unused in _UNUSED:
             if all(values[name] == value for name, value in unused.items()):
                 values = {name: value for name, value in values.items() if name not in unused}
         return values
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "DHILGTConfig":
-        """Gives the settings in `values`; those left out have their defaults.
-
-        Raises:
-            ValueError: If a key is unknown, a value is wrong, or the channels are missing.
-        """
-        known = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in known:
-                hint = name_hint(key, known)
-                raise ValueError(f"unknown setting {key!r}; {hint}")
-        missing = [name for name in known[:3] if name not in values]
-        if missing:
-            raise ValueError(f"setting {missing[0]} is missing; it has no default")
-        return cls(**values)
-
-
-def _slope(value: Any, learned: bool) -> float:
-    slope = number("bias_slope", value, 0, 100)
-    if slope and not learned:
-        raise ValueError(
-            f"bias_slope = {slope:g} says where the bias per distance begins, and there is none "
-            "with spd_bias = False; change one of them"
-        )
-    return slope

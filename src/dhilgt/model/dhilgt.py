@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from os import PathLike
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.model.attention import choose_path, default_path, pair_codes
+from dhilgt.model.attention import choose_path, pair_codes, plain_path
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import dropout
+from dhilgt.model.kernels.packing import Room, packed_rows
 from dhilgt.model.layers import (
     MLP,
     AttentionReadout,
@@ -20,37 +24,39 @@ from dhilgt.model.layers import (
     draw_virtual,
     reset_linear,
 )
+from dhilgt.model.steps import TokenStepRunner
 from dhilgt.model.store import load_model, save_model
 from dhilgt.tokens.spec import PADDING
+from dhilgt.utils.fields import takes
 
 
 class DHILGT(nn.Module):
     """DHIL-GT: a graph transformer over token rows; `forward` takes rows, not edges.
 
     Features go through an MLP, then through pre-norm transformer layers whose attention has a
-    learned bias per distance, head and layer; virtual nodes stand behind the slots of every row. A
-    readout adds a weighted sum of the row to its ego, an MLP gives the logits.
+    learned bias per distance, head and layer; virtual nodes follow the slots of every row. A
+    readout adds a weighted sum of the row to its ego, an MLP maps the result to logits.
 
     Attributes:
         attention_used: The path of attention that the last batch took; None before any.
         recompute: Whether the fused path computes each layer a second time in the backward pass,
-            to keep a seventh of what it keeps otherwise; False at first.
+            with a seventh of the memory between the passes; False by default.
         packing: Whether the fused path leaves padding out of all products: "on", "off" or "auto"
-            (at first), which does so where an eighth of the slots or more is padding.
+            (the default): where at least an eighth of the slots is padding.
 
     Args:
         in_channels: Features per node.
         hidden_channels: Width of the representations; a multiple of `heads`.
-        out_channels: Logits per node: the number of classes, also when there are two.
+        out_channels: Logits per node: the number of classes, also for two.
         num_layers: Transformer layers.
         heads: Attention heads.
         num_virtual: Virtual nodes; 0 for none.
-        dropout: Dropout on what each attention and each feed-forward block adds, and between the
-            layers of deeper input and output MLPs.
+        dropout: Dropout on the output of each attention and each feed-forward block, and between
+            the layers of deeper input and output MLPs.
         input_dropout: Dropout on the features, before the first layer; of sparse features, on the
             stored ones. Drawn once per distinct node, not per slot.
-        bias_dropout: Share of pairs that lose their bias, drawn once per row and forward: the same
-            pairs for all heads and layers. The other biases are scaled up.
+        bias_dropout: Probability that a pair loses its bias, drawn once per row and forward pass:
+            the same pairs for all heads and layers. The other biases are scaled up.
         ffn_channels: Inner width of the feed-forward blocks; `hidden_channels` when None.
         input_layers: Linear layers of the input MLP.
         output_layers: Linear layers of the output MLP.
@@ -62,10 +68,11 @@ class DHILGT(nn.Module):
         attention_dropout: Dropout on the attention weights.
         label_inputs: Whether `forward` takes the known classes of nodes as a fourth input. A row
             sees those of all its nodes but its ego.
-        label_dropout: Share of the known classes that are hidden in training, drawn once per
-            distinct node and forward.
-        bias_slope: The bias of distance d begins at -bias_slope * d, that of virtual nodes as of
-            neighbours, so that a node attends to itself at first and learns whom else to see.
+        label_dropout: Probability that a known class is hidden in training, drawn once per
+            distinct node and forward pass.
+        bias_slope: The bias of distance d is initialized to -bias_slope * d, that of virtual nodes
+            as for distance 1, so that a node first attends to itself and learns which other nodes
+            to attend to.
         output_dropout: Dropout on the representation of the ego, before the output MLP.
 
     Example:
@@ -78,52 +85,10 @@ class DHILGT(nn.Module):
         torch.Size([2, 3])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 4,
-        heads: int = 8,
-        num_virtual: int = 4,
-        dropout: float = 0.5,
-        input_dropout: float = 0.1,
-        bias_dropout: float = 0.1,
-        ffn_channels: int | None = None,
-        input_layers: int = 1,
-        output_layers: int = 1,
-        readout: str = "attention",
-        spd_bias: bool = True,
-        attention: str = "auto",
-        attention_dropout: float = 0.0,
-        label_inputs: bool = False,
-        label_dropout: float = 0.5,
-        bias_slope: float = 0.0,
-        output_dropout: float = 0.0,
-    ) -> None:
+    @takes(DHILGTConfig)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        config = DHILGTConfig(
-            in_channels=in_channels,
-            hidden_channels=hidden_channels,
-            out_channels=out_channels,
-            num_layers=num_layers,
-            heads=heads,
-            num_virtual=num_virtual,
-            dropout=dropout,
-            input_dropout=input_dropout,
-            bias_dropout=bias_dropout,
-            ffn_channels=ffn_channels,
-            input_layers=input_layers,
-            output_layers=output_layers,
-            readout=readout,
-            spd_bias=spd_bias,
-            attention=attention,
-            attention_dropout=attention_dropout,
-            label_inputs=label_inputs,
-            label_dropout=label_dropout,
-            bias_slope=bias_slope,
-            output_dropout=output_dropout,
-        )
+        config = DHILGTConfig(*args, **kwargs)
         self._config = config
         self.attention_used: str | None = None
         self.recompute = False
@@ -151,11 +116,11 @@ class DHILGT(nn.Module):
 
     @property
     def config(self) -> DHILGTConfig:
-        """The settings the model was made with."""
+        """The settings of the model."""
         return self._config
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Initialize all parameters anew."""
         reset_linear(self)
         if self.virtual is not None:
             draw_virtual(self.virtual)
@@ -163,49 +128,69 @@ class DHILGT(nn.Module):
             draw_virtual(self.label_input.weight)
 
     def no_weight_decay(self) -> set[str]:
-        """Gives the names of parameters that are looked up, not multiplied with: they do not decay.
+        """Return the names of parameters without weight decay: those that are looked up.
 
-        The learned bias of each distance and of pairs with virtual nodes, the virtual nodes'
-        features, and the vectors of known classes.
+        These are the learned bias of each distance and of pairs with virtual nodes, the virtual
+        nodes' features, and the vectors of known classes.
         """
         looked_up = ("virtual", "label_input.weight")
         names = {name for name, _ in self.named_parameters()}
         return {name for name in names if name in looked_up or name.endswith("_bias")}
 
-    def forward(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
-        """Gives the logits of the egos, [B, out_channels].
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None = None,
+        *,
+        room: Room | None = None,
+    ) -> Tensor:
+        """Return the logits of the egos, [B, out_channels].
 
         Args:
             x: Features of the distinct nodes of the batch, [n, in_channels]: dense, or sparse CSR,
                 which is never made dense.
-            index: Rows of `x` that stand in the slots, [B, s] int32 or int64: the ego first,
+            index: The row of `x` for each slot, [B, s] int32 or int64: the ego first,
                 -1 = padding.
             spd: Distances of all pairs of slots, [B, s, s] uint8: 0 to 253 exact, 254 far, 255 no
-                path. Pairs with padding may hold anything.
+                path. Pairs with padding are ignored.
             known: With `label_inputs`, class + 1 of the distinct nodes, 0 = not known, [n] int32 or
                 int64; None without.
+            room: The rows that the fused kernels compute on, as `batch_room` returns them; None to
+                count those of the batch, which waits for the device. It does not change the result.
 
         Raises:
             ValueError: If a shape or a type is wrong.
         """
-        z = dropout(self.embed(x, index, spd, known), self._config.output_dropout, self.training)
-        logits: Tensor = self.output(z)
+        z = self.embed(x, index, spd, known, room=room)
+        logits: Tensor = self.output(dropout(z, self._config.output_dropout, self.training))
         return logits
 
-    def embed(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
-        """Gives the representations of the egos that the output MLP sees, [B, hidden_channels].
+    def embed(
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None = None,
+        *,
+        room: Room | None = None,
+    ) -> Tensor:
+        """Return the representations of the egos that the output MLP sees, [B, hidden_channels].
 
         Args:
             x: As for `forward`.
             index: As for `forward`.
             spd: As for `forward`.
             known: As for `forward`.
+            room: As for `forward`.
         """
-        if self._take_path(x, index, spd, known) == "fused":
+        path = self._take_path(x, index, spd, known)
+        if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
-            return fused.embed(self, x, index, spd, known)
-        h = self._encode(x, index, spd, known)  # [B, s, F]
+            return fused.embed(self, x, index, spd, known, room)
+        h = self._encode(x, index, spd, known, path)  # [B, s, F]
         if self.readout is None:
             z: Tensor = self.norm(h[:, 0])  # [B, F]
         else:
@@ -215,7 +200,7 @@ class DHILGT(nn.Module):
     def readout_weights(
         self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
     ) -> Tensor:
-        """Gives the share of each slot in the readout, [B, s]; a row sums to 1, padding has 0.
+        """Return the weight of each slot in the readout, [B, s]; a row sums to 1, padding has 0.
 
         Args:
             x: As for `forward`.
@@ -224,41 +209,64 @@ class DHILGT(nn.Module):
             known: As for `forward`.
 
         Raises:
-            ValueError: If the model has readout = "ego", which weighs nothing.
+            ValueError: If the model has readout = "ego", which has no weights.
         """
         if self.readout is None:
             raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
-        if self._take_path(x, index, spd, known) == "fused":
+        path = self._take_path(x, index, spd, known)
+        if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
             with fused.launching_on(index.device):
                 normed = fused.encode(self, x, index, spd, known)[:, : index.shape[1]]
         else:
-            normed = self.norm(self._encode(x, index, spd, known))
+            normed = self.norm(self._encode(x, index, spd, known, path))
         return self.readout.weights(normed, index != PADDING)
 
     def attention_path(self, slots: int) -> str:
-        """Gives the path that rows of `slots` slots take where the model is: a name, not "auto".
+        """Return the path of attention for rows of `slots` slots on the model's device.
 
-        A path that cannot run is replaced, and a warning says so, once for each reason.
+        It is a name, never "auto". A path that cannot run is replaced, with one warning for each
+        reason.
 
         Args:
             slots: Slots of a row, virtual nodes not counted.
         """
         return choose_path(self._config, slots, self.norm.weight.device, self.norm.weight.dtype)
 
+    def batch_room(self, index: Tensor, filled: int) -> Room:
+        """Return the rows that the fused kernels compute on for a batch, without looking at it.
+
+        Args:
+            index: As for `forward`.
+            filled: Number of slots that hold a node, all egos counted.
+        """
+        return Room(packed_rows(self, index, filled))
+
+    def step_runner(
+        self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
+    ) -> TokenStepRunner:
+        """Return how a trainer runs this model on batches.
+
+        Args:
+            call: What to call: the model, or a wrapper of it that exchanges gradients.
+            context: Makes the context of each forward pass: autocast, or one that does nothing.
+            record: Whether steps may be recorded as CUDA graphs and replayed.
+        """
+        return TokenStepRunner(self, call, context, record)
+
     def _take_path(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> str:
         self._check(x, index, spd)
         self._check_known(x, known)
         path = self.attention_path(index.shape[1])
-        if path == "fused" and len(index) == 0:  # there is nothing to launch
-            path = default_path(index.device)
+        if path == "fused" and len(index) == 0:  # no kernel can be launched on nothing
+            path = plain_path(index.device)
         if not torch.compiler.is_compiling():
             self.attention_used = path
         return path
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Writes config.json and model.safetensors, each whole or not at all.
+        """Write config.json and model.safetensors, each of them atomically.
 
         Args:
             folder: Made if it does not exist; other files in it stay.
@@ -270,7 +278,7 @@ class DHILGT(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | PathLike[str]) -> DHILGT:
-        """Gives the model that `save_pretrained` wrote: on the CPU, in eval mode.
+        """Return the model that `save_pretrained` wrote: on the CPU, in evaluation mode.
 
         Args:
             folder: Holds config.json and model.safetensors.
@@ -279,23 +287,23 @@ class DHILGT(nn.Module):
             ArtifactError: If a file is missing or damaged, or the two do not belong together.
         """
         config, tensors = load_model(
-            folder, lambda found: _shell(cls, found).state_dict(), DHILGTConfig.from_dict
+            folder, lambda config: _shell(cls, config).state_dict(), DHILGTConfig.from_dict
         )
         model = _shell(cls, config)
         model.load_state_dict(tensors, assign=True)
         return model.eval()
 
     def extra_repr(self) -> str:
-        """Says the settings in `repr`."""
+        """Return the settings, for `repr`."""
         return ", ".join(f"{name}={value!r}" for name, value in self._config.to_dict().items())
 
     def place_nodes(self, h: Tensor, index: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Gives rows to fill the slots from, and each slot's row, -1 = padding.
+        """Return a table of representations, and each slot's row in it, -1 = padding.
 
-        These are `h` and `index` unless the model sees classes.
+        These are `h` and `index` unless the model has `label_inputs`.
 
         Args:
-            h: What the input MLP makes of the distinct nodes, [n, F].
+            h: Output of the input MLP for the distinct nodes, [n, F].
             index: As for `forward`.
             known: As for `forward`.
         """
@@ -304,11 +312,13 @@ class DHILGT(nn.Module):
         rows, at = self.label_input(h, index, known)
         return rows, at
 
-    def _encode(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None) -> Tensor:
+    def _encode(
+        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None, path: str
+    ) -> Tensor:
         config = self._config
         dtype = self.norm.weight.dtype
-        # Projected once per distinct node, then gathered. A row of zeros in front stands for -1,
-        # so that no node's features reach a padding slot. Under autocast the sums along the layers
+        # Computed once per distinct node, then gathered. A row of zeros in front stands for -1, so
+        # that no node's features reach a padding slot. Under autocast the sums along the layers
         # stay in the parameters' precision.
         h: Tensor = self.input(x).to(dtype)  # [n, F]
         h, at = self.place_nodes(h, index, known)
@@ -319,7 +329,7 @@ class DHILGT(nn.Module):
         dropped = config.bias_dropout if self.training else 0.0
         pairs = pair_codes(spd, index != PADDING, config.num_virtual, dropped)  # codes [B, t, t]
         for layer in self.layers:
-            h = layer(h, pairs)
+            h = layer(h, pairs, path)
         return h[:, : index.shape[1]]
 
     def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:
@@ -364,6 +374,6 @@ class DHILGT(nn.Module):
 
 
 def _shell(cls: type[DHILGT], config: DHILGTConfig) -> DHILGT:
-    # Without storage: nothing is drawn, and a config that asks for too much costs nothing.
+    # Without storage: nothing is initialized, and even a huge config takes no memory.
     with torch.device("meta"):
         return cls(**config.to_dict())

@@ -1,7 +1,7 @@
-"""Export of a model: as a PyTorch program (.pt2) or for ONNX Runtime (.onnx).
+"""Export of the model: as a PyTorch program (.pt2) or for ONNX Runtime (.onnx).
 
-An exported file holds the plain arithmetic of the model in evaluation mode, on the CPU and in
-float32, for any number of rows, slots and distinct nodes. Tokens and features are made outside it.
+An export is the plain arithmetic of the model in evaluation mode, on the CPU and in float32, for
+any number of rows, slots and distinct nodes. Tokens and features are made outside of it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ OUTPUT = "logits"
 def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
     """Write a program that `torch.export.load` reads without this package.
 
-    It takes what `DHILGT.forward` takes, with dense `x` in float32 and `index` in int64, and
-    returns the same logits.
+    Its inputs and logits are those of `DHILGT.forward`, with dense `x` in float32 and `index` in
+    int64.
 
     Args:
         model: Any model; it is not changed.
-        path: File to write, by custom with the ending .pt2; put in place whole.
+        path: File to write, by custom with the ending .pt2; written atomically.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -71,7 +71,7 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
 
     Args:
         model: Any model; it is not changed.
-        path: File to write, by custom with the ending .onnx; put in place whole.
+        path: File to write, by custom with the ending .onnx; written atomically.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -85,7 +85,7 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
                 program,
                 (),
                 dynamo=True,
-                dynamic_shapes=_shapes(model),  # here only for the names of the axes
+                dynamic_shapes=_shapes(model),  # only for the names of the axes
                 input_names=input_names(model),
                 output_names=[OUTPUT],
                 verbose=False,
@@ -96,7 +96,7 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
 
 
 def _program(model: DHILGT) -> torch.export.ExportedProgram:
-    """Trace the model; no axis keeps the length that the example has."""
+    """Trace the model; no axis is fixed to its length in the example."""
     return torch.export.export(plain(model), _example(model), dynamic_shapes=_shapes(model))
 
 
@@ -127,7 +127,7 @@ def plain(model: DHILGT) -> DHILGT:
 
 
 def _example(model: DHILGT) -> tuple[Tensor, ...]:
-    # Three different lengths, none of them 0 or 1: the tracer would treat those as constants.
+    # Three different lengths, none of them 0 or 1, which the tracer treats as constants.
     index = torch.tensor([[0, 1, 2], [3, 1, -1]])
     x, spd = torch.zeros(5, model.config.in_channels), torch.zeros(2, 3, 3, dtype=torch.uint8)
     known = (torch.zeros(5, dtype=torch.int64),) if model.config.label_inputs else ()
@@ -139,7 +139,7 @@ def _example(model: DHILGT) -> tuple[Tensor, ...]:
 
 @contextlib.contextmanager
 def _target(path: str | PathLike[str]) -> Iterator[Path]:
-    """Yield the file to write; raise before the work if it cannot be written."""
+    """Refuse a path that cannot be written before the work."""
     file = Path(path)
     if file.is_dir():
         raise ArtifactError(f"{file} is a folder; name a file in it")
@@ -166,7 +166,7 @@ def _need_onnx() -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what PyTorch logs about itself and about packages not used here."""
+    """Silence PyTorch's messages about its exporter and about packages that are not used."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The parts of the model."""
+"""The layers of the model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.model.attention import NUM_DISTANCES, Pairs, attend, bias_table
+from dhilgt.model.attention import attend, bias_table
+from dhilgt.model.codes import NUM_DISTANCES, Pairs
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import drop_mask, dropout
 
-# Small next to one: layer norm and attention decide how much of them is used.
+# Small compared with 1: layer norm and attention decide how much virtual nodes count.
 _VIRTUAL_STD = 0.02
 
 
@@ -25,11 +26,11 @@ class MLP(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
 
     def forward(self, h: Tensor) -> Tensor:
-        """Gives the last layer's output, [..., widths[0]] to [..., widths[-1]]."""
+        """Return the last layer's output, [..., widths[-1]] from [..., widths[0]]."""
         return self.rest(self.layers[0](h))
 
     def rest(self, h: Tensor) -> Tensor:
-        """Goes on from the first layer's output."""
+        """Return the last layer's output from that of the first."""
         for layer in self.layers[1:]:
             h = layer(dropout(F.gelu(h), self.dropout, self.training))
         return h
@@ -43,7 +44,7 @@ class InputMLP(MLP):
         self.input_dropout = input_dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives [n, widths[-1]] from [n, widths[0]]."""
+        """Return [n, widths[-1]] from [n, widths[0]]."""
         first = self.layers[0]
         assert isinstance(first, nn.Linear)
         dtype = first.weight.dtype
@@ -54,10 +55,10 @@ class InputMLP(MLP):
 
 
 class LabelInput(nn.Module):
-    """Lets a row see the classes of known nodes in its slots, never that of its own ego.
+    """Adds the known classes of nodes to the slots of a row, except that of its own ego.
 
-    A learned vector per class is added to what the input MLP makes of a node. Nodes of unknown
-    class, and the ego wherever it stands in its row, stay as they are.
+    A learned vector per class is added to a node's output of the input MLP. Nodes of unknown class
+    stay as they are, and so does the ego in every slot of its row.
     """
 
     def __init__(self, classes: int, width: int, hidden: float) -> None:
@@ -67,14 +68,14 @@ class LabelInput(nn.Module):
         draw_virtual(self.weight)
 
     def forward(self, h: Tensor, index: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        """Gives each node without and with its class, [2 n, F], and the slots' places there.
+        """Return each node without and with its class, [2 n, F], and the slots' rows in it.
 
         Args:
             h: Representations of the distinct nodes, [n, F].
             index: [B, s], -1 = padding.
             known: Class + 1 of each of them, 0 = not known, [n].
         """
-        if self.training and self.hidden > 0:  # drawn per node: hidden in all rows of the batch
+        if self.training and self.hidden > 0:  # the same in all rows of the batch
             known = known.masked_fill(drop_mask(known.shape, self.hidden, h.device), 0)
         table = torch.cat([self.weight.new_zeros(1, self.weight.shape[1]), self.weight])
         labelled = h + F.embedding(known, table, padding_idx=0).to(h.dtype)
@@ -83,15 +84,15 @@ class LabelInput(nn.Module):
 
 
 def sparse_linear(x: Tensor, values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Gives x weight^T + bias for CSR `x`, [n, out].
+    """Return x weight^T + bias for CSR `x`, [n, out].
 
     Args:
-        x: [n, in] CSR; its values are not looked at.
+        x: [n, in] CSR; its values are ignored.
         values: The values to use, [stored].
         weight: [out, in].
         bias: [out].
     """
-    # A bag of rows per node: unlike sparse matrix products it works in every dtype, on every
+    # A bag of rows per node: unlike sparse matrix products it works for every dtype, on every
     # device and under autocast.
     return bias + F.embedding_bag(
         x.col_indices(),
@@ -126,7 +127,7 @@ class EncoderLayer(nn.Module):
         self.reset_bias()
 
     def reset_bias(self) -> None:
-        """Sets every bias to 0, or lets it fall with distance from a node where it has a slope."""
+        """Set every bias to 0 or, where `bias_slope` is set, to fall with the distance."""
         for table in (self.from_virtual_bias, self.virtual_bias):
             if table is not None:
                 nn.init.zeros_(table)
@@ -138,26 +139,32 @@ class EncoderLayer(nn.Module):
                 distances = torch.arange(NUM_DISTANCES, dtype=self.spd_bias.dtype)
                 self.spd_bias.copy_((-slope * distances)[:, None])
 
-    def forward(self, h: Tensor, pairs: Pairs) -> Tensor:
-        """Gives the next representation, [B, t, F] to [B, t, F]."""
+    def forward(self, h: Tensor, pairs: Pairs, path: str) -> Tensor:
+        """Return the next representation, [B, t, F].
+
+        Args:
+            h: [B, t, F].
+            pairs: See `pair_codes`.
+            path: Of attention, as the model chose it: a key of `attention.PATHS`.
+        """
         p = self.config.dropout
-        h = h + dropout(self._attention(self.attention_norm(h), pairs), p, self.training)
+        h = h + dropout(self._attention(self.attention_norm(h), pairs, path), p, self.training)
         inner = F.gelu(self.ffn_in(self.ffn_norm(h)))  # [B, t, ffn]
         return h + dropout(self.ffn_out(inner), p, self.training)
 
     def bias_table(self) -> Tensor:
-        """Gives the bias of every code and head, [codes, H]."""
+        """Return the bias of every code and head, [codes, H]."""
         virtual = None
         if self.to_virtual_bias is not None:
             assert self.from_virtual_bias is not None
             assert self.virtual_bias is not None
             among = self.virtual_bias.flatten(0, 1)
             virtual = torch.cat([self.to_virtual_bias, self.from_virtual_bias, among])
-        # Dropped pairs lose their bias in `pair_codes`; the others make up for them.
+        # Dropped pairs lose their bias in `pair_codes`; the others are scaled up to keep the mean.
         scale = 1.0 / (1.0 - self.config.bias_dropout) if self.training else 1.0
         return bias_table(self.config.heads, self.qkv.weight, self.spd_bias, virtual, scale)
 
-    def _attention(self, h: Tensor, pairs: Pairs) -> Tensor:
+    def _attention(self, h: Tensor, pairs: Pairs, path: str) -> Tensor:
         batch, slots, width = h.shape
         heads = self.config.heads
         qkv = self.qkv(h).view(batch, slots, 3, heads, width // heads)
@@ -169,36 +176,36 @@ class EncoderLayer(nn.Module):
             pairs,
             self.bias_table(),
             dropout_p=self.config.attention_dropout if self.training else 0.0,
-            path=self.config.attention,
+            path=path,
         )
         mixed: Tensor = self.projection(out.transpose(1, 2).reshape(batch, slots, width))
         return mixed  # [B, t, F]
 
 
 class AttentionReadout(nn.Module):
-    """Weighs the members of a token and adds them to its ego."""
+    """Adds a weighted sum of a token's members to its ego."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        # The score of u is [H(v) ‖ H(u)] W_E. The half of W_E that meets the ego adds the same
-        # number to every score of a row, which softmax takes out again: it is not kept.
+        # The score of u is [H(v) ‖ H(u)] W_E. The half of W_E that multiplies the ego adds the same
+        # number to every score of a row, which does not change the softmax: it is left out.
         self.score = nn.Linear(width, 1, bias=False)
 
     def weights(self, h: Tensor, real: Tensor) -> Tensor:
-        """Gives the share of each slot, [B, s]; 0 for padding."""
+        """Return the weight of each slot, [B, s]; 0 for padding."""
         scores = self.score(h).squeeze(-1)  # [B, s]
-        # A finite lowest number, so that a row of padding alone gives zeros and not NaN.
+        # The lowest finite number, so that a row of padding alone results in zeros, not in NaN.
         scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
         return torch.softmax(scores, -1).masked_fill(~real, 0.0)
 
     def forward(self, h: Tensor, real: Tensor) -> Tensor:
-        """Gives the ego plus the weighted members, [B, F]."""
+        """Return the ego plus the weighted members, [B, F]."""
         weights = self.weights(h, real).to(h.dtype)
         return h[:, 0] + (weights[:, None, :] @ h).squeeze(1)
 
 
 def reset_linear(module: nn.Module) -> None:
-    """Draws the linear layers and layer norms inside `module` anew, as PyTorch does."""
+    """Initialize the linear layers and layer norms inside `module`, as PyTorch does."""
     for part in module.modules():
         if isinstance(part, (nn.Linear, nn.LayerNorm)):
             part.reset_parameters()
@@ -207,5 +214,5 @@ def reset_linear(module: nn.Module) -> None:
 
 
 def draw_virtual(features: Tensor) -> None:
-    """Draws the features of virtual nodes anew."""
+    """Initialize the features of virtual nodes."""
     nn.init.normal_(features, std=_VIRTUAL_STD)

@@ -1,7 +1,7 @@
 """A model's folder: config.json and model.safetensors.
 
-The weights carry a copy of the config and a checksum in their header. A config of other settings is
-removed before the weights are replaced and written after them, so that a save that is interrupted
+The header of the weights holds a copy of the config and a checksum. A config of other settings is
+removed before the weights are replaced, and written after them, so that a save that is interrupted
 anywhere leaves the old model or the new one, never a mixture.
 """
 
@@ -37,23 +37,23 @@ _NOTE = "dhilgt"
 _MAX_CONFIG_BYTES = 1 << 20
 
 
-class Config(Protocol):
+class ModelConfig(Protocol):
     """Settings of a model."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for a file."""
+        """Return plain values, for a file."""
 
 
-C = TypeVar("C", bound=Config)
+C = TypeVar("C", bound=ModelConfig)
 
 
 def save_model(
-    config: Config,
+    config: ModelConfig,
     tensors: Mapping[str, Tensor],
     folder: str | PathLike[str],
     architecture: str = "DHILGT",
 ) -> None:
-    """Writes a model's folder; see `DHILGT.save_pretrained`."""
+    """Write a model's folder; see `DHILGT.save_pretrained`."""
     path = Path(folder)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = canonical_json({**_head(architecture), **config.to_dict()}, indent=2) + b"\n"
@@ -74,12 +74,12 @@ def load_model(
     read: Callable[[dict[str, Any]], C],
     architecture: str = "DHILGT",
 ) -> tuple[C, dict[str, Tensor]]:
-    """Reads a model's folder, trusting nothing in it.
+    """Return settings and tensors of a model's folder, after checking everything in it.
 
     Args:
         folder: The folder.
-        expected: Gives the tensors, stored or not, that a model of some settings has.
-        read: Gives the settings from plain values.
+        expected: Returns the tensors that a model of some settings has; they need no storage.
+        read: Returns the settings from plain values.
         architecture: Kind of model that the folder must hold.
     """
     path = Path(folder)
@@ -100,20 +100,20 @@ def load_model(
 
 
 def checked_bytes(tensors: Mapping[str, Tensor], config: bytes) -> bytes:
-    """Gives a safetensors file with a config and a checksum in its header.
+    """Return the bytes of a safetensors file with a config and a checksum in its header.
 
     Args:
         tensors: On the CPU, contiguous.
         config: Text in ASCII.
     """
     note = {"config": config.decode("ascii"), "sha256": _digest(tensors, config)}
-    # One entry: several would be written in no fixed order.
+    # One entry: the order of several would not be fixed.
     header = {_NOTE: canonical_json(note).decode("ascii")}
     return safetensors.torch.save(dict(tensors), header)
 
 
 def read_checked(file: Path) -> tuple[dict[str, Tensor], bytes | None]:
-    """Gives the tensors and the config in the header, None where others wrote the file.
+    """Return the tensors, and the config in the header: None in files of other programs.
 
     Args:
         file: A safetensors file.
@@ -154,26 +154,26 @@ def _read_config(
         values = strict_json(text)
         if not isinstance(values, dict):
             raise ArtifactError(f"it holds {shown(values)}, not settings")
-        for key, wanted in _head(architecture).items():
-            found = values.pop(key, wanted)
-            if found != wanted:
-                raise ArtifactError(f"{key} is {shown(found)}, not {shown(wanted)}")
+        for key, expected in _head(architecture).items():
+            value = values.pop(key, expected)
+            if value != expected:
+                raise ArtifactError(f"{key} is {shown(value)}, not {shown(expected)}")
         return read(values)
     except ValueError as error:
         raise ArtifactError(f"{source} is not a config of {architecture}: {error}") from error
 
 
-def _compare(file: Path, found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    problems = [f"{name} is missing" for name in wanted if name not in found]
-    problems += [f"{name} is not expected" for name in found if name not in wanted]
-    for name, tensor in found.items():
-        if name not in wanted:
+def _compare(file: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    problems = [f"{name} is missing" for name in expected if name not in tensors]
+    problems += [f"{name} is not expected" for name in tensors if name not in expected]
+    for name, tensor in tensors.items():
+        if name not in expected:
             continue
-        shape, right = list(tensor.shape), list(wanted[name].shape)
-        if shape != right:
-            problems.append(f"{name} has shape {shape}, not {right}")
-        elif tensor.is_floating_point() != wanted[name].is_floating_point():
-            kind = "floating point" if wanted[name].is_floating_point() else "whole"
+        shape, expected_shape = list(tensor.shape), list(expected[name].shape)
+        if shape != expected_shape:
+            problems.append(f"{name} has shape {shape}, not {expected_shape}")
+        elif tensor.is_floating_point() != expected[name].is_floating_point():
+            kind = "floating point" if expected[name].is_floating_point() else "whole"
             problems.append(f"{name} holds {tensor.dtype}, not {kind} numbers")
     if problems:
         more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""

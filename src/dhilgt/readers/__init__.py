@@ -1,4 +1,4 @@
-"""Files to graphs: edges, and tables about nodes."""
+"""Readers of files: edges, and tables with one row per node."""
 
 from dhilgt.readers.graph_files import read_graph
 

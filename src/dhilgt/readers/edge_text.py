@@ -1,20 +1,22 @@
-"""Edges as lines of text: what the lines look like is found out here, reading them is native."""
+"""Edges as lines of text: this module finds their layout, the native core parses them."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, argument, warn
-from dhilgt.graph import checks, node_ids
+from dhilgt.graph import checks
+from dhilgt.graph.checks import IdArray
+from dhilgt.graph.node_ids import as_objects
+from dhilgt.readers.columns import plain
+from dhilgt.readers.separators import LINES_TO_SNIFF, SEPARATORS, find_separator, split_fields
 
 _BLOCK_BYTES = 32 << 20
-_SNIFF_BYTES = 1 << 20
-_SEPARATORS = (",", "\t", ";", " ")
+SNIFF_BYTES = 1 << 20
 _HEADER_PAIRS = {
     ("source", "target"), ("src", "dst"), ("src", "dest"), ("source", "dest"),
     ("source", "destination"), ("from", "to"), ("u", "v"), ("i", "j"), ("head", "tail"),
@@ -25,12 +27,28 @@ _HEADER_PAIRS = {
 }  # fmt: skip
 
 Columns = tuple[str | int, str | int]
-Edges = tuple[checks.IdArray, checks.IdArray, checks.IdArray | None, int | None]
+
+
+@dataclass(slots=True)
+class EdgeTable:
+    """The edges of a file.
+
+    Attributes:
+        sources: Ids of the first ends, or their positions in `node_ids`.
+        targets: The other ends.
+        node_ids: Ids in ascending order, if `sources` and `targets` are positions in them.
+        num_nodes: Number of nodes, if the file states it; the ends are then indices.
+    """
+
+    sources: IdArray
+    targets: IdArray
+    node_ids: IdArray | None = None
+    num_nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What the caller knows about the lines; None where it is to be found out."""
+class EdgeTextOptions:
+    """How to read lines of edges; None stands for detection."""
 
     path: Path
     separator: str | None
@@ -43,73 +61,89 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
-    """What the lines look like."""
+class Layout:
+    """Separator, columns and start of the lines of edges."""
 
     separator: str
     columns: tuple[int, int]
-    skip_bytes: int  # up to the first line of data
+    skip_bytes: int  # before the first edge
     skip_lines: int
 
 
-def read_edge_lines(stream: BinaryIO, settings: Settings) -> Edges:
-    """Gives sources, targets, names (if ids are strings) and None (no number of nodes)."""
-    layout = _find_layout(stream, settings)
+class DataLine(NamedTuple):
+    """A line that is neither blank nor a comment."""
+
+    number: int  # from 1
+    end: int  # in bytes
+    text: str
+
+
+def read_edge_lines(stream: BinaryIO, options: EdgeTextOptions) -> EdgeTable:
+    """Return the edges of a text; ids are integers, or strings if any is not an integer."""
+    layout = _find_layout(stream, options)
     try:
-        parser = _parse(stream, settings, layout, strings=False)
-        return (*parser.take_integers(), None, None)
+        return EdgeTable(*parse(stream, options, layout, strings=False).take_integers())
     except _native.EdgeTextError as error:
-        if error.args[0] != "integer" or settings.integers_only:
-            _refuse(error, settings)
+        if error.args[0] != "integer" or options.integers_only:
+            refuse(error, options)
         _, line, text = error.args
     if line > layout.skip_lines + 1 and not _first_line_is_text(stream, layout):
         warn(
-            f"{settings.path}, line {line}: {_shown(text)} is not an integer, so all ids are read "
+            f"{options.path}, line {line}: {_shown(text)} is not an integer, so all ids are read "
             "as strings"
         )
     try:
-        names, sources, targets = _parse(stream, settings, layout, strings=True).take_strings()
+        texts, sources, targets = parse(stream, options, layout, strings=True).take_strings()
     except _native.EdgeTextError as error:
-        _refuse(error, settings)
-    return sources, targets, node_ids.as_objects(names), None
+        refuse(error, options)
+    return EdgeTable(sources, targets, as_objects(texts))
 
 
-def read_pairs(stream: BinaryIO, settings: Settings) -> tuple[checks.IdArray, checks.IdArray]:
-    """Gives the two ids of every line in the order of the lines; there may be none.
+def read_pairs(stream: BinaryIO, options: EdgeTextOptions) -> tuple[IdArray, IdArray]:
+    """Return the two ids of every line in the order of the lines; there may be none.
 
-    Ids are integers if `settings.integers_only`, otherwise strings even where they look like
-    numbers: what they name is known already.
+    Ids are integers if `options.integers_only`, otherwise strings, even those that look like
+    numbers: the type of the graph's ids is known.
     """
     stream.seek(0)
-    head = stream.read(_SNIFF_BYTES)
-    if len(head) < _SNIFF_BYTES and not _data_lines(head.removeprefix(b"\xef\xbb\xbf"), 0):
-        empty = np.empty(0, np.int64 if settings.integers_only else object)
+    head = stream.read(SNIFF_BYTES)
+    if len(head) < SNIFF_BYTES and not data_lines(head.removeprefix(b"\xef\xbb\xbf"), 0):
+        empty = np.empty(0, np.int64 if options.integers_only else object)
         return empty, empty
-    layout = _find_layout(stream, settings)
+    layout = _find_layout(stream, options)
     try:
-        parser = _parse(stream, settings, layout, strings=not settings.integers_only)
-        if settings.integers_only:
+        parser = parse(stream, options, layout, strings=not options.integers_only)
+        if options.integers_only:
             return parser.take_integers()
-        names, sources, targets = parser.take_strings()
+        texts, sources, targets = parser.take_strings()
     except _native.EdgeTextError as error:
-        _refuse(error, settings)
-    by_rank = node_ids.as_objects(names)
-    return by_rank[sources], by_rank[targets]
+        refuse(error, options)
+    ids = as_objects(texts)
+    return ids[sources], ids[targets]
 
 
-def _parse(
+def parse(
     stream: BinaryIO,
-    settings: Settings,
-    layout: _Layout,
+    options: EdgeTextOptions,
+    layout: Layout,
     *,
     strings: bool,
     ones_column: int = -1,
 ) -> _native.EdgeText:
+    """Return the native parser after it has read all lines.
+
+    Args:
+        stream: The text.
+        options: How to read it.
+        layout: Separator, columns and start of the edges.
+        strings: Read ids as strings.
+        ones_column: A column that must hold ones only; -1 for none.
+    """
     parser = _native.EdgeText(
         separator=layout.separator,
         source_column=layout.columns[0],
         target_column=layout.columns[1],
-        extra_columns=settings.ignore_weights or settings.columns is not None,
+        extra_columns=options.ignore_weights or options.columns is not None,
         ones_column=ones_column,
         strings=strings,
         first_line=layout.skip_lines + 1,
@@ -120,91 +154,74 @@ def _parse(
     while block := stream.read(_BLOCK_BYTES):
         cut = block.rfind(b"\n") + 1
         if cut == 0 and len(rest) > _BLOCK_BYTES:
-            raise GraphError(f"{settings.path} has a line of over 32 MB; it is not a list of edges")
+            raise GraphError(f"{options.path} has a line of over 32 MB; it is not a list of edges")
         if cut:
-            parser.feed(rest + block[:cut], settings.threads)
+            parser.feed(rest + block[:cut], options.threads)
             rest = block[cut:]
         else:
             rest += block
-    parser.feed(rest, settings.threads)
+    parser.feed(rest, options.threads)
     return parser
 
 
-# ---- what the lines look like ------------------------------------------------------------------
+# ---- layout ------------------------------------------------------------------------------------
 
 
-def _find_layout(stream: BinaryIO, settings: Settings) -> _Layout:
+def _find_layout(stream: BinaryIO, options: EdgeTextOptions) -> Layout:
     stream.seek(0)
-    head = stream.read(_SNIFF_BYTES)
+    head = stream.read(SNIFF_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise GraphError(f"{settings.path} is UTF-16 text; save it as UTF-8")
+        raise GraphError(f"{options.path} is UTF-16 text; save it as UTF-8")
     if b"\0" in head:
         raise GraphError(
-            f"{settings.path} is binary, not text; known formats are text, Parquet, NPZ and "
+            f"{options.path} is binary, not text; known formats are text, Parquet, NPZ and "
             "MatrixMarket, plain or .gz"
         )
     if b"\n" not in head and b"\r" in head[:-1]:
-        raise GraphError(f"{settings.path} ends its lines with CR alone; save it with LF or CRLF")
+        raise GraphError(f"{options.path} ends its lines with CR alone; save it with LF or CRLF")
     skip = 3 if head.startswith(b"\xef\xbb\xbf") else 0
-    lines = _data_lines(head, skip)
+    lines = data_lines(head, skip)
     if not lines:
-        if len(head) < _SNIFF_BYTES:
-            raise GraphError(f"{settings.path} holds no edges; one edge per line is expected")
-        lines = [(1, skip, "")]
-    separator = _separator(settings.separator, [text for _, _, text in lines])
-    rows = [split(text, separator) for _, _, text in lines]
-    number, end, _ = lines[0]
-    if settings.header or (settings.header is None and _is_header(rows, settings.columns)):
-        columns = column_positions(settings.columns, rows[0], settings.path)
-        return _Layout(separator, columns, end, number)
-    if settings.columns is not None and any(isinstance(c, str) for c in settings.columns):
-        column_positions(settings.columns, rows[0], settings.path)
-    columns = column_positions(settings.columns, [str(i) for i in range(10**6)], settings.path)
-    return _Layout(separator, columns, skip, 0)
+        if len(head) < SNIFF_BYTES:
+            raise GraphError(f"{options.path} holds no edges; one edge per line is expected")
+        lines = [DataLine(1, skip, "")]
+    separator = options.separator
+    if separator is None:
+        separator = find_separator([line.text for line in lines], one_column=False)
+    if separator not in SEPARATORS:
+        raise GraphError(
+            f"{argument('separator', separator)}; pass ',' or ';' or a tab or ' ' (any run of "
+            "blanks)"
+        )
+    rows = [split_fields(line.text, separator) for line in lines]
+    if options.header or (options.header is None and _is_header(rows, options.columns)):
+        columns = column_positions(options.columns, rows[0], options.path)
+        return Layout(separator, columns, lines[0].end, lines[0].number)
+    positions = [column for column in options.columns or (0, 1) if isinstance(column, int)]
+    if len(positions) < 2:
+        raise GraphError(
+            f"{options.path} is read without a header, so its columns have no names; pass their "
+            "positions, or header=True"
+        )
+    return Layout(separator, (positions[0], positions[1]), skip, 0)
 
 
-def _data_lines(head: bytes, skip: int) -> list[tuple[int, int, str]]:
-    """Gives number, end in bytes, and text of the first few lines that hold data."""
-    found: list[tuple[int, int, str]] = []
-    at = skip
+def data_lines(head: bytes, skip: int) -> list[DataLine]:
+    """Return the first lines of data after the first ``skip`` bytes."""
+    lines: list[DataLine] = []
+    end = skip
     for number, line in enumerate(head[skip:].split(b"\n"), start=1):
-        at = min(at + len(line) + 1, len(head))
+        end = min(end + len(line) + 1, len(head))
         text = line.decode("utf-8", errors="replace").strip("\r\n")
         if text.strip(" \t") and text.lstrip(" \t")[0] not in "#%":
-            found.append((number, at, text))
-            if len(found) == 20:
+            lines.append(DataLine(number, end, text))
+            if len(lines) == LINES_TO_SNIFF:
                 break
-    return found
+    return lines
 
 
-def _separator(given: str | None, lines: list[str]) -> str:
-    if given is not None:
-        if given not in _SEPARATORS:
-            raise GraphError(
-                f"{argument('separator', given)}; pass ',' or ';' or a tab or ' ' (any run of "
-                "blanks)"
-            )
-        return given
-    for separator in _SEPARATORS[:-1]:
-        if all(separator in line for line in lines):
-            return separator
-    # One damaged line must not hide what the others use: it is the one to be reported.
-    used = {s: sum(len(split(line, s)) > 1 for line in lines) for s in (" ", *_SEPARATORS)}
-    return max(used, key=used.__getitem__)
-
-
-def split(line: str, separator: str) -> list[str]:
-    """Gives the fields of one line as the native reader sees them, for looking at a few lines."""
-    blank = separator == " "
-    text = line.replace("\t", " ").strip() if blank else line
-    try:
-        fields = next(csv.reader([text], delimiter=separator, skipinitialspace=True), [])
-    except csv.Error:  # a field of absurd length; the native reader will say what is wrong
-        return [text]
-    return [field.strip() for field in fields if field or not blank]
-
-
-def _is_integer(text: str) -> bool:
+def is_integer(text: str) -> bool:
+    """Return whether a field is an integer."""
     return text.lstrip("+-").isascii() and text.lstrip("+-").isdigit()
 
 
@@ -214,129 +231,67 @@ def _is_header(rows: list[list[str]], columns: Columns | None) -> bool:
     a, b = (int(columns[0]), int(columns[1])) if columns is not None else (0, 1)
 
     def both_integers(row: list[str]) -> bool:
-        return len(row) > max(a, b) and _is_integer(row[a]) and _is_integer(row[b])
+        return len(row) > max(a, b) and is_integer(row[a]) and is_integer(row[b])
 
     if both_integers(rows[0]):
         return False
     if len(rows) > 1 and both_integers(rows[1]):
         # One integer beside one word is a damaged line rather than a heading.
-        return not any(_is_integer(field) for field in rows[0])
+        return not any(is_integer(field) for field in rows[0])
     return known_columns(rows[0]) == (a, b)
 
 
 def known_columns(names: Sequence[str]) -> tuple[int, int] | None:
-    """Gives the positions of a well-known pair of column names, or None."""
-    lower = [name.strip().lower().replace(" ", "_") for name in names]
+    """Return the positions of a well-known pair of column names, or None."""
+    plain_names = [plain(name) for name in names]
     for first, second in _HEADER_PAIRS:
-        if first in lower and second in lower:
-            return lower.index(first), lower.index(second)
+        if first in plain_names and second in plain_names:
+            return plain_names.index(first), plain_names.index(second)
     return None
 
 
 def column_positions(columns: Columns | None, names: Sequence[str], path: Path) -> tuple[int, int]:
-    """Gives the positions of two columns asked for by name or position."""
+    """Return the positions of two columns, which are named or numbered."""
     if columns is None:
         return 0, 1
-    found = []
+    positions = []
     for column in columns:
         if isinstance(column, str):
             if column not in names:
                 raise GraphError(
                     f"{path} has no column {column!r}; its columns are {', '.join(names)}"
                 )
-            found.append(list(names).index(column))
+            positions.append(list(names).index(column))
         elif column >= len(names):
             raise GraphError(f"{path} has {len(names)} columns, so none at position {column}")
         else:
-            found.append(column)
-    return found[0], found[1]
+            positions.append(column)
+    return positions[0], positions[1]
 
 
-def _first_line_is_text(stream: BinaryIO, layout: _Layout) -> bool:
-    """Says whether the first edge has ids that are no integers, so that nobody is surprised."""
+def _first_line_is_text(stream: BinaryIO, layout: Layout) -> bool:
+    """Return whether the first edge has ids that are not integers: no warning is needed then."""
     stream.seek(0)
-    lines = _data_lines(stream.read(_SNIFF_BYTES), layout.skip_bytes)
+    lines = data_lines(stream.read(SNIFF_BYTES), layout.skip_bytes)
     if not lines:
         return False
-    row = split(lines[0][2], layout.separator)
-    return not all(_is_integer(row[at]) for at in layout.columns if at < len(row))
+    row = split_fields(lines[0].text, layout.separator)
+    return not all(is_integer(row[at]) for at in layout.columns if at < len(row))
 
 
-# ---- MatrixMarket ------------------------------------------------------------------------------
-
-
-def read_matrix_market(stream: BinaryIO, settings: Settings, directed: bool) -> Edges:
-    """Gives 0-based sources and targets, None (no names) and the number of nodes."""
-    path = settings.path
-    stream.seek(0)
-    head = stream.read(_SNIFF_BYTES)
-    words = head.split(b"\n", 1)[0].decode("ascii", errors="replace").lower().split()
-    if len(words) != 5 or words[1:3] != ["matrix", "coordinate"]:
-        raise GraphError(
-            f"{path}: the first line is {' '.join(words)!r}; only 'matrix coordinate' files hold a "
-            "graph, save a sparse matrix"
-        )
-    field, symmetry = words[3], words[4]
-    lines = _data_lines(head, 0)
-    sizes = lines[0][2].split() if lines else []
-    if len(sizes) != 3 or not all(_is_integer(size) for size in sizes):
-        raise GraphError(
-            f"{path}: the line of sizes should be 'rows columns entries'; make it again"
-        )
-    rows, columns, entries = (int(size) for size in sizes)
-    if rows != columns:
-        raise GraphError(f"{path} is {rows} x {columns}; an adjacency matrix is square")
-    count = checks.num_nodes(rows, found_in=f"{path}: rows")
-    layout = _Layout(" ", (0, 1), lines[0][1], lines[0][0])
-    weighted = field != "pattern"
-    if field == "complex" and not settings.ignore_weights:
-        checks.refuse_weights(f"{path} holds complex numbers")
-    try:
-        parser = _parse(
-            stream,
-            settings,
-            layout,
-            strings=False,
-            ones_column=2 if weighted and not settings.ignore_weights else -1,
-        )
-    except _native.EdgeTextError as error:
-        _refuse(error, settings)
-    sources, targets = parser.take_integers()
-    if len(sources) != entries:
-        raise GraphError(
-            f"{path} announces {entries} entries and holds {len(sources)}; it is cut short, fetch "
-            "or make it again"
-        )
-    for name, ends in (("row", sources), ("column", targets)):
-        bad = np.flatnonzero((ends < 1) | (ends > count))
-        if bad.size:
-            raise GraphError(
-                f"{path}: {name} {ends[bad[0]]} of entry {bad[0] + 1} is outside 1 to {count}; "
-                "MatrixMarket counts from 1"
-            )
-    sources -= 1
-    targets -= 1
-    if directed and symmetry != "general":  # only one triangle is stored
-        other = sources != targets
-        sources, targets = (
-            np.concatenate([sources, targets[other]]),
-            np.concatenate([targets, sources[other]]),
-        )
-    return sources, targets, None, count
-
-
-# ---- wording -----------------------------------------------------------------------------------
+# ---- errors ------------------------------------------------------------------------------------
 
 
 def _shown(text: bytes) -> str:
     return repr(text.decode("utf-8", errors="backslashreplace"))
 
 
-def _refuse(error: Any, settings: Settings) -> NoReturn:
+def refuse(error: Any, options: EdgeTextOptions) -> NoReturn:
+    """Raise an error of the native parser with its line and the remedy."""
     kind, line, text = error.args
-    where = f"{settings.path}, line {line}"
+    place = f"{options.path}, line {line}"
     if kind == "ones":
-        checks.refuse_weights(f"{where} has the weight {_shown(text)}")
+        checks.refuse_weights(f"{place} has the weight {_shown(text)}")
     problems = {
         "columns": "has too few columns; an edge needs two ids, check "
         f"{argument('separator', ...)} and {argument('columns', ...)}",
@@ -349,10 +304,10 @@ def _refuse(error: Any, settings: Settings) -> NoReturn:
         "quote": "has a quote that is not closed; quotes must begin and end on one line",
         "utf8": "is not UTF-8; save the file as UTF-8",
     }
-    if settings.pairs:
+    if options.pairs:
         problems |= {
             "columns": "has too few columns; a pair needs two ids",
             "integer": "is not an integer; the ids of these labels are integers",
             "empty": "lacks an id; every pair needs two",
         }
-    raise GraphError(f"{where}: {_shown(text)} {problems[kind]}") from error
+    raise GraphError(f"{place}: {_shown(text)} {problems[kind]}") from error

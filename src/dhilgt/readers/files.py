@@ -1,4 +1,4 @@
-"""Opening files: what cannot be one of ours is refused by name, gzip is seen through."""
+"""Opening of files, plain or gzip; empty files and web pages are refused."""
 
 import contextlib
 import gzip
@@ -13,7 +13,7 @@ from dhilgt.utils.checks import nearest
 
 
 def check_file(path: "str | PathLike[str]") -> Path:
-    """Gives the path of a file that exists, is not empty and is not a web page."""
+    """Return the path of a file; raise if it is missing, empty or a web page."""
     file = Path(path)
     if file.is_dir():
         raise GraphError(f"{file} is a folder; pass a file in it")
@@ -40,7 +40,7 @@ def check_file(path: "str | PathLike[str]") -> Path:
 
 
 def is_web_page(head: bytes) -> bool:
-    """Says whether the first bytes of a file are those of HTML, which servers send for errors.
+    """Return whether a file begins as HTML, which servers send instead of a missing file.
 
     Example:
         >>> is_web_page(b"<!DOCTYPE html><title>Not found"), is_web_page(b"1,2")
@@ -52,7 +52,7 @@ def is_web_page(head: bytes) -> bool:
 
 @contextlib.contextmanager
 def gzip_errors(file: Path) -> Iterator[None]:
-    """Words the errors of a damaged gzip file."""
+    """Turn the errors of a damaged gzip file into a `GraphError`."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -61,7 +61,7 @@ def gzip_errors(file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened(file: Path, progress: bool) -> Iterator[BinaryIO]:
-    """Opens a file, through gzip if it is compressed, with a bar on standard error if asked."""
+    """Open a file, through gzip if it is compressed; show a progress bar if asked."""
     with contextlib.ExitStack() as stack:
         raw: BinaryIO = stack.enter_context(file.open("rb"))
         compressed = raw.read(2) == b"\x1f\x8b"

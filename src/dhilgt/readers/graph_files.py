@@ -5,7 +5,6 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,31 +12,24 @@ from typing import Any
 import numpy as np
 
 from dhilgt.errors import GraphError, GraphWarning, argument, warn
-from dhilgt.graph import build, checks, node_ids
+from dhilgt.graph import build, checks
 from dhilgt.graph.graph import Graph
-from dhilgt.readers import edge_text, files, node_lists, node_match, node_tables
+from dhilgt.graph.node_ids import find
+from dhilgt.readers import files, node_lists, node_match, node_tables
+from dhilgt.readers.edge_text import (
+    EdgeTable,
+    EdgeTextOptions,
+    column_positions,
+    known_columns,
+    read_edge_lines,
+)
+from dhilgt.readers.matrix_market import read_matrix_market
 from dhilgt.readers.node_match import NodeTable
+from dhilgt.readers.separators import SEPARATOR_OF_FORMAT
+from dhilgt.utils.checks import num_threads
 
 FORMATS = ("text", "csv", "tsv", "parquet", "npz", "mtx")
-_SEPARATORS = {"csv": ",", "tsv": "\t"}
 _HEAD_BYTES = 1 << 16
-
-
-@dataclass(slots=True)
-class EdgeTable:
-    """Edges as a file gave them.
-
-    Attributes:
-        sources: Ids, or positions in `names`.
-        targets: The other ends.
-        names: The ids in ascending order, if `sources` and `targets` are positions in them.
-        num_nodes: Number of nodes, if the file says; the ends are then indices.
-    """
-
-    sources: checks.IdArray
-    targets: checks.IdArray
-    names: checks.IdArray | None = None
-    num_nodes: int | None = None
 
 
 def read_graph(
@@ -62,9 +54,9 @@ def read_graph(
         checks.num_nodes(num_nodes)
     checks.weights(None, weights, "weights")
     columns = _two_columns(columns)
-    workers = checks.num_threads(threads)
-    given = {"nodes": nodes, "features": features, "labels": labels}
-    # The small files first: what is wrong with them should not wait for the large one.
+    workers = num_threads(threads)
+    arguments = {"nodes": nodes, "features": features, "labels": labels}
+    # The small files first: their errors should not wait for the large file.
     nodes = node_lists.read_nodes(nodes) if _is_path(nodes) else nodes
     features = node_lists.read_features(features) if _is_path(features) else features
     labels = node_lists.read_labels(labels) if _is_path(labels) else labels
@@ -78,9 +70,9 @@ def read_graph(
         table = _read_npz(file, weights)
     else:
         with files.opened(file, progress) as stream:
-            settings = edge_text.Settings(
+            text_options = EdgeTextOptions(
                 path=file,
-                separator=_SEPARATORS.get(kind) if separator is None else separator,
+                separator=SEPARATOR_OF_FORMAT.get(kind) if separator is None else separator,
                 header=header,
                 columns=columns,
                 ignore_weights=weights == "ignore",
@@ -88,28 +80,28 @@ def read_graph(
                 threads=workers,
             )
             if kind == "mtx":
-                table = EdgeTable(*edge_text.read_matrix_market(stream, settings, directed))
+                table = read_matrix_market(stream, text_options, directed)
             else:
-                table = EdgeTable(*edge_text.read_edge_lines(stream, settings))
+                table = read_edge_lines(stream, text_options)
     options = {"nodes": nodes, "num_nodes": num_nodes, "directed": directed, "threads": workers}
-    with _naming(given):
+    with _file_in_errors(arguments):
         return _with_tables(table, features, labels, split, **options)
 
 
 @contextlib.contextmanager
-def _naming(given: Mapping[str, Any]) -> Iterator[None]:
-    """Add the file to messages about an array that came from one."""
+def _file_in_errors(arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Add the name of the file to errors about an array that was read from one."""
     try:
         yield
     except GraphError as error:
-        source = given.get(error.argument or "")
+        source = arguments.get(error.argument or "")
         if not _is_path(source):
             raise
         raise GraphError(f"{source}: {error.quotable}", argument=error.argument) from error
 
 
 def _with_tables(table: EdgeTable, features: Any, labels: Any, split: Any, **options: Any) -> Graph:
-    """Gives the graph, with what tables say about its nodes put where their ids are."""
+    """Return the graph with the features, classes and masks of tables, matched by id."""
     arrays = {
         name: None if isinstance(value, NodeTable) else value
         for name, value in (("features", features), ("labels", labels), ("masks", split))
@@ -117,48 +109,48 @@ def _with_tables(table: EdgeTable, features: Any, labels: Any, split: Any, **opt
     graph = _to_graph(table, **options, **arrays)
     if isinstance(features, NodeTable):
         if options["nodes"] is None and options["num_nodes"] is None and table.num_nodes is None:
-            lonely = _only_in(features, graph)
-            if lonely.size:
-                options["nodes"] = np.sort(np.concatenate([graph.nodes, lonely]))
-                with warnings.catch_warnings():  # about cleaning; said already
+            isolated = _ids_without_edge(features, graph)
+            if isolated.size:
+                options["nodes"] = np.sort(np.concatenate([graph.nodes, isolated]))
+                with warnings.catch_warnings():  # the first graph has warned about cleaning
                     warnings.simplefilter("ignore", GraphWarning)
                     graph = _to_graph(table, **options, **arrays)
                 warn(
-                    f"{features.file}: nodes with features and no edge: {lonely.size:,} (kept, "
+                    f"{features.file}: nodes with features and no edge: {isolated.size:,} (kept, "
                     "without neighbours)"
                 )
         graph = graph.with_data(features=node_match.features_of(features, graph.ids))
     if isinstance(labels, NodeTable):
-        graph = graph.with_data(labels=node_match.labels_of(labels, graph.ids))
+        graph = graph.with_data(labels=node_match.classes_of(labels, graph.ids))
     if isinstance(split, NodeTable):
         graph = graph.with_data(masks=node_match.masks_of(split, graph.ids, graph.labels))
     return graph
 
 
-def _only_in(features: NodeTable, graph: Graph) -> checks.IdArray:
-    wanted = features.ids_like(graph.ids.are_text)
-    features.refuse_repeats(wanted)
-    return wanted[node_ids.find(graph.ids.names, graph.num_nodes, wanted) < 0]
+def _ids_without_edge(features: NodeTable, graph: Graph) -> checks.IdArray:
+    ids = features.ids_like(graph.ids.are_text)
+    features.refuse_repeats(ids)
+    return ids[find(graph.node_ids, graph.num_nodes, ids) < 0]
 
 
 def _to_graph(table: EdgeTable, *, nodes: Any, num_nodes: int | None, **options: Any) -> Graph:
     if num_nodes is None and nodes is None:
         num_nodes = table.num_nodes
-    if table.names is None:
+    if table.node_ids is None:
         return Graph.from_edges(
             table.sources, table.targets, nodes=nodes, num_nodes=num_nodes, **options
         )
     if nodes is not None:
-        sources, targets = table.names[table.sources], table.names[table.targets]
+        sources, targets = table.node_ids[table.sources], table.node_ids[table.targets]
         return Graph.from_edges(sources, targets, nodes=nodes, num_nodes=num_nodes, **options)
-    count = checks.num_nodes(len(table.names))
+    count = checks.num_nodes(len(table.node_ids))
     parts = build.assemble(
-        table.sources, table.targets, count, names=table.names, rows=None, **options
+        table.sources, table.targets, count, node_ids=table.node_ids, rows=None, **options
     )
     return Graph(parts)
 
 
-# ---- which file, which format ------------------------------------------------------------------
+# ---- arguments and format ----------------------------------------------------------------------
 
 
 def _is_path(value: Any) -> bool:
@@ -179,27 +171,25 @@ def _two_columns(columns: Sequence[str | int] | None) -> tuple[str | int, str | 
     return pair[0], pair[1]
 
 
-def _format_of(file: Path, wanted: str | None) -> str:
-    if wanted is not None and wanted not in FORMATS:
-        raise GraphError(f"{argument('format', wanted)}; pass one of {', '.join(FORMATS)}")
-    head = _head(file)
-    found = "text"
+def _format_of(file: Path, requested: str | None) -> str:
+    if requested is not None and requested not in FORMATS:
+        raise GraphError(f"{argument('format', requested)}; pass one of {', '.join(FORMATS)}")
+    with files.opened(file, False) as stream:
+        head = stream.read(_HEAD_BYTES)
+    detected = "text"
     if head.startswith(b"PAR1"):
-        found = "parquet"
+        detected = "parquet"
     elif head.startswith(b"PK"):
-        found = "npz"
+        detected = "npz"
     elif head.lower().startswith(b"%%matrixmarket"):
-        found = "mtx"
-    if wanted is None:
-        return found
-    if wanted in ("parquet", "npz", "mtx") and wanted != found:
-        raise GraphError(f"{file} is not {wanted}: it begins with {head[:16]!r}; leave format out")
-    return wanted
-
-
-def _head(file: Path) -> bytes:
-    with files.opened(file, False) as stream, files.gzip_errors(file):
-        return stream.read(_HEAD_BYTES)
+        detected = "mtx"
+    if requested is None:
+        return detected
+    if requested in ("parquet", "npz", "mtx") and requested != detected:
+        raise GraphError(
+            f"{file} is not {requested}: it begins with {head[:16]!r}; leave format out"
+        )
+    return requested
 
 
 # ---- Parquet and NPZ ---------------------------------------------------------------------------
@@ -214,18 +204,18 @@ def _read_parquet(
         raise GraphError(f"{file} is Parquet, which needs pyarrow; install dhilgt[io]") from error
     try:
         names = pyarrow.parquet.read_schema(file).names
-        at = edge_text.column_positions(columns, names, file)
+        positions = column_positions(columns, names, file)
         if columns is None and len(names) != 2:
-            at = edge_text.known_columns(names) or at
+            positions = known_columns(names) or positions
             if len(names) < 2:
                 raise GraphError(f"{file} has 1 column ({names[0]!r}); edges need two")
             if weights != "ignore":
                 checks.refuse_weights(f"{file} has {len(names)} columns ({', '.join(names)})")
-        table = pyarrow.parquet.read_table(file, columns=[names[at[0]], names[at[1]]])
+        table = pyarrow.parquet.read_table(file, columns=[names[at] for at in positions])
     except (pyarrow.ArrowException, OSError) as error:
         raise GraphError(f"{file} is damaged Parquet ({error}); make it again") from error
     ends = []
-    for position in at:
+    for position in positions:
         column = table.column(names[position])
         if column.null_count:
             row = column.is_null().to_numpy().argmax()
@@ -245,7 +235,7 @@ def _read_npz(file: Path, weights: str | None) -> EdgeTable:
                              "row", "col", "indptr", "indices", "shape", "format")
                 if name in archive.files
             }  # fmt: skip
-            held = ", ".join(archive.files)
+            content = ", ".join(archive.files)
     except (ValueError, OSError, zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
         raise GraphError(
             f"{file} cannot be read as NPZ ({error}); save plain arrays with numpy.savez "
@@ -272,8 +262,8 @@ def _read_npz(file: Path, weights: str | None) -> EdgeTable:
     } <= arrays.keys():
         return _from_saved_scipy(file, arrays, weights)
     raise GraphError(
-        f"{file} holds {held or 'nothing'}; save src and dst, edge_index (2, E), edges (E, 2), or "
-        "scipy.sparse.save_npz"
+        f"{file} holds {content or 'nothing'}; save src and dst, edge_index (2, E), edges (E, 2), "
+        "or scipy.sparse.save_npz"
     )
 
 

@@ -1,8 +1,6 @@
-"""Small files about nodes: lists of ids, features, labels."""
+"""Files about nodes in any format: lists of ids, features, classes."""
 
-import gzip
 import zipfile
-import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,29 +8,26 @@ from typing import Any
 import numpy as np
 
 from dhilgt.errors import GraphError
-from dhilgt.readers import edge_text, files, node_tables
+from dhilgt.readers import files, node_tables
+from dhilgt.readers.separators import LINES_TO_SNIFF, find_separator, split_fields
 
 
 def _rows(path: "str | PathLike[str]") -> tuple[Path, list[list[str]]]:
-    """Gives the fields of every line of data; comments and blank lines are passed over."""
+    """Return the fields of every line that is neither blank nor a comment."""
     file = files.check_file(path)
-    raw = file.read_bytes()
+    with files.opened(file, False) as stream:
+        content = stream.read()
     try:
-        if raw.startswith(b"\x1f\x8b"):
-            raw = gzip.decompress(raw)
-        text = raw.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
+        line = content[: error.start].count(b"\n") + 1
         raise GraphError(f"{file}, line {line} is not UTF-8; save the file as UTF-8") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise GraphError(f"{file} is damaged gzip ({error}); fetch or make it again") from error
     lines = [line for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#%"]
-    separator = next(
-        (s for s in (",", "\t", ";") if lines and all(s in line for line in lines[:20])), None
-    )
-    if separator is None:
-        return file, [[line.strip()] for line in lines]
-    return file, [edge_text.split(line, separator) for line in lines]
+    first = lines[:LINES_TO_SNIFF]
+    separator = find_separator(first, one_column=True) if first else ""
+    if separator == " " or not all(separator in line for line in first):
+        separator = ""  # an id may hold blanks, and one id of several a comma
+    return file, [split_fields(line, separator) for line in lines]
 
 
 def _as_ids(texts: list[str]) -> Any:
@@ -43,7 +38,7 @@ def _as_ids(texts: list[str]) -> Any:
 
 
 def read_nodes(path: "str | PathLike[str]") -> Any:
-    """Gives the ids of a file with one per line (or its first column), or of a .npy file."""
+    """Return the ids of a file: one per line, its first column, or a .npy array."""
     if str(path).endswith(".npy"):
         return _load(path)
     file, rows = _rows(path)
@@ -56,7 +51,7 @@ def read_nodes(path: "str | PathLike[str]") -> Any:
 
 
 def read_labels(path: "str | PathLike[str]") -> Any:
-    """Gives an array (.npy, or one class per line), or a `NodeTable` of ids and classes."""
+    """Return an array (.npy, or one class per line), or a `NodeTable` of ids and classes."""
     if str(path).endswith(".npy"):
         return _load(path)
     table = node_tables.read_labels(path)
@@ -64,9 +59,9 @@ def read_labels(path: "str | PathLike[str]") -> Any:
 
 
 def read_features(path: "str | PathLike[str]") -> Any:
-    """Gives the matrix of a .npy file or of a .npz with one array or a SciPy matrix.
+    """Return the matrix of a .npy file, or of a .npz file with one array or a SciPy matrix.
 
-    Of a text or Parquet file, a `NodeTable` of ids and features.
+    For a text or Parquet file, return a `NodeTable` of ids and features.
     """
     file = files.check_file(path)
     if file.suffix == ".npy":

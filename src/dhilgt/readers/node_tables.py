@@ -1,6 +1,6 @@
-"""Files with one row per node, found by its id: features, classes, parts of a split.
+"""Files with one row per node: features, classes, parts of a split.
 
-The rows may come in any order: `node_match` matches them with the graph.
+The rows may be in any order: `node_match` matches their ids with the graph.
 """
 
 import array
@@ -15,14 +15,22 @@ import numpy as np
 
 from dhilgt.errors import GraphError
 from dhilgt.readers import files
-from dhilgt.readers.columns import cell as filled
-from dhilgt.readers.columns import id_column, is_id_name, plain, value_column, whole
+from dhilgt.readers.columns import (
+    as_number,
+    id_column,
+    is_id_name,
+    is_number,
+    is_whole,
+    plain,
+    value_column,
+    value_or_none,
+)
 from dhilgt.readers.node_match import NodeTable
 from dhilgt.readers.parquet import is_parquet, parquet_column, parquet_features
-from dhilgt.readers.text_table import Row, TextTable, as_number, is_number
+from dhilgt.readers.text_table import Row, TextTable
 from dhilgt.utils.checks import name_hint
 
-LABEL_NAMES = {"label", "labels", "class", "classes", "y", "target", "category"}
+CLASS_NAMES = {"label", "labels", "class", "classes", "y", "target", "category"}
 PART_NAMES = {"part", "split", "set", "subset", "fold", "mask"}
 _PARTS = {
     "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
@@ -34,7 +42,7 @@ _PARTS = {
 
 
 def read_feature_table(path: "str | PathLike[str]") -> NodeTable:
-    """Gives ids and float32 features of a text or Parquet file with a column of ids."""
+    """Return the ids and float32 features of a text or Parquet file with a column of ids."""
     file = files.check_file(path)
     if is_parquet(file):
         return parquet_features(file)
@@ -57,58 +65,57 @@ def read_feature_table(path: "str | PathLike[str]") -> NodeTable:
     if not ids:
         raise GraphError(f"{file} has a header and no rows; give one row per node")
     matrix = np.frombuffer(values, np.float32).reshape(len(ids), width - 1)
-    kept = names[:at] + names[at + 1 :]
-    return NodeTable(file, ids, matrix, lines, kept)
+    return NodeTable(file, ids, matrix, lines, names[:at] + names[at + 1 :])
 
 
-def read_column(path: "str | PathLike[str]", names: set[str], what: str) -> NodeTable:
-    """Gives ids and cells (text, or values of Parquet) of a file with an id and one more column.
+def read_column(path: "str | PathLike[str]", names: set[str], content: str) -> NodeTable:
+    """Return the ids of a file and the cells (text, or values of Parquet) of one more column.
 
     A file with a single column has no ids: `ids` is then empty, and `values` are in its order.
 
     Args:
         path: Text or Parquet.
-        names: Known names of the wanted column, in lower case.
-        what: What the column holds, for messages.
+        names: Known names of the column, in lower case.
+        content: Content of the column, for messages.
     """
     file = files.check_file(path)
     if is_parquet(file):
-        return parquet_column(file, names, what)
+        return parquet_column(file, names, content)
     table = TextTable(file)
     rows = iter(table)
 
     def is_header(first: list[str], second: list[str] | None) -> bool:
-        low = [plain(field) for field in first]
-        if any(name in names for name in low[len(low) > 1 :]):
+        plain_names = [plain(field) for field in first]
+        if any(name in names for name in plain_names[len(first) > 1 :]):
             return True
         if len(first) == 1:
             return False
-        return is_id_name(low[0]) or (
-            second is not None and whole(second[0]) and not whole(first[0])
+        return is_id_name(plain_names[0]) or (
+            second is not None and is_whole(second[0]) and not is_whole(first[0])
         )
 
     head, header = _first_rows(table, rows, is_header)
     everything = [*head, *rows]
     if not everything:
-        raise GraphError(f"{file} has a header and no rows; give an id and a {what} per line")
+        raise GraphError(f"{file} has a header and no rows; give an id and a {content} per line")
     width = len(everything[0][1])
     lines = [line for line, _ in everything]
     if width == 1:
         return NodeTable(file, [], [fields[0] for _, fields in everything], lines)
-    low = [plain(name) for name in header or ()]
-    if width == 2 and not any(map(is_id_name, low)):
-        at = int(low[:1] != [] and low[0] in names)  # of two columns, the other one
+    plain_names = [plain(name) for name in header or ()]
+    if width == 2 and not any(map(is_id_name, plain_names)):
+        at = int(bool(plain_names) and plain_names[0] in names)  # the other of two columns
     else:
         at = id_column(file, header)
-    value = value_column(file, header, width, at, names, what)
+    value = value_column(file, header, width, at, names, content)
     ids = [_checked_id(file, line, fields[at]) for line, fields in everything]
     return NodeTable(file, ids, [fields[value] for _, fields in everything], lines)
 
 
 def read_labels(path: "str | PathLike[str]") -> NodeTable:
-    """Gives ids and classes: integers, or strings if any is not one; None where there is none."""
-    table = read_column(path, LABEL_NAMES, "class")
-    cells = [filled(value) for value in table.values]
+    """Return ids and classes: integers, or strings if any is not one; None for no class."""
+    table = read_column(path, CLASS_NAMES, "class")
+    cells = [value_or_none(value) for value in table.values]
     known = [(row, cell) for row, cell in enumerate(cells) if cell is not None]
     if not known:
         raise GraphError(f"{table.file} holds no class, all its cells are empty; fill some")
@@ -125,13 +132,13 @@ def read_labels(path: "str | PathLike[str]") -> NodeTable:
 
 
 def read_split(path: "str | PathLike[str]") -> NodeTable:
-    """Gives ids and parts ("train", "val", "test", or None) of a file of both."""
+    """Return ids and parts ("train", "val", "test" or None) of a file."""
     table = read_column(path, PART_NAMES, "part")
     if not len(table.ids):
         raise GraphError(f"{table.file} has one column; a split needs an id and a part per line")
     parts: list[str | None] = []
     for row, value in enumerate(table.values):
-        cell = filled(value)
+        cell = value_or_none(value)
         word = None if cell is None else str(cell).lower()
         if word is not None and word not in _PARTS:
             hint = name_hint(word, _PARTS, "write train, val or test")
@@ -140,11 +147,11 @@ def read_split(path: "str | PathLike[str]") -> NodeTable:
     return replace(table, values=parts)
 
 
-# ---- text --------------------------------------------------------------------------------------
+# ---- rows of text ------------------------------------------------------------------------------
 
 
 class _NumberReader:
-    """Turns fields into numbers; a decimal comma is understood where the separator allows it."""
+    """Conversion of fields to numbers; decimal commas are allowed unless commas separate fields."""
 
     def __init__(self, table: TextTable, names: tuple[str, ...]) -> None:
         self._file, self._names = table.file, names
@@ -170,9 +177,9 @@ class _NumberReader:
         except ValueError:
             if self._comma and text.count(",") == 1 and "." not in text and is_number(text):
                 return as_number(text)
-        found = "is empty" if not text else f"= {text!r} is not a number"
+        fault = "is empty" if not text else f"= {text!r} is not a number"
         raise GraphError(
-            f"{self._place(line, at, id_column)} {found}; features are numbers, so fill it, encode "
+            f"{self._place(line, at, id_column)} {fault}; features are numbers, so fill it, encode "
             "it, or take the column out"
         )
 
@@ -182,15 +189,15 @@ class _NumberReader:
 
 
 def _first_rows(table: TextTable, rows: Any, is_header: Any) -> tuple[list[Row], list[str] | None]:
-    """Gives the rows of data read so far, and the header if there is one."""
+    """Return the rows of data among the first two, and the header if there is one."""
     first = next(rows)
     second = next(rows, None)
     rest = [] if second is None else [second]
     if is_header(first[1], None if second is None else second[1]):
         names = first[1]
         if len(set(names)) != len(names):
-            twice = next(name for at, name in enumerate(names) if name in names[:at])
-            raise GraphError(f"{table.file} has two columns {twice!r}; give each its own name")
+            repeated = next(name for at, name in enumerate(names) if name in names[:at])
+            raise GraphError(f"{table.file} has two columns {repeated!r}; give each its own name")
         return rest, names
     return [first, *rest], None
 
@@ -199,7 +206,7 @@ def _is_feature_header(first: list[str], second: list[str] | None) -> bool:
     if is_id_name(plain(first[0])) or not first[0]:
         return True
     if any(is_number(field) for field in first):
-        return False  # one word beside numbers is a damaged cell rather than a heading
+        return False  # one word beside numbers is a damaged cell, not a header
     return second is None or any(is_number(field) for field in second)
 
 
@@ -210,7 +217,7 @@ def _checked_id(file: Path, line: int, text: str) -> str:
 
 
 def read_sparse(file: Path) -> Any:
-    """Gives the matrix that `scipy.sparse.save_npz` wrote, checked; objects are not loaded."""
+    """Return the matrix that `scipy.sparse.save_npz` wrote, checked; objects are not loaded."""
     try:
         import scipy.sparse
     except ImportError as error:

@@ -11,13 +11,13 @@ from dhilgt.readers.node_match import NodeTable
 
 
 def is_parquet(file: Path) -> bool:
-    """Says whether a file is Parquet."""
+    """Return whether a file is Parquet."""
     with file.open("rb") as stream:
         return stream.read(4) == b"PAR1"
 
 
 def _parquet(file: Path) -> tuple[Any, int]:
-    """Gives a table and the position of its ids."""
+    """Return the table of a file and the position of its ids."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -40,12 +40,12 @@ def _parquet(file: Path) -> tuple[Any, int]:
 
 
 def parquet_features(file: Path) -> NodeTable:
-    """Gives ids and float32 features."""
+    """Return ids and float32 features."""
     table, at = _parquet(file)
     names = [name for position, name in enumerate(table.column_names) if position != at]
     if not names:
         raise GraphError(f"{file} has one column; features need a column of ids and numbers beside")
-    out = np.empty((table.num_rows, len(names)), np.float32)
+    features = np.empty((table.num_rows, len(names)), np.float32)
     for position, name in enumerate(names):
         column = table.column(name)
         place = f"column {name!r}"
@@ -59,17 +59,17 @@ def parquet_features(file: Path) -> NodeTable:
                 "it, or take the column out"
             )
         with np.errstate(over="ignore"):
-            out[:, position] = values
-        for row in np.flatnonzero(~np.isfinite(out[:, position]))[:1].tolist():
+            features[:, position] = values
+        for row in np.flatnonzero(~np.isfinite(features[:, position]))[:1].tolist():
             raise GraphError(
                 f"{file}, row {row}, {place} = {values[row]} is not finite; fill such cells with a "
                 "number"
             )
-    return NodeTable(file, table.column(at).to_pylist(), out, None, tuple(names))
+    return NodeTable(file, table.column(at).to_pylist(), features, None, tuple(names))
 
 
-def parquet_column(file: Path, names: set[str], what: str) -> NodeTable:
-    """Gives ids and the cells of one more column; see `node_files.read_column`."""
+def parquet_column(file: Path, names: set[str], content: str) -> NodeTable:
+    """Return ids and the cells of one more column; see `node_tables.read_column`."""
     table, at = _parquet(file)
-    value = value_column(file, table.column_names, table.num_columns, at, names, what)
+    value = value_column(file, table.column_names, table.num_columns, at, names, content)
     return NodeTable(file, table.column(at).to_pylist(), table.column(value).to_pylist())

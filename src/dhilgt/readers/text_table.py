@@ -1,6 +1,5 @@
 """Tables as lines of text: CSV, TSV, semicolons or blanks; plain or gzip; row by row."""
 
-import csv
 import itertools
 from collections.abc import Iterator
 from os import PathLike
@@ -8,21 +7,19 @@ from pathlib import Path
 
 from dhilgt.errors import GraphError
 from dhilgt.readers import files
+from dhilgt.readers.separators import LINES_TO_SNIFF, find_separator, split_fields
 
-_SEPARATORS = ("\t", ";", ",")  # a comma may be a decimal one, so it is tried last
-_LINES_TO_LOOK_AT = 20
-
-Row = tuple[int, list[str]]
+Row = tuple[int, list[str]]  # line number from 1, fields
 
 
 class TextTable:
-    r"""The rows of a text file, read as they are asked for.
+    r"""The rows of a text file, read as they are iterated over.
 
-    Blank lines and those that begin with # or % are passed over.
+    Blank lines and those that begin with # or % are skipped.
 
     Attributes:
         file: The file.
-        separator: What stands between fields; " " for any run of blanks, "" for one column.
+        separator: Separator of fields; " " for any run of blanks, "" for one column.
 
     Example:
         >>> import tempfile
@@ -35,16 +32,16 @@ class TextTable:
 
     def __init__(self, path: "str | PathLike[str]") -> None:
         self.file: Path = files.check_file(path)
-        lines = [text for _, text in itertools.islice(self._lines(), _LINES_TO_LOOK_AT)]
+        lines = [text for _, text in itertools.islice(self._lines(), LINES_TO_SNIFF)]
         if not lines:
             raise GraphError(f"{self.file} holds only blank lines and comments; check the file")
-        self.separator = _separator(lines)
+        self.separator = find_separator(lines, one_column=True)
 
     def __iter__(self) -> Iterator[Row]:
-        """Gives line number (from 1) and fields; a row of another length is refused."""
+        """Yield the line number and fields of each row; raise if rows differ in length."""
         width, first = 0, 0
         for number, text in self._lines():
-            fields = self._split(text, number)
+            fields = split_fields(text, self.separator)
             if not width:
                 width, first = len(fields), number
             elif len(fields) != width:
@@ -54,17 +51,6 @@ class TextTable:
                     "that holds the separator"
                 )
             yield number, fields
-
-    def _split(self, text: str, number: int) -> list[str]:
-        if not self.separator:
-            return [text.strip().strip('"')]
-        if self.separator == " ":
-            return text.split()
-        try:
-            found = next(csv.reader([text], delimiter=self.separator, skipinitialspace=True))
-        except csv.Error as error:
-            raise GraphError(f"{self.file}, line {number}: {error}; correct the line") from error
-        return [field.strip() for field in found]
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         with files.opened(self.file, False) as stream:
@@ -91,42 +77,3 @@ class TextTable:
         if b"\r" in head.rstrip(b"\r\n"):
             raise GraphError(f"{self.file} ends its lines with CR alone; save it with LF or CRLF")
         return head.removeprefix(b"\xef\xbb\xbf")
-
-
-def _separator(lines: list[str]) -> str:
-    def widths(separator: str) -> list[int]:
-        # A line whose quotes do not match is reported when its turn comes.
-        read = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-        return [len(row) for row in read if row]
-
-    for separator in _SEPARATORS:
-        found = set(widths(separator))
-        if len(found) == 1 and found.pop() > 1:
-            return separator
-    words = [line.split() for line in lines]
-    numbers = all(is_number(row[0]) or is_number(row[-1]) for row in words[1:] or words)
-    if len({len(row) for row in words}) == 1 and len(words[0]) > 1 and numbers:
-        return " "
-    # One damaged line must not hide what the others use: it is the one to be reported.
-    used = {s: sum(width > 1 for width in widths(s)) for s in _SEPARATORS}
-    best = max(used, key=used.__getitem__)
-    return best if 2 * used[best] > len(lines) else ""
-
-
-def is_number(text: str) -> bool:
-    """Says whether a field is a number, with a decimal point or comma.
-
-    Example:
-        >>> [is_number(text) for text in ("-1.5e3", "0,5", "nan", "x", "")]
-        [True, True, True, False, False]
-    """
-    try:
-        as_number(text)
-    except ValueError:
-        return False
-    return True
-
-
-def as_number(text: str) -> float:
-    """Gives the number that a field holds, with a decimal point or comma."""
-    return float(text.replace(",", ".", 1))

@@ -1,7 +1,7 @@
 """Settings that ship with the package: the paper's for every dataset, tuned ones for some.
 
-A recipe is a YAML file of settings. Its header says where it comes from and, once measured, the
-command, the score, the time and the memory.
+A recipe is a YAML file of settings. Comments at its top tell where it comes from and, once
+measured, the command, the score, the time and the memory.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,20 @@ from typing import Any
 from dhilgt.datasets.registry import info
 from dhilgt.errors import ConfigError
 from dhilgt.settings import yaml_files
-from dhilgt.settings.settings import GROUPS, Settings
+from dhilgt.settings.settings import Settings
 from dhilgt.utils.memory import format_bytes
 
 NAMES = ("paper", "best")
+_HEADER_WIDTH = 98
+
+# ---- reading -----------------------------------------------------------------------------------
 
 
 def recipe(name: str, dataset: str | None = None) -> dict[str, Any]:
-    """Gives the settings of a recipe: the paper's, and those of a dataset over them.
+    """Return the settings of a recipe: the paper's, overridden by those of a dataset.
 
     Args:
-        name: "paper", or "best" for the best that a search has found on the dataset.
+        name: "paper", or "best" for the best settings of a search on the dataset.
         dataset: Name of a public dataset; None for the paper's settings alone.
 
     Raises:
@@ -45,26 +49,26 @@ def recipe(name: str, dataset: str | None = None) -> dict[str, Any]:
         return values
     about = info(dataset)
     values["metric"] = about.metric
-    own = recipe_file(name, about.standin_for or about.name)
-    if own is None and name == "best":
+    file = recipe_file(name, about.standin_for or about.name)
+    if file is not None:
+        values |= yaml_files.read_settings(file)
+        values.pop("data", None)  # the user says where the graph comes from
+    elif name == "best":
         known = sorted(path.stem for path in (_folder() / name).glob("*.yaml"))
-        there = f" (there are those of {', '.join(known)})" if known else ""
+        others = f" (there are those of {', '.join(known)})" if known else ""
         raise ConfigError(
-            f"no best settings of {about.name!r} come with this version{there}; take the recipe "
+            f"no best settings of {about.name!r} come with this version{others}; take the recipe "
             "'paper', or search with dhilgt tune"
         )
-    if own is not None:
-        values |= yaml_files.read_settings(own)
-        values.pop("data", None)  # where the graph comes from is the user's word
     return values
 
 
 def recipe_file(name: str, dataset: str) -> Path | None:
-    """Gives the file of a dataset's own settings, None where there is none.
+    """Return the file of a dataset's own settings, None if there is none.
 
     Args:
-        name: Of the recipe.
-        dataset: Of the dataset.
+        name: Name of the recipe.
+        dataset: Name of the dataset.
     """
     path = _folder() / name / f"{dataset}.yaml"
     return path if path.is_file() else None
@@ -74,37 +78,77 @@ def _folder() -> Path:
     return Path(str(files("dhilgt.settings"))) / "recipe_files"
 
 
-_WIDTH = 98
+# ---- writing -----------------------------------------------------------------------------------
+
+
+def render(
+    dataset: str,
+    settings: Settings,
+    runs: Sequence[Mapping[str, Any]] = (),
+    *,
+    about: str,
+    command: str = "",
+    searched: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the text of a recipe's file.
+
+    Args:
+        dataset: Name of the dataset.
+        settings: All settings; those equal to the paper's recipe and those of the group "run" are
+            left out.
+        runs: Runs with these settings, lines of a runs.jsonl.
+        about: First sentence of the header.
+        command: The command of the runs.
+        searched: Names and values about the search.
+
+    Example:
+        >>> settings = Settings.from_dict(recipe("paper", "cora") | {"hops": 2})
+        >>> print(render("cora", settings, about="Tried once, not measured."), end="")
+        # Tried once, not measured.
+        data:
+          dataset: cora
+        <BLANKLINE>
+        features:
+          hops: 2
+    """
+    paper = Settings.from_dict(recipe("paper", dataset))
+    rows = [*searched, *measured_rows(runs, command)]
+    sections: dict[str, dict[str, Any]] = {"data": {"dataset": info(dataset).name}}
+    for one in fields(settings):
+        group, value = one.metadata["group"], getattr(settings, one.name)
+        if group != "run" and value != getattr(paper, one.name):
+            sections.setdefault(group, {})[one.name] = value
+    return header(about, rows) + yaml_files.sections_text(sections)
 
 
 def header(about: str, rows: Iterable[tuple[str, str]] = ()) -> str:
-    r"""Gives comment lines: a sentence, then names and values.
+    """Return comment lines for the top of a file: a sentence, then names and values.
 
     Args:
         about: What the file is.
-        rows: What is known of it; rows without a value are left out.
+        rows: Facts about it; rows without a value are left out.
 
     Example:
         >>> print(header("The paper's settings.", [("time", "3 s"), ("memory", "")]), end="")
         # The paper's settings.
         #   time: 3 s
     """
-    lines = textwrap.wrap(about, _WIDTH)
+    lines = textwrap.wrap(about, _HEADER_WIDTH)
     for name, value in rows:
         if value:
             lines += textwrap.wrap(
-                f"{name}: {value}", _WIDTH, initial_indent="  ", subsequent_indent="    ",
+                f"{name}: {value}", _HEADER_WIDTH, initial_indent="  ", subsequent_indent="    ",
                 break_long_words=False, break_on_hyphens=False,
             )  # fmt: skip
     return "".join(f"# {line}\n" for line in lines)
 
 
 def measured_rows(runs: Sequence[Mapping[str, Any]], command: str = "") -> list[tuple[str, str]]:
-    """Gives the rows that some runs, lines of a runs.jsonl, have measured.
+    """Return the rows of a header about some runs, lines of a runs.jsonl.
 
     Args:
         runs: One per seed, of the same settings.
-        command: What made them.
+        command: The command of the runs.
 
     Example:
         >>> run = {"seed": 0, "metric": "accuracy", "seconds": 2.0, "scores": {"test": {"accuracy": 0.5}}}
@@ -132,7 +176,7 @@ def measured_rows(runs: Sequence[Mapping[str, Any]], command: str = "") -> list[
 
 
 def mean_sd(values: Sequence[float]) -> str:
-    """Gives "mean ± standard deviation".
+    """Return "mean ± standard deviation".
 
     Example:
         >>> mean_sd([0.5, 0.7])
@@ -143,7 +187,7 @@ def mean_sd(values: Sequence[float]) -> str:
 
 
 def memory_text(memory: Sequence[Mapping[str, int]]) -> str:
-    """Gives the largest host and device memory of some runs."""
+    """Return the largest host and device memory of some runs."""
     host = max(int(one.get("host_peak_bytes", 0)) for one in memory)
     device = max(int(one.get("device_peak_bytes", 0)) for one in memory)
     parts = [f"{format_bytes(host)} of the host"] if host else []
@@ -151,58 +195,14 @@ def memory_text(memory: Sequence[Mapping[str, int]]) -> str:
 
 
 def versions_text(environment: Mapping[str, Any]) -> str:
-    """Gives the versions of an environment as `run_folder.environment` describes it."""
+    """Return the versions in the environment.json of a run."""
     names = ("dhilgt", "python", "torch", "numpy", "cuda", "optuna")
     return ", ".join(f"{name} {environment[name]}" for name in names if environment.get(name))
 
 
 def hardware_text(environment: Mapping[str, Any]) -> str:
-    """Gives the machine of an environment."""
+    """Return the machine in the environment.json of a run."""
     gpus = list(environment.get("gpus") or [])
     if gpus and str(environment.get("device", "")).startswith("cuda"):
         return str(gpus[0])
     return f"{environment.get('cpus')} CPU cores ({environment.get('machine')})"
-
-
-def render(
-    dataset: str,
-    settings: Settings,
-    runs: Sequence[Mapping[str, Any]] = (),
-    *,
-    about: str,
-    command: str = "",
-    searched: Sequence[tuple[str, str]] = (),
-) -> str:
-    """Gives the text of a recipe's file.
-
-    Args:
-        dataset: Name of the dataset.
-        settings: All settings; those of the paper's recipe, and where and with which seed it ran,
-            are left out.
-        runs: What was measured with them, lines of a runs.jsonl.
-        about: First sentence of the header.
-        command: What made the runs.
-        searched: Names and values about the search.
-
-    Example:
-        >>> from dhilgt.settings.recipes import recipe
-        >>> settings = Settings.from_dict(recipe("paper", "cora") | {"hops": 2})
-        >>> print(render("cora", settings, about="Tried once, not measured."), end="")
-        # Tried once, not measured.
-        data:
-          dataset: cora
-        <BLANKLINE>
-        features:
-          hops: 2
-    """
-    paper = Settings.from_dict(recipe("paper", dataset))
-    rows = [*searched, *measured_rows(runs, command)]
-    sections: dict[str, dict[str, Any]] = {"data": {"dataset": info(dataset).name}}
-    for group in GROUPS:
-        if group == "run":
-            continue
-        for one in Settings.group(group):
-            value = getattr(settings, one.name)
-            if value != getattr(paper, one.name):
-                sections.setdefault(group, {})[one.name] = value
-    return header(about, rows) + yaml_files.sections_text(sections)

@@ -1,57 +1,56 @@
-"""Every setting on the way from a graph to predictions, in one list."""
+"""Every setting from the graph to the predictions, in one flat list."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from dhilgt.errors import ConfigError
 from dhilgt.features.from_graph import HOP_KINDS
 from dhilgt.features.scale import FEATURE_SCALES
-from dhilgt.graph.checks import num_threads
 from dhilgt.labels.orders import ORDERS
-from dhilgt.model.config import DHILGTConfig
+from dhilgt.model.config import MOST_HIDDEN_CHANNELS, DHILGTConfig
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.training.config import TrainConfig
-from dhilgt.utils.checks import choice, name_hint, whole_number
+from dhilgt.utils.fields import CheckedSettings, choice, count, declared, rate, switch
 
 GROUPS = ("tokens", "model", "features", "training", "run")
-_MOST_COPIES = 1 << 20
-_LARGEST_BATCH = 1 << 24
-_MOST_HOPS = 32
 
 
-def _setting(group: str, default: Any, text: str) -> Any:
-    return field(default=default, metadata={"group": group, "help": text})
+class _Group:
+    """Makes the fields of one group, most of them those of the part that they configure."""
+
+    def __init__(self, name: str, part: type[CheckedSettings] = CheckedSettings) -> None:
+        self.name = name
+        self.part = {one.name: one for one in fields(part)}
+
+    def __call__(self, source: str | Field[Any], *, common: bool = False, flag: bool = True) -> Any:
+        """Return a field of this group.
+
+        Args:
+            source: A field, or the name of one of the part.
+            common: Whether a newcomer needs it: ``dhilgt train --help`` shows it.
+            flag: Whether it is an option of the command line.
+        """
+        one = self.part[source] if isinstance(source, str) else source
+        metadata = {**one.metadata, "group": self.name, "common": common, "flag": flag}
+        return field(default=one.default, metadata=metadata)
 
 
-def _tokens(default: Any, text: str) -> Any:
-    return _setting("tokens", default, text)
-
-
-def _model(default: Any, text: str) -> Any:
-    return _setting("model", default, text)
-
-
-def _features(default: Any, text: str) -> Any:
-    return _setting("features", default, text)
-
-
-def _training(default: Any, text: str) -> Any:
-    return _setting("training", default, text)
-
-
-def _run(default: Any, text: str) -> Any:
-    return _setting("run", default, text)
+_tokens = _Group("tokens", TokenSpec)
+_model = _Group("model", DHILGTConfig)
+_features = _Group("features", DHILGTConfig)
+_training = _Group("training", TrainConfig)
+_run = _Group("run")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The settings of labels, tokens, model, training and run: one flat list, checked at once.
+class Settings(CheckedSettings):
+    """The settings of labels, tokens, model, training and run, checked together.
 
-    Each field carries a group and a sentence of help in its metadata; command lines, files and
-    `NodeClassifier` are made from this list. The defaults are the paper's recipe.
+    This is the one list of settings: the parameters of `NodeClassifier`, the options of ``dhilgt
+    train``, the keys of YAML files and the tables of the documentation are made from it. What
+    belongs to a part (`TokenSpec`, `DHILGTConfig`, `TrainConfig`) is declared there. The defaults
+    are the paper's recipe.
 
     Raises:
         ConfigError: If a value is of the wrong type or out of range.
@@ -68,219 +67,157 @@ class Settings:
         dhilgt.errors.ConfigError: 'epoch' is not a setting; did you mean 'epochs'?
     """
 
-    size: int = _tokens(32, "Slots of a token row, the node's own included.")
-    num_out: int | None = _tokens(None, "Hubs to draw per row; half of the slots when not given.")
-    num_in: int | None = _tokens(None, "Holders to draw per row; the other slots when not given.")
-    out_exponent: float = _tokens(-1.0, "A hub at distance d is drawn with weight d ** exponent.")
-    in_exponent: float = _tokens(-1.0, "A holder at distance d is drawn with weight d ** exponent.")
-    spill: bool = _tokens(False, "Give slots that hubs or holders cannot use to the other side.")
-    fill: str | None = _tokens(None, 'What takes slots still free: nothing, or "neighbors".')
-    copies: int = _tokens(1, "Rows per node: one each epoch in training, averaged in prediction.")
-    fresh: bool = _tokens(False, "Draw new rows each epoch in place of stored ones.")
-    order: str = _tokens(
-        "degree",
-        'What makes a node a hub: "degree", "neighbor-degree", "core", "closeness" or "random".',
+    size: int = _tokens("size", common=True)
+    num_out: int | None = _tokens("num_out")
+    num_in: int | None = _tokens("num_in")
+    out_exponent: float = _tokens("out_exponent")
+    in_exponent: float = _tokens("in_exponent")
+    spill: bool = _tokens("spill")
+    fill: str | None = _tokens("fill")
+    copies: int = _tokens(
+        count(
+            1, 1, 1 << 20, help="Rows per node: one per epoch in training, averaged in prediction."
+        )
     )
+    fresh: bool = _tokens(switch(False, help="Draw new rows each epoch in place of stored ones."))
+    order: str = _tokens(choice(*ORDERS, help="Ranking of the nodes: those at the top are hubs."))
 
-    hidden_channels: int = _model(128, "Width of the representations, a multiple of heads.")
-    num_layers: int = _model(4, "Transformer layers.")
-    heads: int = _model(8, "Attention heads.")
-    num_virtual: int = _model(4, "Virtual nodes behind the slots of each row.")
-    dropout: float = _model(0.5, "Dropout on what each block adds.")
-    input_dropout: float = _model(0.1, "Dropout on the features.")
-    bias_dropout: float = _model(0.1, "Share of pairs that lose their distance bias.")
-    attention_dropout: float = _model(0.0, "Dropout on the attention weights.")
-    ffn_channels: int | None = _model(
-        None, "Inner width of the feed-forward blocks; that of hidden_channels when not given."
+    hidden_channels: int = _model(
+        count(
+            128, 1, MOST_HIDDEN_CHANNELS, help="Width of the representations, a multiple of heads."
+        ),
+        common=True,
     )
-    input_layers: int = _model(1, "Linear layers before the transformer.")
-    output_layers: int = _model(1, "Linear layers after the transformer.")
-    readout: str = _model("attention", 'How a row becomes one vector: "attention" or "ego".')
-    spd_bias: bool = _model(True, "Learn an attention bias per distance.")
-    bias_slope: float = _model(
-        0.0, "How steeply that bias falls with distance at first: near slots count before far ones."
-    )
-    output_dropout: float = _model(0.0, "Dropout on what the output layers see.")
-    attention: str = _model("auto", 'Attention code: "auto", "reference", "sdpa" or "fused".')
+    num_layers: int = _model("num_layers", common=True)
+    heads: int = _model("heads")
+    num_virtual: int = _model("num_virtual")
+    dropout: float = _model("dropout")
+    input_dropout: float = _model("input_dropout")
+    bias_dropout: float = _model("bias_dropout")
+    attention_dropout: float = _model("attention_dropout")
+    ffn_channels: int | None = _model("ffn_channels")
+    input_layers: int = _model("input_layers")
+    output_layers: int = _model("output_layers")
+    readout: str = _model("readout")
+    spd_bias: bool = _model("spd_bias")
+    bias_slope: float = _model("bias_slope")
+    output_dropout: float = _model("output_dropout")
+    attention: str = _model("attention")
 
-    hops: int = _features(
-        0, "Append this many copies of the features, each averaged over neighbours once more."
-    )
+    hops: int = _features(count(0, 0, 32, help="Rounds of averaging the features over neighbours."))
     hop_kind: str = _features(
-        "append",
-        'What hops do: "append" means over neighbours, "smooth": put the last average, weighted as '
-        'in a GCN, in the place of the features, or "stack": append every such average.',
+        choice(
+            *HOP_KINDS,
+            help='"append" adds the mean over neighbours of each round to the features; "smooth" '
+            'replaces them by the last average, weighted as in a GCN; "stack" adds every such '
+            "average.",
+        )
     )
     hop_restart: float = _features(
-        0.0, "Share of the plain features that each round of averaging keeps."
+        rate(0.0, help="Fraction of the plain features that each round of averaging keeps.")
     )
     feature_scale: str = _features(
-        "none",
-        'Bring the columns of the features, hops included, to one scale: "none", "standard" (mean '
-        '0, deviation 1) or "rank" (normal scores).',
+        choice(
+            *FEATURE_SCALES,
+            help='Scale of the columns of the features, hops included: "standard" is mean 0 and '
+            'deviation 1, "rank" normal scores.',
+        )
     )
-    label_inputs: bool = _features(
-        False, "Show a token the classes of the training nodes in it, its own node's excepted."
-    )
-    label_dropout: float = _features(
-        0.5, "Share of those classes that are hidden in each training step."
-    )
+    label_inputs: bool = _features("label_inputs")
+    label_dropout: float = _features("label_dropout")
 
     batch_size: int | str = _training(
-        1024, 'Nodes per step; "auto" finds the most that fit the GPU.'
+        count(1024, 1, 1 << 24, word="auto", help='Nodes per step; "auto" finds the most that fit.')
     )
-    epochs: int = _training(500, "The most passes over the training nodes.")
-    lr: float = _training(1e-4, "The highest learning rate, reached when the warm-up ends.")
-    weight_decay: float = _training(0.01, "How hard weights are pulled to zero.")
-    warmup_epochs: float = _training(10.0, "Epochs over which the learning rate climbs.")
-    decay: str = _training(
-        "linear", 'After the warm-up the rate falls ("linear") or stays ("none").'
-    )
-    clip_norm: float | None = _training(None, "Longest gradient let through; any when not given.")
-    patience: int | None = _training(
-        50, "Epochs without a better validation score before training stops; never when none."
-    )
-    metric: str = _training("accuracy", "Score that chooses the best epoch.")
-    eval_every: int = _training(1, "Epochs between validations.")
-    precision: str = _training("fp32", '"fp32", or "bf16" for mixed precision.')
-    deterministic: bool = _training(False, "Refuse operations whose result varies between runs.")
-    checkpoint_every: int = _training(1, "Epochs between saves.")
-    checkpoint_batches: int | None = _training(
-        None, "Save also inside an epoch, every so many batches."
-    )
-    max_batches: int | None = _training(
-        None, "Train on the first so many batches of each epoch only."
-    )
-    max_eval_batches: int | None = _training(
-        None, "Evaluate and predict on the first so many batches only."
-    )
-    optimizer: str = _training(
-        "adamw", '"adamw", or "adam", which decays all weights as a term of the loss.'
-    )
-    end_lr: float = _training(0.0, 'Learning rate that the "linear" decay ends at.')
-    warmup_steps: int | None = _training(
-        None, "Optimizer steps of the warm-up, in place of warmup_epochs."
-    )
-    decay_steps: int | None = _training(
-        None, "Optimizer steps until the rate is end_lr; all of the run when not given."
-    )
-    max_seconds: float | None = _training(
-        None, "Seconds of training after which no other epoch begins; any time when not given."
-    )
-    cuda_graph: str = _training("auto", 'Record steps as CUDA graphs: "auto" or "off".')
-    weight_average: float = _training(
-        0.0, "Share that each epoch leaves of a running mean of the weights; 0 for no mean."
-    )
+    epochs: int = _training("epochs", common=True)
+    lr: float = _training("lr", common=True)
+    weight_decay: float = _training("weight_decay")
+    warmup_epochs: float = _training("warmup_epochs")
+    decay: str = _training("decay")
+    clip_norm: float | None = _training("clip_norm")
+    patience: int | None = _training("patience")
+    metric: str = _training("metric")
+    eval_every: int = _training("eval_every")
+    precision: str = _training("precision")
+    deterministic: bool = _training("deterministic")
+    checkpoint_every: int = _training("checkpoint_every")
+    checkpoint_batches: int | None = _training("checkpoint_batches")
+    max_batches: int | None = _training("max_batches", flag=False)
+    max_eval_batches: int | None = _training("max_eval_batches", flag=False)
+    optimizer: str = _training("optimizer")
+    end_lr: float = _training("end_lr")
+    warmup_steps: int | None = _training("warmup_steps")
+    decay_steps: int | None = _training("decay_steps")
+    max_seconds: float | None = _training("max_seconds")
+    cuda_graph: str = _training("cuda_graph")
+    weight_average: float = _training("weight_average")
 
-    seed: int = _run(0, "Start of all random numbers: tokens, split, weights, order, dropout.")
-    validation: float = _run(
-        0.2, "Share of the labelled nodes held out to choose the best epoch, where none are named."
+    seed: int = _run(
+        count(
+            0,
+            0,
+            2**63 - 1,
+            help="Seed of all random numbers: tokens, split, weights, order, dropout.",
+        ),
+        common=True,
     )
-    device: str = _run("auto", '"auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...')
-    threads: int | None = _run(None, "Threads for labels and tokens; all cores when not given.")
+    validation: float = _run(
+        rate(
+            0.2,
+            above=True,
+            help="Fraction of the labelled nodes held out to choose the best epoch, where no "
+            "validation nodes are named.",
+        )
+    )
+    device: str = _run(
+        declared(
+            "auto",
+            lambda name, value: str(value),  # a torch.device too
+            values='`"auto"`, or a device of PyTorch',
+            help='Device to compute on, like "cpu" or "cuda:1"; "auto" is a GPU if there is one.',
+        ),
+        common=True,
+    )
+    threads: int | None = _run(
+        count(None, help="Threads for labels and tokens; all cores when not given.")
+    )
 
     def __post_init__(self) -> None:
-        try:
-            self._check()
-        except ConfigError:
-            raise
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-
-    def _check(self) -> None:
-        """Has the parts check what is theirs, and keeps what they made of it."""
-        # Kept as given where the part would fill in what follows from the others.
-        self._keep(TokenSpec(**self._spec()), but=("num_out", "num_in"))
-        self._keep(self.model_config(1, 1))
-        self._keep(self.train_config())
-        self._set("copies", whole_number("copies", self.copies, 1, _MOST_COPIES))
-        self._set("hops", whole_number("hops", self.hops, 0, _MOST_HOPS))
-        choice("hop_kind", self.hop_kind, HOP_KINDS)
-        self._set("hop_restart", _share("hop_restart", self.hop_restart, or_zero=True))
-        choice("feature_scale", self.feature_scale, FEATURE_SCALES)
-        if self.batch_size != "auto":
-            try:
-                size = whole_number("batch_size", self.batch_size, 1, _LARGEST_BATCH)
-            except ValueError as error:
-                raise ConfigError(f'{error}, or "auto"') from None
-            self._set("batch_size", size)
-        if not isinstance(self.fresh, bool):
-            raise ConfigError(f"fresh = {self.fresh!r}; pass True or False")
-        choice("order", self.order, ORDERS)
-        self._set("validation", _share("validation", self.validation))
-        if not isinstance(self.device, str):
-            self._set("device", str(self.device))
-        if self.threads is not None:
-            self._set("threads", num_threads(self.threads))
-
-    def _keep(self, checked: Any, but: tuple[str, ...] = ()) -> None:
-        mine = {setting.name for setting in fields(self)} - set(but)
-        for name, value in checked.to_dict().items():
-            if name in mine:
-                self._set(name, value)
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
-    def _spec(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(TokenSpec)}
+        super().__post_init__()
+        # The parts check what their settings mean together.
+        TokenSpec(**self.token_options())
+        self.model_config(1, 1)
 
     # ---- for the parts -------------------------------------------------------------------------
 
     def token_options(self) -> dict[str, Any]:
-        """Gives the keyword arguments of `TokenSpec` and `TokenSampler`; seed included."""
-        return self._spec()
+        """Return the keyword arguments of `TokenSpec` and `TokenSampler`; seed included."""
+        return self._those_of(TokenSpec)
 
     def model_config(self, in_channels: int, out_channels: int) -> DHILGTConfig:
-        """Gives the settings of the model.
+        """Return the settings of the model.
 
         Args:
             in_channels: Features per node, hops included.
             out_channels: Number of classes.
         """
-        known = {one.name for one in fields(DHILGTConfig)}
-        mine = {one.name: getattr(self, one.name) for one in fields(self) if one.name in known}
-        return DHILGTConfig(in_channels=in_channels, out_channels=out_channels, **mine)
+        values = self._those_of(DHILGTConfig)
+        return DHILGTConfig(in_channels=in_channels, out_channels=out_channels, **values)
 
     def train_config(self) -> TrainConfig:
-        """Gives the settings of the training."""
-        return TrainConfig(**{one.name: getattr(self, one.name) for one in fields(TrainConfig)})
+        """Return the settings of the training."""
+        return TrainConfig(**self._those_of(TrainConfig))
 
-    # ---- as plain values -----------------------------------------------------------------------
-
-    def to_dict(self) -> dict[str, Any]:
-        """Gives plain values by name, for a file."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """Gives the settings that ``values`` describe; what they leave out has its default.
-
-        Raises:
-            ConfigError: If a key is not a setting (the message names the nearest one), or a value
-                is wrong.
-        """
-        known = [one.name for one in fields(cls)]
-        for key in values:
-            if key not in known:
-                hint = name_hint(key, known)
-                raise ConfigError(f"{key!r} is not a setting; {hint}")
-        return cls(**dict(values))
+    def _those_of(self, part: type[CheckedSettings]) -> dict[str, Any]:
+        names = {one.name for one in fields(self)}
+        return {one.name: getattr(self, one.name) for one in fields(part) if one.name in names}
 
     @classmethod
     def group(cls, name: str) -> list[Field[Any]]:
-        """Gives the settings of a group ("tokens", "model", ...) in order.
+        """Return the settings of a group ("tokens", "model", ...) in order.
 
         Example:
             >>> [setting.name for setting in Settings.group("features")]
             ['hops', 'hop_kind', 'hop_restart', 'feature_scale', 'label_inputs', 'label_dropout']
         """
         return [one for one in fields(cls) if one.metadata["group"] == name]
-
-
-def _share(name: str, value: Any, *, or_zero: bool = False) -> float:
-    number = float(value) if hasattr(value, "__float__") and not isinstance(value, bool) else None
-    if number is None or not (0 < number < 1 or (or_zero and number == 0)):
-        least = "from 0" if or_zero else "above 0"
-        raise ConfigError(f"{name} = {value!r}; pass a share {least} and below 1")
-    return number

@@ -15,20 +15,24 @@ from dhilgt.utils.checks import name_hint
 
 NAME = "config.yaml"
 _LARGEST_BYTES = 1 << 20
-_FIELDS = {field.name: field for field in fields(Settings)}
+_FIELDS = {one.name: one for one in fields(Settings)}
+_SETTINGS = "file of settings"
+
+
+# ---- reading -----------------------------------------------------------------------------------
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    r"""Gives what a file of settings says: values by name, and ``data`` as it stands.
+    r"""Return the settings in a file by name, and its ``data`` section unchanged.
 
-    Settings may stand alone or in sections (``tokens:``, ``model:``, ...). Nothing but plain
-    values is read, and an unknown or repeated key is refused with its line.
+    Settings may stand alone or in sections (``tokens:``, ``model:``, ...). Only plain values are
+    read, and an unknown or repeated key is refused with its line.
 
     Args:
         path: A YAML file, for example the config.yaml of a run.
 
     Raises:
-        ConfigError: If the file cannot be read or says something unknown.
+        ConfigError: If the file cannot be read, or has an unknown key or a wrong value.
 
     Example:
         >>> import tempfile
@@ -38,35 +42,83 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
         {'epochs': 20, 'heads': 4}
     """
     file = Path(path)
-    root = _parsed(file)
-    found: dict[str, Any] = {}
-    for key, value, line in _pairs(file, root):
+    root = _parsed(file, _SETTINGS)
+    settings: dict[str, Any] = {}
+    for key, value, line, node in _pairs(file, root):
         if key == "data" and isinstance(value, dict):
-            found["data"] = value
+            settings["data"] = value
         elif key in GROUPS and isinstance(value, dict):
-            section = next(node for name, node in root.value if name.value == key)
-            for inner, setting, place in _pairs(file, section):
-                _put(found, inner, setting, f"{file}, line {place}")
+            for name, inner, inner_line, _ in _pairs(file, node):
+                _put(settings, name, inner, f"{file}, line {inner_line}")
         else:
-            _put(found, key, value, f"{file}, line {line}")
-    return found
+            _put(settings, key, value, f"{file}, line {line}")
+    return settings
 
 
-def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Gives the plain values of any YAML file whose top is a mapping.
+def read_mapping(path: str | os.PathLike[str], kind: str = _SETTINGS) -> dict[str, Any]:
+    """Return the plain values of a YAML file whose top level is a mapping.
 
     Args:
         path: The file.
+        kind: What it should be, for messages.
 
     Raises:
-        ConfigError: If it cannot be read, is not YAML, or names something twice.
+        ConfigError: If it cannot be read, is not YAML, or has a key twice.
     """
     file = Path(path)
-    return {key: value for key, value, _ in _pairs(file, _parsed(file))}
+    return {key: value for key, value, _, _ in _pairs(file, _parsed(file, kind))}
+
+
+def section(values: Any, place: str) -> dict[str, Any]:
+    """Return a part of a file that must be a mapping, with its numbers read.
+
+    Args:
+        values: The part.
+        place: Where it stands, for the message.
+
+    Raises:
+        ConfigError: If it is no mapping.
+    """
+    if not isinstance(values, dict):
+        raise ConfigError(f"{place} is {values!r}; write lines 'name: value' under it")
+    return {str(key): number(value) for key, value in values.items()}
+
+
+def number(value: Any) -> Any:
+    """Return the number in a text, since YAML reads 1e-3 as text; other values as they are.
+
+    Example:
+        >>> number("1e-3"), number("batch"), number(4)
+        (0.001, 'batch', 4)
+    """
+    if isinstance(value, str):
+        for read in (int, float):
+            try:
+                return read(value)
+            except ValueError:
+                continue
+    return value
+
+
+def read_text(name: str, text: str) -> Any:
+    """Return the value of a setting that is written as text: a number, None for "none", or a word.
+
+    Args:
+        name: The setting.
+        text: As a file or a command line has it.
+
+    Example:
+        >>> read_text("lr", "1e-3"), read_text("patience", "none"), read_text("decay", "none")
+        (0.001, None, 'none')
+    """
+    kind = str(_FIELDS[name].type)
+    if "None" in kind and text.lower() == "none":
+        return None
+    return number(text) if "float" in kind or "int" in kind else text
 
 
 def checked_value(name: str, value: Any, place: str) -> Any:
-    """Gives one setting as its type wants it.
+    """Return the value of one setting in its own type.
 
     Args:
         name: The setting.
@@ -80,13 +132,85 @@ def checked_value(name: str, value: Any, place: str) -> Any:
         >>> checked_value("lr", "1e-3", "here")
         0.001
     """
-    found: dict[str, Any] = {}
-    _put(found, name, value, place)
-    return found[name]
+    settings: dict[str, Any] = {}
+    _put(settings, name, value, place)
+    return settings[name]
+
+
+def _put(settings: dict[str, Any], name: str, value: Any, place: str) -> None:
+    """Add one setting, checked alone: whether all fit together is asked when all are known."""
+    if name not in _FIELDS:
+        hint = name_hint(name, [*_FIELDS, *GROUPS, "data"])
+        raise ConfigError(f"{place}: {name!r} is not a setting; {hint}")
+    if name in settings:
+        raise ConfigError(f"{place}: {name!r} is set twice; keep one")
+    value = read_text(name, value) if isinstance(value, str) else value
+    try:
+        _FIELDS[name].metadata["check"](name, value)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+    settings[name] = value
+
+
+def _parsed(file: Path, kind: str) -> Any:
+    """Return the tree of a file whose top level is a mapping."""
+    yaml = _yaml()
+    if file.is_dir():
+        raise ConfigError(f"{file} is a folder; pass a {kind}, like {file / NAME}")
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            raise ConfigError(f"{file} is over 1 MB; a {kind} is a few lines")
+        text = file.read_text(encoding="utf-8-sig")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read ({error.strerror}); check the path") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f", line {mark.line + 1}"
+        problem = getattr(error, "problem", None) or error
+        raise ConfigError(
+            f"{file}{line} is not YAML ({problem}); write lines 'name: value'"
+        ) from error
+    if root is None or root.tag != "tag:yaml.org,2002:map":
+        raise ConfigError(f"{file} is no {kind}; write lines 'name: value'")
+    return root
+
+
+def _pairs(file: Path, mapping: Any) -> list[tuple[str, Any, int, Any]]:
+    """Return key, value, line and node of each pair of a mapping."""
+    yaml = _yaml()
+    loader = yaml.SafeLoader("")
+    pairs: dict[str, tuple[str, Any, int, Any]] = {}
+    for key, node in mapping.value:
+        name, line = str(key.value), key.start_mark.line + 1
+        try:
+            value = loader.construct_document(node)
+        except yaml.YAMLError as error:
+            problem = getattr(error, "problem", error)
+            raise ConfigError(
+                f"{file}, line {line}: {problem}; only plain values are read"
+            ) from error
+        if name in pairs:
+            raise ConfigError(f"{file}, line {line}: {name!r} stands here twice; keep one")
+        pairs[name] = (name, value, line, node)
+    return list(pairs.values())
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ConfigError(
+            "files of settings need PyYAML; install it with pip install 'dhilgt[train]'"
+        ) from error
+    return yaml
+
+
+# ---- writing -----------------------------------------------------------------------------------
 
 
 def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> str:
-    """Gives the text of a file that `read_settings` reads back.
+    """Return the text of a file that `read_settings` reads back.
 
     Args:
         settings: All settings; none is left out.
@@ -105,7 +229,7 @@ def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> 
 
 
 def sections_text(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Gives sections as YAML, a blank line between them.
+    """Return sections as YAML, with a blank line between them.
 
     Args:
         sections: Values by name, by the name of the section.
@@ -120,7 +244,7 @@ def sections_text(sections: Mapping[str, Mapping[str, Any]]) -> str:
 def write_settings(
     path: str | os.PathLike[str], settings: Settings, data: Mapping[str, Any] | None = None
 ) -> None:
-    """Writes a file of settings, whole or not at all.
+    """Write a file of settings, whole or not at all.
 
     Args:
         path: The file.
@@ -130,144 +254,3 @@ def write_settings(
     file = Path(path)
     with explained("write", file):
         write_file(file, iter((memoryview(settings_text(settings, data).encode()),)))
-
-
-def _yaml() -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise ConfigError(
-            "files of settings need PyYAML; install it with pip install 'dhilgt[train]'"
-        ) from error
-    return yaml
-
-
-def _parsed(file: Path) -> Any:
-    """Gives the tree of a file, its top a mapping."""
-    yaml = _yaml()
-    if file.is_dir():
-        raise ConfigError(f"{file} is a folder; pass a file of settings, like {file / NAME}")
-    try:
-        if file.stat().st_size > _LARGEST_BYTES:
-            raise ConfigError(f"{file} is over 1 MB; a file of settings is a few lines")
-        text = file.read_text(encoding="utf-8-sig")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read ({error.strerror}); check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = "" if where is None else f", line {where.line + 1}"
-        why = getattr(error, "problem", None) or error
-        raise ConfigError(f"{file}{line} is not YAML ({why}); write lines 'name: value'") from error
-    if root is None or root.tag != "tag:yaml.org,2002:map":
-        raise ConfigError(f"{file} holds no settings; write lines 'name: value'")
-    return root
-
-
-def _pairs(file: Path, mapping: Any) -> list[tuple[str, Any, int]]:
-    """Gives key, value and line of each pair."""
-    yaml = _yaml()
-    loader = yaml.SafeLoader("")
-    found: list[tuple[str, Any, int]] = []
-    for key, node in mapping.value:
-        line = key.start_mark.line + 1
-        try:
-            value = loader.construct_document(node)
-        except yaml.YAMLError as error:
-            why = getattr(error, "problem", error)
-            raise ConfigError(f"{file}, line {line}: {why}; only plain values are read") from error
-        name = str(key.value)
-        if any(name == other for other, _, _ in found):
-            raise ConfigError(f"{file}, line {line}: {name!r} stands here twice; keep one")
-        found.append((name, value, line))
-    return found
-
-
-def _put(found: dict[str, Any], key: str, value: Any, place: str) -> None:
-    if key not in _FIELDS:
-        known = [*_FIELDS, *GROUPS, "data"]
-        hint = name_hint(key, known)
-        raise ConfigError(f"{place}: {key!r} is not a setting; {hint}")
-    if key in found:
-        raise ConfigError(f"{place}: {key!r} is set twice; keep one")
-    value = _typed(key, value)
-    try:
-        # Alone: whether settings fit together is asked when all are known.
-        if key not in ("num_out", "num_in", "heads", "hidden_channels", "size"):
-            Settings(**{key: value})
-    except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
-    found[key] = value
-
-
-def _typed(key: str, value: Any) -> Any:
-    """Reads what YAML takes for text: 1e-4 without a point, and none where it is allowed."""
-    if not isinstance(value, str):
-        return value
-    kind = str(_FIELDS[key].type)
-    if "None" in kind and value.lower() == "none":
-        return None
-    if "float" in kind or "int" in kind:
-        for read in (int, float):
-            try:
-                return read(value)
-            except ValueError:
-                continue
-    return value
-
-
-_LARGEST_FILE_BYTES = 1 << 20
-
-
-def read(path: Path, what: str) -> dict[str, Any]:
-    """Gives the mapping that a file holds.
-
-    Args:
-        path: The file.
-        what: What it should be, for messages.
-
-    Raises:
-        ConfigError: If it cannot be read, or is no mapping of plain values.
-    """
-    try:
-        import yaml
-    except ImportError as error:
-        raise ConfigError(
-            f"a {what} needs PyYAML; install it with pip install 'dhilgt[train]'"
-        ) from error
-    try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise ConfigError(f"{path} is over 1 MB; a {what} is a few lines")
-        found = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}); check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f", line {mark.line + 1}"
-        why = getattr(error, "problem", None) or error
-        raise ConfigError(f"{path}{line} is not YAML ({why}); see the page on bench") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path} is no {what}; write lines 'name: values'")
-    return found
-
-
-def number(value: Any) -> Any:
-    """Gives the number that YAML takes for text, like 1e-3; any other value as it is.
-
-    Example:
-        >>> number("1e-3"), number("batch"), number(4)
-        (0.001, 'batch', 4)
-    """
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
-
-
-def section(values: Any, place: str) -> dict[str, Any]:
-    """Gives a part of a file that must be a mapping, with its numbers read."""
-    if not isinstance(values, dict):
-        raise ConfigError(f"{place} is {values!r}; write lines 'name: value' under it")
-    return {str(key): number(value) for key, value in values.items()}

@@ -1,19 +1,19 @@
-"""Artifacts on disk: how a finished one is opened, and how one is written, all or nothing.
+"""Artifacts on disk: open a finished one, or write one all or nothing.
 
 An artifact is a folder of plain `.npy` files that memory-map, and ``manifest.json``, which
 describes them (kind, format, parameters, fingerprint of the graph; size, dtype, shape and SHA-256
 of each file). The manifest is written last, so a folder that has one is complete. Nothing is ever
-unpickled, and every statement of a manifest is compared with the files.
+unpickled, and readers compare every entry of the manifest with the files.
 
-What is on the disk at any instant, for a target ``name``:
+Files and folders of an artifact ``name`` at any moment:
 
 =================  ===============================================================================
-``name``           the complete artifact, if any; only ever put in place by a rename
-``.name.tmp``      what `ArtifactWriter` is writing; worthless after a crash
-``name.partial``   what `ShardWriter` is writing; after a crash, what ``resume=True`` continues
-``.name.old``      the previous artifact, for the instant in which the new one takes its name; after
-                   a crash in that instant, readers open it there and the next builder restores it
-``.name.lock``     held by the builder; the kernel releases it when the builder dies
+``name``           the complete artifact, if any; put in place only by a rename
+``.name.tmp``      folder that `ArtifactWriter` writes; worthless after a crash
+``name.partial``   folder that `ShardWriter` writes; ``resume=True`` continues it after a crash
+``.name.old``      the previous artifact while a new one takes its name; after a crash at that
+                   moment, readers open it and the next builder restores it
+``.name.lock``     lock file of the builder; the kernel releases the lock when the builder dies
 =================  ===============================================================================
 """
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -49,7 +50,7 @@ from dhilgt.store.manifest import MANIFEST, Manifest, find_artifact, read_manife
 from dhilgt.store.target import Target, remove_folder
 from dhilgt.utils.memory import format_bytes
 
-# ---- a finished artifact -----------------------------------------------------------------------
+# ---- reading -----------------------------------------------------------------------------------
 
 
 class Artifact:
@@ -57,7 +58,6 @@ class Artifact:
 
     Example:
         >>> import tempfile, numpy as np
-        >>> from dhilgt.store.artifact import ArtifactWriter
         >>> folder = tempfile.mkdtemp() + "/squares"
         >>> with ArtifactWriter(folder, kind="demo", format_version=1) as writer:
         ...     writer.write_array("values", np.arange(4) ** 2)
@@ -89,24 +89,24 @@ class Artifact:
 
         Args:
             path: The artifact's folder.
-            kind: What it must be; None takes any.
+            kind: The kind it must have; None for any.
             max_format: The newest format of this kind that the caller reads; None for any.
             min_format: The oldest format that the caller reads.
 
         Raises:
-            ArtifactError: If it is not a whole artifact of that kind and format; the message
-                names the file, what was expected and what was found.
+            ArtifactError: If it is not a complete artifact of that kind and format; the message
+                names the file, the expected value and the actual one.
         """
-        wanted = Path(path)
+        target = Path(path)
         for attempts_left in reversed(range(10)):
-            folder = find_artifact(wanted)
+            folder = find_artifact(target)
             before = _identity(folder)
             try:
                 manifest = read_manifest(folder)
-                _check_kind(wanted, manifest, kind, min_format, max_format)
-                artifact = cls(wanted, folder, manifest)
+                _check_kind(target, manifest, kind, min_format, max_format)
+                artifact = cls(target, folder, manifest)
             except ArtifactError:
-                # A builder may put a newer artifact in place while this one is looked at.
+                # A builder may put a newer artifact in place while this one is being read.
                 if attempts_left and _identity(folder) != before:
                     continue
                 raise
@@ -115,7 +115,7 @@ class Artifact:
         return artifact
 
     def array(self, name: str, *, mmap: bool = True) -> npt.NDArray[Any]:
-        """The array ``name``, read-only; memory-mapped unless ``mmap`` is False.
+        """Return the array ``name``, read-only; memory-mapped unless ``mmap`` is False.
 
         Raises:
             ArtifactError: If there is no such array, or its file changed since `open`.
@@ -125,29 +125,29 @@ class Artifact:
             raise ArtifactError(f"{self.path} has no array {name!r}; it has {sorted(self.files)}")
         path = self._folder / entry.file
         with explained("read", path), open_regular(path) as file:
-            # Never map what someone else may have replaced: the manifest would not fit it.
+            # A file that was replaced meanwhile would not fit the manifest: do not map it.
             if _stamp(os.fstat(file.fileno())) != self._seen[name]:
                 raise ArtifactError(f"{path} changed since it was opened; open the artifact again")
             count, offset = int(np.prod(entry.shape, dtype=object)), len(entry.header)
             if count == 0:
-                found = np.empty(entry.shape, entry.dtype)
+                array = np.empty(entry.shape, entry.dtype)
             elif mmap:
                 mapped = np.memmap(file, entry.dtype, "r", offset=offset, shape=entry.shape)
-                found = np.asarray(mapped)
+                array = np.asarray(mapped)
             else:
                 file.seek(offset)
-                found = np.fromfile(file, entry.dtype, count)
-                if found.size != count:
+                array = np.fromfile(file, entry.dtype, count)
+                if array.size != count:
                     raise ArtifactError(f"{path} became shorter while it was read")
-                found = found.reshape(entry.shape)
-        found.setflags(write=False)
-        return found
+                array = array.reshape(entry.shape)
+        array.setflags(write=False)
+        return array
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Read every file whole and compare its SHA-256 with the manifest's.
+        """Read every file completely and compare its SHA-256 with the manifest.
 
         Args:
-            progress: Called with bytes done and bytes in all, as the reading goes.
+            progress: Called with the bytes read so far and the bytes in all.
 
         Raises:
             ArtifactError: At the first file that differs, naming it and both hashes.
@@ -164,15 +164,15 @@ class Artifact:
             path = self._folder / entry.file
             self._check_file(entry)
             with explained("read", path):
-                found = hash_file(path, advance)
-            if found != entry.sha256:
+                sha256 = hash_file(path, advance)
+            if sha256 != entry.sha256:
                 raise ArtifactError(
-                    f"{path} is damaged: expected SHA-256 {entry.sha256}, found {found}; restore "
+                    f"{path} is damaged: expected SHA-256 {entry.sha256}, found {sha256}; restore "
                     "it from a copy or build the artifact again"
                 )
 
     def check_fingerprint(self, graph_fingerprint: str) -> None:
-        """Make sure that the artifact was built from the graph with this fingerprint.
+        """Check that the artifact was built from the graph with this fingerprint.
 
         Raises:
             ArtifactError: If it was not, with both fingerprints.
@@ -186,12 +186,12 @@ class Artifact:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The arrays inside, sorted."""
+        """Names of the arrays, sorted."""
         return tuple(sorted(self.files))
 
     @property
     def nbytes(self) -> int:
-        """Size of all array files on disk."""
+        """Size of all array files on disk, in bytes."""
         return sum(entry.nbytes for entry in self.files.values())
 
     def __repr__(self) -> str:
@@ -201,12 +201,12 @@ class Artifact:
         )
 
     def _check_file(self, entry: FileEntry) -> tuple[int, ...]:
-        """Compare a file's size and header with its entry; return what identifies the file."""
+        """Compare the size and header of a file with its entry; return the identity of the file."""
         path, header = self._folder / entry.file, entry.header
         try:
             with open_regular(path) as file:
                 status = os.fstat(file.fileno())
-                found = file.read(len(header))
+                start = file.read(len(header))
         except FileNotFoundError:
             raise ArtifactError(
                 f"{path} is missing (expected {entry.nbytes} bytes); restore it from a copy or "
@@ -219,29 +219,30 @@ class Artifact:
                 f"{path} is damaged: expected {entry.nbytes} bytes, found {status.st_size}; "
                 "restore it from a copy or build the artifact again"
             )
-        if found != header:
+        if start != header:
             raise ArtifactError(
                 f"{path} is damaged: expected the header of {entry.dtype} {list(entry.shape)}, "
-                f"found {shown(found.rstrip())}; restore it from a copy or build the artifact again"
+                f"found {shown(start.rstrip())}; restore it from a copy or build the artifact again"
             )
         return _stamp(status)
 
 
 def _check_kind(
-    path: Path, found: Manifest, kind: str | None, min_format: int, max_format: int | None
+    path: Path, manifest: Manifest, kind: str | None, min_format: int, max_format: int | None
 ) -> None:
-    if kind is not None and found.kind != kind:
-        raise ArtifactError(f"{path} holds {shown(found.kind)}, not {kind!r}")
-    has = f"{path} has format {shown(found.format_version)} of {shown(found.kind)}"
-    writer = f"dhilgt {found.library_version[:40]}"
-    if max_format is not None and found.format_version > max_format:
+    if kind is not None and manifest.kind != kind:
+        raise ArtifactError(f"{path} holds {shown(manifest.kind)}, not {kind!r}")
+    version = manifest.format_version
+    start = f"{path} has format {shown(version)} of {shown(manifest.kind)}"
+    writer = f"dhilgt {manifest.library_version[:40]}"
+    if max_format is not None and version > max_format:
         raise ArtifactError(
-            f"{has}, this version reads up to {max_format}; it was written by {writer}: upgrade "
+            f"{start}, this version reads up to {max_format}; it was written by {writer}: upgrade "
             "dhilgt to that version or build again"
         )
-    if found.format_version < min_format:
+    if version < min_format:
         raise ArtifactError(
-            f"{has}, which is no longer read (oldest: {min_format}); build it again, or read it "
+            f"{start}, which is no longer read (oldest: {min_format}); build it again, or read it "
             f"with {writer}"
         )
 
@@ -255,19 +256,17 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
         status = folder.stat()
     except OSError:
         return None
-    # The time of change tells two folders apart that were given the same number in turn.
+    # A new folder may get the inode of a removed one: the time of change differs.
     return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
-class Writer:
-    """What both writers share: a target, a folder that grows, the manifest at the end."""
+# ---- writing -----------------------------------------------------------------------------------
 
-    def __init__(
-        self,
-        target: Target,
-        folder: Path,
-        manifest: Manifest,
-    ) -> None:
+
+class Writer:
+    """Base of both writers: files go to a folder, the manifest last, then it is renamed."""
+
+    def __init__(self, target: Target, folder: Path, manifest: Manifest) -> None:
         self.path = target.path
         self._target = target
         self._folder = folder
@@ -275,7 +274,7 @@ class Writer:
         self._entries: dict[str, FileEntry] = {}
 
     def write_array(self, name: str, array: npt.ArrayLike) -> None:
-        """Write ``array`` to its file, synced to the disk when this returns.
+        """Write ``array`` to its file and sync it to the disk.
 
         Raises:
             ArtifactError: If it cannot be stored or written, or another array has that name.
@@ -283,7 +282,7 @@ class Writer:
         plain = plain_array(name, array)
         known = self._entries.get(name)
         if known is not None:
-            # A resumed build gives its shared arrays again; they must be what they were.
+            # A resumed build writes its shared arrays again; they must not differ.
             if known.sha256 != hash_array(plain):
                 raise ArtifactError(
                     f"array {name!r} of {self.path} is already written with other contents"
@@ -297,21 +296,11 @@ class Writer:
         self._entries[name] = entry
 
     def _record(self, entry: FileEntry) -> None:
-        """Called when a file is in place and before it counts."""
+        """Record a file that is in place, before it counts as written."""
 
     def _write_manifest(self) -> None:
-        names = sorted(self._entries)
-        manifest = Manifest(
-            self._manifest.kind,
-            self._manifest.format_version,
-            self._manifest.library_version,
-            self._manifest.params,
-            self._manifest.fingerprint,
-            {name: self._entries[name] for name in names},
-        )
-        data = manifest.encode()
-        # What the reader refuses must not be written.
-        Manifest.decode(data)
+        data = replace(self._manifest, files=dict(sorted(self._entries.items()))).encode()
+        Manifest.decode(data)  # never write what a reader refuses
         write_file(self._folder / MANIFEST, iter([memoryview(data)]))
 
     def _publish(self) -> None:
@@ -319,19 +308,19 @@ class Writer:
 
 
 class ArtifactWriter(Writer):
-    """Writes an artifact that appears whole or not at all.
+    """Writer of an artifact that appears complete or not at all.
 
-    It is made in a hidden folder next to the target and renamed when the block ends; if the block
-    raises, nothing is left and an older artifact at the same place is untouched.
+    The files go to a hidden folder beside the target, which is renamed when the block ends. If the
+    block raises, nothing is left and an older artifact at the target is untouched.
 
     Args:
         path: The artifact's folder; missing parents are created.
-        kind: What it is ("labels", ...).
-        format_version: Version of this kind's files.
-        params: How it was made; plain JSON values.
+        kind: Kind of the artifact ("labels", ...).
+        format_version: Version of the files of this kind.
+        params: Parameters it was made with; plain JSON values.
         fingerprint: Fingerprint of the graph it was made from.
-        overwrite: Replace an older artifact, once the new one is complete.
-        need_bytes: Refuse at once when the disk has less than this free.
+        overwrite: Replace an older artifact once the new one is complete.
+        need_bytes: Raise at once if the disk has less than this free.
 
     Raises:
         ArtifactError: Before any work, if the target cannot be written.
@@ -354,7 +343,7 @@ class ArtifactWriter(Writer):
         overwrite: bool = False,
         need_bytes: int = 0,
     ) -> None:
-        manifest = plan(kind, format_version, params, fingerprint)
+        manifest = draft_manifest(kind, format_version, params, fingerprint)
         target = Target(path, overwrite=overwrite, keep=False)
         folder = target.path.with_name(f".{target.path.name}.tmp")
         super().__init__(target, folder, manifest)
@@ -389,15 +378,19 @@ class ArtifactWriter(Writer):
         self._target.release()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything written so far and release the target."""
         remove_folder(self._folder)
         self._target.abandon()
 
 
-def plan(
+def draft_manifest(
     kind: str, format_version: int, params: Mapping[str, Any] | None, fingerprint: str
 ) -> Manifest:
-    """The manifest without its files, proven to be readable again."""
+    """Return a manifest without files, checked to be readable.
+
+    Raises:
+        ArtifactError: If a value cannot be written as JSON or the version is below 1.
+    """
     try:
         plain = json.loads(canonical_json(dict(params or {})))
     except (TypeError, ValueError, RecursionError) as error:

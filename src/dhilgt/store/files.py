@@ -1,6 +1,6 @@
-"""The ground of the store: system calls behind one seam, `.npy` files, canonical JSON.
+"""Files of the store: system calls, `.npy` files, canonical JSON.
 
-Everything that changes the disk goes through `ops`, so that a test can make any single call fail.
+All calls that change the disk go through `ops`, so that a test can make any one of them fail.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from dhilgt.utils.memory import format_bytes
 
 SUFFIX = ".npy"
 CHUNK_BYTES = 1 << 22
-# Plain fixed-size data only: nothing that would need pickle.
+# Only fixed-size data, which needs no pickle.
 _DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[0-9]{1,6}|\|S[0-9]{1,7}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_DIMENSIONS = 32
-# Windows would otherwise change line ends on the way.
+# Without it, Windows would change line ends.
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 class FileOps:
-    """The calls that change the disk, one method each."""
+    """The system calls that change the disk, one method each."""
 
     def open(self, path: Path, flags: int) -> int:
         """Open for writing and return the descriptor."""
         return os.open(path, flags | _BINARY, 0o666)
 
     def write(self, descriptor: int, data: memoryview) -> int:
-        """Write some of ``data`` and return how many bytes went out."""
+        """Write some of ``data`` and return the number of bytes written."""
         return os.write(descriptor, data)
 
     def fsync(self, descriptor: int) -> None:
@@ -60,7 +60,7 @@ class FileOps:
         path.mkdir()
 
     def unlink(self, path: Path) -> None:
-        """Remove one file; one that is not there is no error."""
+        """Remove one file, if it exists."""
         path.unlink(missing_ok=True)
 
     def rmdir(self, path: Path) -> None:
@@ -68,17 +68,17 @@ class FileOps:
         path.rmdir()
 
     def truncate(self, descriptor: int, length: int) -> None:
-        """Cut a file to ``length`` bytes and stand at its end."""
+        """Cut a file to ``length`` bytes and move to its end."""
         os.ftruncate(descriptor, length)
         os.lseek(descriptor, length, os.SEEK_SET)
 
     def free_bytes(self, folder: Path) -> int | None:
-        """Free space of the disk that holds ``folder``, or None where it cannot be told."""
+        """Return the free space of the disk that holds ``folder``, or None if it is unknown."""
         try:
-            found = os.statvfs(folder)
+            disk = os.statvfs(folder)
         except (AttributeError, OSError):
             return None
-        return found.f_bavail * found.f_frsize
+        return disk.f_bavail * disk.f_frsize
 
 
 ops = FileOps()
@@ -86,7 +86,7 @@ ops = FileOps()
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What the manifest says about one file.
+    """The entry of one file in the manifest.
 
     Example:
         >>> FileEntry("hubs", "<i4", (3,), "0" * 64).nbytes
@@ -100,21 +100,21 @@ class FileEntry:
 
     @property
     def file(self) -> str:
-        """The file's name inside the artifact's folder."""
+        """Name of the file in the artifact's folder."""
         return self.name + SUFFIX
 
     @property
     def header(self) -> bytes:
-        """The first bytes of the file, up to the data."""
+        """The bytes of the file before the data."""
         return npy_header(self.dtype, self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Size of the file: header and data."""
+        """Size of the file, header and data."""
         return len(self.header) + math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as plain JSON values."""
+        """Return the entry as plain JSON values."""
         return {
             "bytes": self.nbytes,
             "dtype": self.dtype,
@@ -124,10 +124,10 @@ class FileEntry:
 
     @classmethod
     def from_json(cls, file: str, value: Any) -> FileEntry:
-        """Read an entry back, trusting nothing.
+        """Return the entry of plain JSON values, which may come from anybody.
 
         Raises:
-            ArtifactError: If any part is not as `to_json` writes it; the message says which.
+            ArtifactError: If any part is not as `to_json` writes it; the message names the part.
         """
         name = file.removesuffix(SUFFIX)
         if name == file or not is_plain_name(name):
@@ -136,7 +136,7 @@ class FileEntry:
             raise ArtifactError(f"entry of {file} does not have bytes, dtype, shape and sha256")
         dtype, shape, sha256 = value["dtype"], value["shape"], value["sha256"]
         if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype):
-            raise ArtifactError(f"dtype {shown(dtype)} of {file} is not one that is stored here")
+            raise ArtifactError(f"dtype {shown(dtype)} of {file} is not one that can be stored")
         if not isinstance(shape, list) or len(shape) > _MAX_DIMENSIONS:
             raise ArtifactError(f"shape {shown(shape)} of {file} is not a list of lengths")
         if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
@@ -148,19 +148,19 @@ class FileEntry:
             raise ArtifactError(
                 f"bytes {shown(value['bytes'])} of {file}: {dtype} {shape} takes {entry.nbytes}"
             )
-        # With a length of zero the size says nothing about the other lengths.
+        # If one length is zero, the size does not bound the others.
         if math.prod(max(length, 1) for length in shape) * np.dtype(dtype).itemsize >= 2**62:
             raise ArtifactError(f"shape {shown(shape)} of {file} is more than any file can hold")
         return entry
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether ``name`` can only mean a file in the folder it is looked up in."""
+    """Return whether ``name`` is safe as a file name: no path, no special file."""
     return _NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is not plain, saying what is."""
+    """Raise `ArtifactError` if a name is not plain."""
     if not is_plain_name(name):
         raise ArtifactError(
             f"array name {shown(name)}: use letters, digits, '_', '-' and '.', "
@@ -169,7 +169,7 @@ def check_name(name: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """``value`` for a message, cut to a readable length."""
+    """Return ``value`` as text for a message, cut to a readable length."""
     text = repr(value) if not isinstance(value, int) or abs(value) < 2**64 else "a huge number"
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -178,33 +178,33 @@ def shown(value: Any) -> str:
 
 
 def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """The one header that this store writes for an array; readers compare, they never parse."""
+    """Return the header of an array's file; readers compare it and never parse one."""
     text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
-    # Padded so that the data starts at a multiple of 64, as the format asks.
+    # Padded so that the data starts at a multiple of 64, as the format requires.
     length = -(-(10 + len(text) + 1) // 64) * 64 - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + f"{text:<{length - 1}}\n".encode()
 
 
 def plain_array(name: str, array: npt.ArrayLike) -> npt.NDArray[Any]:
-    """``array`` as it is stored: C order, little endian, a plain dtype.
+    """Return ``array`` as it is stored: C order, little endian, a plain dtype.
 
     Raises:
         ArtifactError: If the name is not plain or the dtype cannot be stored without pickle.
     """
     check_name(name)
-    found = np.asarray(array)
-    dtype = found.dtype.newbyteorder("<")
+    values = np.asarray(array)
+    dtype = values.dtype.newbyteorder("<")
     if not _DTYPE.fullmatch(dtype.str):
         raise ArtifactError(
-            f"array {name!r} has dtype {found.dtype}; only bool, integers, floats and fixed-width "
+            f"array {name!r} has dtype {values.dtype}; only bool, integers, floats and fixed-width "
             "text can be stored"
         )
     # `ascontiguousarray` would turn a single number into an array of one.
-    return np.asarray(found, dtype=dtype, order="C")
+    return np.asarray(values, dtype=dtype, order="C")
 
 
 def npy_chunks(array: npt.NDArray[Any]) -> Iterator[memoryview]:
-    """The bytes of the `.npy` file of a `plain_array`, piece by piece, without copying it."""
+    """Yield the bytes of the `.npy` file of a `plain_array` in chunks, without a copy."""
     yield memoryview(npy_header(array.dtype.str, array.shape))
     if array.nbytes:
         data = array.reshape(-1).view(np.uint8)
@@ -213,7 +213,7 @@ def npy_chunks(array: npt.NDArray[Any]) -> Iterator[memoryview]:
 
 
 def hash_array(array: npt.NDArray[Any]) -> str:
-    """The SHA-256 that the file of ``array`` has or would have."""
+    """Return the SHA-256 of the `.npy` file of a `plain_array`."""
     digest = hashlib.sha256()
     for chunk in npy_chunks(array):
         digest.update(chunk)
@@ -221,7 +221,7 @@ def hash_array(array: npt.NDArray[Any]) -> str:
 
 
 def hash_file(path: Path, advance: Callable[[int], None] | None = None) -> str:
-    """The SHA-256 of a file; ``advance`` is told the size of each piece read."""
+    """Return the SHA-256 of a file; ``advance`` is called with the size of each chunk read."""
     digest = hashlib.sha256()
     with open_regular(path) as file:
         while chunk := file.read(CHUNK_BYTES):
@@ -232,7 +232,7 @@ def hash_file(path: Path, advance: Callable[[int], None] | None = None) -> str:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; a pipe or a device is refused instead of waited for."""
+    """Open a file for reading; raise for a pipe or a device, which could block."""
     descriptor = os.open(path, os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -244,14 +244,14 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write every byte of ``data``, however many calls it takes."""
+    """Write every byte of ``data``, in as many calls as it takes."""
     rest = memoryview(data)
     while rest:
         rest = rest[ops.write(descriptor, rest) :]
 
 
 def write_file(path: Path, chunks: Iterator[memoryview]) -> str:
-    """Put a whole file in place: temporary, synced, renamed. Returns its SHA-256."""
+    """Write a file all or nothing (temporary, synced, renamed) and return its SHA-256."""
     digest = hashlib.sha256()
     temporary = path.with_name(path.name + ".tmp")
     try:
@@ -273,12 +273,12 @@ def write_file(path: Path, chunks: Iterator[memoryview]) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in ``folder`` are on the disk."""
+    """Wait until the entries of ``folder`` are on the disk."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except PermissionError:
         if os.name == "nt":
-            return  # Windows has no such call and needs none.
+            return  # Windows cannot sync a folder, and need not
         raise
     try:
         ops.fsync(descriptor)
@@ -288,7 +288,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def explained(action: str, path: Path, need_bytes: int | None = None) -> Iterator[None]:
-    """Turn a system error of the block into one `ArtifactError` that says the way out."""
+    """Turn a system error of the block into an `ArtifactError` with advice."""
     try:
         yield
     except OSError as error:
@@ -307,18 +307,18 @@ def explained(action: str, path: Path, need_bytes: int | None = None) -> Iterato
 
 
 def canonical_json(value: Any, *, indent: int | None = None) -> bytes:
-    """The one text for ``value``: the same bytes on every run and every machine."""
+    """Return ``value`` as JSON, with the same bytes on every run and every machine."""
     text = json.dumps(value, sort_keys=True, allow_nan=False, indent=indent)
     return text.encode("ascii")
 
 
 def strict_json(data: bytes, max_values: int = 1_000_000) -> Any:
-    """Read JSON from a stranger: no duplicate keys, no NaN, bounded depth and size.
+    """Return the value of untrusted JSON: no duplicate keys, no NaN, bounded depth and size.
 
     Raises:
-        ArtifactError: If the text is not such JSON; the message says why.
+        ArtifactError: If the text is not such JSON, with the reason.
     """
-    # Counted before parsing: a few bytes of "[]," grow to a hundred in memory.
+    # Counted before parsing: each "[]," of three bytes takes about a hundred in memory.
     if sum(map(data.count, (b",", b"[", b"{"))) > max_values:
         raise ArtifactError(f"it holds more than {max_values:,} values")
     try:
@@ -334,11 +334,11 @@ def strict_json(data: bytes, max_values: int = 1_000_000) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         counts = Counter(key for key, _ in pairs)
         raise ArtifactError(f"key {shown(counts.most_common(1)[0][0])} appears twice")
-    return found
+    return values
 
 
 def _refuse_constant(text: str) -> None:

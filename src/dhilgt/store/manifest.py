@@ -1,4 +1,4 @@
-"""What a finished artifact says about itself, and where its folder is found."""
+"""The manifest of a finished artifact, and the folder it is in."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ MAX_MANIFEST_BYTES = 16 << 20
 _KEYS = {"layout", "kind", "format", "library", "params", "fingerprint", "files", "sha256"}
 
 
-# ---- where things lie --------------------------------------------------------------------------
+# ---- folders -----------------------------------------------------------------------------------
 
 
 def partial_path(target: Path) -> Path:
-    """The visible folder in which a long build of ``target`` grows."""
+    """Return the folder in which a long build of ``target`` is written."""
     return target.parent / (target.name + ".partial")
 
 
 def aside_path(target: Path) -> Path:
-    """Where an older artifact waits for the instant in which a newer one takes its name."""
+    """Return the folder that holds the older artifact while a new one takes its name."""
     return target.parent / f".{target.name}.old"
 
 
 def find_artifact(path: Path) -> Path:
-    """The folder that holds the artifact named ``path``.
+    """Return the folder that holds the artifact named ``path``.
 
     Raises:
-        ArtifactError: If there is none; the message says what is there instead.
+        ArtifactError: If there is none; the message describes what is there instead.
     """
     with explained("open", path):
         for _ in range(10):
@@ -51,7 +51,7 @@ def find_artifact(path: Path) -> Path:
                 return _find_artifact(path)
             except ArtifactError as error:
                 missing = error
-            # A builder may have put it in place between two looks.
+            # A builder may have put it in place meanwhile.
             if not any((folder / MANIFEST).exists() for folder in (path, aside_path(path))):
                 break
         raise missing
@@ -69,7 +69,7 @@ def _find_artifact(path: Path) -> Path:
         raise ArtifactError(f"{path} is a folder without {MANIFEST}: not an artifact")
     if path.exists():
         raise ArtifactError(f"{path} is a file; an artifact is a folder with {MANIFEST} in it")
-    # A crash between the two renames of a replacement leaves the older artifact here, whole.
+    # A crash between the two renames of a replacement leaves the older artifact aside, complete.
     if (aside_path(path) / MANIFEST).exists():
         return aside_path(path)
     if partial_path(path).is_dir():
@@ -85,7 +85,7 @@ def _find_artifact(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What ``manifest.json`` says.
+    """The content of ``manifest.json``.
 
     Example:
         >>> manifest = Manifest("labels", 1, "0.1.0", {"order": "degree"}, "ab12", {})
@@ -101,7 +101,7 @@ class Manifest:
     files: Mapping[str, FileEntry]
 
     def encode(self) -> bytes:
-        """The text of the manifest; equal contents give equal bytes."""
+        """Return the text of the manifest; equal contents give equal bytes."""
         body = {
             "layout": LAYOUT,
             "kind": self.kind,
@@ -116,17 +116,17 @@ class Manifest:
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
-        """Read a manifest, trusting nothing.
+        """Return the manifest of a text, which may come from anybody.
 
         Raises:
             ArtifactError: If it is not exactly what `encode` writes.
         """
-        body = _recognise(data)
+        body = _checked_body(data)
         if set(body) != _KEYS:
             odd = sorted(_KEYS.symmetric_difference(body))
             raise ArtifactError(f"its keys are not those of an artifact: {shown(odd)}")
         for key, kinds in _TYPES.items():
-            # A truth value is an int to Python, and never one here.
+            # The exact type: a bool is an int to Python.
             if type(body[key]) is not kinds:
                 raise ArtifactError(f"its {key!r} is {shown(body[key])}, not {kinds.__name__}")
         entries = [FileEntry.from_json(file, value) for file, value in body["files"].items()]
@@ -138,7 +138,7 @@ class Manifest:
             body["fingerprint"],
             {entry.name: entry for entry in entries},
         )
-        # The text must be ours to the last byte: that covers its checksum and every key.
+        # Every byte must be as written, which covers the checksum and every key.
         if manifest.encode() != data:
             raise ArtifactError("it was changed after it was written (its checksum differs)")
         return manifest
@@ -155,9 +155,9 @@ _TYPES: dict[str, type] = {
 }
 
 
-def _recognise(data: bytes) -> dict[str, Any]:
-    found = strict_json(data)
-    body: dict[str, Any] = found if isinstance(found, dict) else {}
+def _checked_body(data: bytes) -> dict[str, Any]:
+    value = strict_json(data)
+    body: dict[str, Any] = value if isinstance(value, dict) else {}
     layout = body.get("layout")
     if not isinstance(layout, str) or not layout.startswith("dhilgt-artifact-"):
         raise ArtifactError("it does not describe an artifact of this package")
@@ -170,7 +170,7 @@ def _recognise(data: bytes) -> dict[str, Any]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest in ``folder``.
+    """Return the manifest in ``folder``.
 
     Raises:
         ArtifactError: If it is missing, damaged, too large or not a manifest.

@@ -1,4 +1,4 @@
-"""Long builds, shard by shard: a journal says what is whole, a later run continues there."""
+"""Long builds, shard by shard: a journal lists the complete shards, a later run continues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dhilgt.errors import ArtifactError, argument
 from dhilgt.store import files
-from dhilgt.store.artifact import Artifact, Writer, plan
+from dhilgt.store.artifact import Artifact, Writer, draft_manifest
 from dhilgt.store.files import (
     FileEntry,
     canonical_json,
@@ -30,28 +30,29 @@ from dhilgt.store.target import Target, exists_message, foreign_names, is_empty,
 
 
 class ShardWriter(Writer):
-    """Writes an artifact shard by shard; a killed build continues at the last whole shard.
+    """Writer of an artifact in shards; a killed build continues after its last complete shard.
 
-    The build grows in ``<path>.partial`` with a journal of what is whole. `commit` makes it the
-    artifact at ``path``, byte for byte the same however often the build was stopped.
+    The files go to ``<path>.partial``, with a journal of the complete ones. `commit` makes the
+    folder the artifact at ``path``, with the same bytes however often the build was stopped.
 
     Args:
         path: The artifact's folder; missing parents are created.
-        kind: What it is ("tokens", ...).
-        format_version: Version of this kind's files.
-        params: How it is made; plain JSON values. A build continues only with equal ones.
+        kind: Kind of the artifact ("tokens", ...).
+        format_version: Version of the files of this kind.
+        params: Parameters it is made with; plain JSON values. A build continues only with equal
+            ones.
         fingerprint: Fingerprint of the graph it is made from.
-        shard_names: All shards that `commit` will ask for.
-        resume: Continue an unfinished build, or start one. When the artifact at ``path`` is
-            already complete and the same, every shard is done and `commit` has nothing to do.
+        shard_names: Names of all shards; `commit` needs every one.
+        resume: Continue an unfinished build, or start one. If the artifact at ``path`` is already
+            complete and the same, every shard is done and `commit` does nothing.
         overwrite: Replace an older artifact at ``path``; without ``resume`` also discard an
             unfinished build.
-        need_bytes: Refuse at once when the disk has not this much free for the whole artifact;
-            what is already written counts.
+        need_bytes: Size of the whole artifact; raise at once if the disk has less free for the
+            part not yet written.
 
     Raises:
-        ArtifactError: Before any work, if the target cannot be written, another builder is at
-            it, or there is an unfinished build that was not asked for or is of something else.
+        ArtifactError: Before any work, if the target cannot be written, another process is
+            building it, or an unfinished build is in the way or has other parameters.
 
     Example:
         >>> import tempfile, numpy as np
@@ -76,7 +77,7 @@ class ShardWriter(Writer):
         overwrite: bool = False,
         need_bytes: int = 0,
     ) -> None:
-        manifest = plan(kind, format_version, params, fingerprint)
+        manifest = draft_manifest(kind, format_version, params, fingerprint)
         self.shard_names = tuple(shard_names)
         self._planned = frozenset(self.shard_names)
         if len(self._planned) != len(self.shard_names):
@@ -103,14 +104,14 @@ class ShardWriter(Writer):
 
     @property
     def done(self) -> Set[str]:
-        """The shards that are whole; a live view, it grows as shards are written."""
+        """Names of the complete shards; a live view that grows as shards are written."""
         return self._done
 
     def write_shard(self, name: str, array: npt.ArrayLike) -> None:
-        """Write one of the ``shard_names``; it is done, whatever happens, when this returns.
+        """Write one of the ``shard_names``; it survives any later crash once this returns.
 
         Raises:
-            ArtifactError: If it is not one of them, or cannot be written.
+            ArtifactError: If the name is not one of them, or the shard cannot be written.
         """
         if name not in self._planned:
             raise ArtifactError(f"{name!r} is not one of the {len(self.shard_names)} shards")
@@ -118,11 +119,11 @@ class ShardWriter(Writer):
         self._done.add(name)
 
     def commit(self) -> None:
-        """Make the build the artifact at its path.
+        """Make the build the artifact at ``path``.
 
         Raises:
-            ArtifactError: If shards are missing, or the disk refuses; the build is kept then and
-                can be resumed.
+            ArtifactError: If shards are missing or the disk fails; the build is kept and can be
+                resumed.
         """
         missing = [name for name in self.shard_names if name not in self._entries]
         if missing:
@@ -133,7 +134,7 @@ class ShardWriter(Writer):
         if not self._committed:
             with explained("finish", self.path):
                 self._write_manifest()
-                # From here the manifest stands for the journal, should this be cut short.
+                # After a crash from here on, the manifest takes the place of the journal.
                 files.ops.unlink(self._folder / JOURNAL)
                 sync_folder(self._folder)
                 self._publish()
@@ -141,7 +142,7 @@ class ShardWriter(Writer):
         self.close()
 
     def close(self) -> None:
-        """Let the next builder in; what is not committed stays for ``resume=True``."""
+        """Release the target; a build that is not committed stays for ``resume=True``."""
         self._target.release()
 
     def __enter__(self) -> Self:
@@ -188,24 +189,24 @@ class ShardWriter(Writer):
         self._committed = True
 
     def _continue(self) -> dict[str, FileEntry]:
-        """The files of an earlier run that are whole; refuses a build of something else."""
+        """Return the complete files of an earlier run, a build of the same artifact."""
         if (self._folder / JOURNAL).exists():
             header, entries = _read_journal(self._folder / JOURNAL)
         elif (self._folder / MANIFEST).exists():
-            # Stopped between the end of the journal and the last rename.
+            # The run stopped between the removal of the journal and the last rename.
             manifest = read_manifest(self._folder)
             header, entries = _header_of(manifest), dict(manifest.files)
         else:
-            return {}  # Stopped before there was anything.
+            return {}  # the run stopped before it wrote anything
         way_out = (
             f"start over with {argument('overwrite', True)} and without {argument('resume', True)}"
         )
         self._check_same(header, self._folder, way_out)
-        whole = {name: entry for name, entry in entries.items() if self._is_whole(entry)}
-        self.dropped = tuple(name for name in entries if name not in whole)
-        return whole
+        complete = {name: entry for name, entry in entries.items() if self._is_complete(entry)}
+        self.dropped = tuple(name for name in entries if name not in complete)
+        return complete
 
-    def _is_whole(self, entry: FileEntry) -> bool:
+    def _is_complete(self, entry: FileEntry) -> bool:
         path = self._folder / entry.file
         try:
             return path.stat().st_size == entry.nbytes and hash_file(path) == entry.sha256
@@ -217,35 +218,35 @@ class ShardWriter(Writer):
         shards = {"count": len(self.shard_names), "names": names}
         return {**_header_of(self._manifest), "shards": shards}
 
-    def _check_same(self, found: Mapping[str, Any], place: Path, way_out: str) -> None:
-        for key, wanted in self._header().items():
-            # Only a journal knows the plan of the shards.
-            if found.get(key, wanted if key == "shards" else None) != wanted:
-                was, now = _difference(found.get(key), wanted)
+    def _check_same(self, header: Mapping[str, Any], place: Path, way_out: str) -> None:
+        for key, value in self._header().items():
+            # Only a journal holds the names of the shards.
+            if header.get(key, value if key == "shards" else None) != value:
+                before, now = _difference(header.get(key), value)
                 raise ArtifactError(
-                    f"{place} was made with {key} {was}, this build has {now}; give the same, or "
-                    f"{way_out}"
+                    f"{place} was made with {key} {before}, this build has {now}; give the same, "
+                    f"or {way_out}"
                 )
 
     def _clear(self, folder: Path) -> None:
-        """Make the folder hold the journal and the whole files, nothing else."""
+        """Remove everything from the folder but the journal and the complete files."""
         if self._fresh:
             files.ops.mkdir(folder)
-        keep = {entry.file for entry in self._entries.values()} | {JOURNAL, MANIFEST}
-        if not self._entries:
-            keep = set()
+        keep = {entry.file for entry in self._entries.values()}
+        if keep:
+            keep |= {JOURNAL, MANIFEST}
         for path in list(folder.iterdir()):
             if path.name not in keep:
                 files.ops.unlink(path)
 
     def _write_journal(self) -> None:
-        """Put the journal in place with what is known; from here on it only grows."""
+        """Write the journal with the complete files; later entries are appended."""
         lines = [canonical_json(self._header())]
         lines += [_journal_line(entry) for entry in self._entries.values()]
         data = b"".join(line + b"\n" for line in lines)
         write_file(self._folder / JOURNAL, iter([memoryview(data)]))
         self._journal_bytes = len(data)
-        # Only now: until here a manifest may be all there is to continue from.
+        # Not earlier: without a journal, the manifest is what a later run continues from.
         files.ops.unlink(self._folder / MANIFEST)
         sync_folder(self._folder.parent)
 
@@ -253,7 +254,7 @@ class ShardWriter(Writer):
         line = _journal_line(entry) + b"\n"
         descriptor = files.ops.open(self._folder / JOURNAL, os.O_RDWR)
         try:
-            # A line that an earlier error cut short is overwritten, not continued.
+            # Overwrite a line that an earlier error cut short.
             files.ops.truncate(descriptor, self._journal_bytes)
             write_all(descriptor, line)
             files.ops.fsync(descriptor)
@@ -265,26 +266,26 @@ class ShardWriter(Writer):
 # ---- the journal --------------------------------------------------------------------------------
 
 
-def _header_of(plan: Manifest | Artifact) -> dict[str, Any]:
-    """What must be equal for a build to continue another."""
+def _header_of(build: Manifest | Artifact) -> dict[str, Any]:
+    """Return the values that must be equal for one build to continue another."""
     return {
-        "kind": plan.kind,
-        "format": plan.format_version,
-        # Another version may draw or order differently: its shards must not be mixed in.
-        "library": plan.library_version,
-        "fingerprint": plan.fingerprint,
-        "params": dict(plan.params),
+        "kind": build.kind,
+        "format": build.format_version,
+        # Another version may sample or order differently: its shards must not be mixed in.
+        "library": build.library_version,
+        "fingerprint": build.fingerprint,
+        "params": dict(build.params),
     }
 
 
-def _difference(found: Any, wanted: Any) -> tuple[str, str]:
-    """Both sides for a message; of two dicts only what differs."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
+def _difference(before: Any, now: Any) -> tuple[str, str]:
+    """Return two values as text for a message; of two dicts only the keys that differ."""
+    if isinstance(before, dict) and isinstance(now, dict):
         missing = object()
-        odd = {k for k in {*found, *wanted} if found.get(k, missing) != wanted.get(k, missing)}
-        found = {key: found[key] for key in sorted(odd.intersection(found))}
-        wanted = {key: wanted[key] for key in sorted(odd.intersection(wanted))}
-    return shown(found), shown(wanted)
+        odd = {k for k in {*before, *now} if before.get(k, missing) != now.get(k, missing)}
+        before = {key: before[key] for key in sorted(odd.intersection(before))}
+        now = {key: now[key] for key in sorted(odd.intersection(now))}
+    return shown(before), shown(now)
 
 
 def _journal_line(entry: FileEntry) -> bytes:
@@ -292,7 +293,7 @@ def _journal_line(entry: FileEntry) -> bytes:
 
 
 def _read_journal(path: Path) -> tuple[dict[str, Any], dict[str, FileEntry]]:
-    """The header and the finished files; a line cut short ends the reading."""
+    """Return the header and the entries up to the first damaged line."""
     with explained("read", path):
         lines = path.read_bytes().split(b"\n")
     try:
@@ -304,7 +305,7 @@ def _read_journal(path: Path) -> tuple[dict[str, Any], dict[str, FileEntry]]:
             f"{path} cannot be used: {error}; start over with {argument('overwrite', True)}"
         ) from None
     entries = {}
-    # The text after the last line break was never finished.
+    # The text after the last line break is an unfinished line, or empty.
     for line in lines[1:-1]:
         try:
             value = strict_json(line)

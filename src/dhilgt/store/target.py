@@ -1,4 +1,4 @@
-"""The place where an artifact shall stand: checked, locked, replaced in one step."""
+"""The path of an artifact to be written: checked, locked, replaced in one step."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dhilgt.utils.memory import format_bytes
 
 try:
     import fcntl
-except ImportError:  # Windows: builders are not kept apart there.
+except ImportError:  # Windows has no such lock: two builders are not kept apart there
     fcntl = None  # type: ignore[assignment]
 
 
 class BuildLock:
-    """Keeps two builders off one target; the kernel lets go of it when its holder dies.
+    """Lock of a target against a second builder; the kernel releases it when this process dies.
 
-    The file's content is only for the message. A file that nobody holds is a dead builder's and
-    is taken over.
+    The content of the file is only for the message. A lock file that no process holds was left by
+    a dead builder and is taken over.
     """
 
     def __init__(self, target: Path) -> None:
@@ -43,7 +43,7 @@ class BuildLock:
             raise
 
     def _try(self, target: Path) -> int:
-        """Descriptor of the lock file, held; -1 when it vanished meanwhile and must be retried."""
+        """Return the descriptor of the locked file, or -1 if the file vanished: try again."""
         descriptor = files.ops.open(self.path, os.O_RDWR | os.O_CREAT)
         if fcntl is None:
             return descriptor
@@ -59,8 +59,8 @@ class BuildLock:
         except BaseException:
             os.close(descriptor)
             raise
-        # The previous holder removes the file as it leaves: a lock on a file that has lost its
-        # name would keep nobody out.
+        # The previous holder removes the file when it is done: a lock on a removed file would keep
+        # nobody out.
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), self.path.stat()):
                 return descriptor
@@ -74,7 +74,7 @@ class BuildLock:
             with contextlib.suppress(OSError):
                 files.ops.unlink(self.path)
             if fcntl is not None:
-                # Said aloud: a worker forked meanwhile would keep the lock alive.
+                # Explicitly: closing is not enough if a forked worker holds the file too.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
@@ -95,11 +95,11 @@ def _describe_holder(content: bytes) -> str:
 
 
 class Target:
-    """The place where an artifact shall stand: checked, locked, cleared of a crash's remains."""
+    """The path of an artifact to be written: checked, locked, restored after a crash."""
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool, keep: bool) -> None:
         try:
-            # Resolved, so that a link to a folder stays a link and its folder is replaced.
+            # Resolved, so that of a link to a folder the folder is replaced, not the link.
             self.path = Path(path).expanduser().resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise ArtifactError(f"{str(path)!r} is not a usable path: {error}") from None
@@ -135,7 +135,7 @@ class Target:
                 self._made.append(folder)
 
     def _recover(self) -> None:
-        """Undo what a crash left between the renames of a replacement."""
+        """Undo a replacement that a crash stopped between its two renames."""
         if not self.aside.exists():
             return
         if not self.path.exists() and (self.aside / MANIFEST).exists():
@@ -159,7 +159,7 @@ class Target:
             )
 
     def check_space(self, need_bytes: int) -> None:
-        """Refuse to start what the disk cannot hold."""
+        """Raise `ArtifactError` if the disk has less than ``need_bytes`` free."""
         free = files.ops.free_bytes(self.path.parent)
         if free is not None and need_bytes > free:
             raise ArtifactError(
@@ -168,7 +168,7 @@ class Target:
             )
 
     def publish(self, built: Path) -> None:
-        """Give ``built`` the target's name; an older artifact is whole until that has happened."""
+        """Rename ``built`` to the target; if that fails, an older artifact stays in place."""
         rename = files.ops.rename
         older = self.path.exists() and not is_empty(self.path)
         if older:
@@ -189,12 +189,12 @@ class Target:
             remove_folder(self.aside)
 
     def release(self) -> None:
-        """Let the next builder in."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
 
     def abandon(self) -> None:
-        """Let go, and take back the folders made on the way if nothing came to stand in them."""
+        """Release the lock and remove the parent folders that were created, if they are empty."""
         self.release()
         for folder in reversed(self._made):
             with contextlib.suppress(OSError):
@@ -202,18 +202,18 @@ class Target:
 
 
 def exists_message(path: Path) -> str:
-    """What to say when something stands where an artifact shall be."""
+    """Return the message about a path that is already taken."""
     replace = argument("overwrite", True)
     return f"{path} exists; choose another path, or replace it with {replace}"
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether ``folder`` has nothing in it."""
+    """Return whether ``folder`` is empty."""
     return next(folder.iterdir(), None) is None
 
 
 def foreign_names(folder: Path) -> Iterator[str]:
-    """What lies in ``folder`` that no builder of this package writes."""
+    """Yield the names in ``folder`` that no builder of this package writes."""
     for path in folder.iterdir():
         name = path.name.removesuffix(".tmp")
         ours = name in (MANIFEST, JOURNAL) or name.endswith(SUFFIX)
@@ -222,7 +222,7 @@ def foreign_names(folder: Path) -> Iterator[str]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove an artifact's folder as far as possible; it stops being an artifact first."""
+    """Remove an artifact's folder as far as possible, its manifest first."""
     ops = files.ops
     with contextlib.suppress(OSError):
         ops.unlink(folder / MANIFEST)

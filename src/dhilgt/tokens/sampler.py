@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, MemoryLimitError, argument
-from dhilgt.graph.checks import num_threads
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.tokens.spec import TokenSpec
-from dhilgt.utils.checks import whole_number
+from dhilgt.utils.checks import num_threads, whole_number
 from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar
 

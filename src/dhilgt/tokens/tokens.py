@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, argument
-from dhilgt.graph.checks import num_threads
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.tokens import store as tokens_store
 from dhilgt.tokens.sampler import (
@@ -20,7 +19,7 @@ from dhilgt.tokens.sampler import (
 )
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.tokens.store import Plan, Shard
-from dhilgt.utils.checks import whole_number
+from dhilgt.utils.checks import num_threads, whole_number
 from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar
 

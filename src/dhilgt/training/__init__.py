@@ -1,4 +1,4 @@
-"""The trainer: one loop for any model."""
+"""The trainer: one training loop for any model."""
 
 from typing import TYPE_CHECKING
 

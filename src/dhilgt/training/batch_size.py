@@ -1,8 +1,7 @@
-"""Finding the largest batch that fits."""
+"""The largest batch that fits into memory."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 
 import torch
@@ -13,25 +12,26 @@ from dhilgt.errors import ConfigError, MemoryLimitError
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.distributed import Group
-from dhilgt.training.scoring import autocast
+from dhilgt.training.steps import choose_steps
+from dhilgt.utils.devices import free_gpu
 
 CPU_BATCH = 1024
-"""What "auto" is on the CPU."""
+"""The batch size that "auto" means on the CPU."""
 
 
 def find_batch_size(
     step: Callable[[int], object], start: int = 64, limit: int = 1 << 20, margin: float = 0.1
 ) -> int:
-    """Gives the largest batch size that ``step`` can do, less a margin.
+    """Return the largest batch size that ``step`` can do, less a margin.
 
-    The size is doubled until memory runs out or ``limit`` is reached, then the place between the
-    last that fit and the first that did not is narrowed down to a sixteenth.
+    The size is doubled until memory runs out or ``limit`` is reached; then the interval between the
+    last size that fits and the first that does not is halved until it is a sixteenth of that size.
 
     Args:
-        step: Does one whole training step with a batch of the given size.
+        step: Does one whole training step with a batch of the size it is called with.
         start: The size to try first; halved if it does not fit.
-        limit: The largest size of use, for example the number of training nodes.
-        margin: Share taken off once memory has run out: later batches can be a little larger.
+        limit: The largest useful size, for example the number of training nodes.
+        margin: Fraction taken off once memory has run out: later batches can be a little larger.
 
     Raises:
         MemoryLimitError: If not even a batch of one fits.
@@ -79,12 +79,12 @@ def find_batch_size(
 def auto_batch_size(
     model: nn.Module, loader: TokenLoader, config: TrainConfig, device: torch.device
 ) -> int:
-    """Gives the batch size that "auto" stands for.
+    """Return the batch size that "auto" means.
 
-    On a GPU the largest batch that a whole training step of the model can do there, at most this
-    process's share of the loader's nodes. On the CPU `CPU_BATCH`: memory is seldom what limits
-    there, a larger batch is no faster, and fewer steps per epoch learn less. Several processes
-    agree on the smallest size found.
+    On a GPU that is the largest batch that a whole training step of the model can do, at most this
+    process's part of the loader's nodes. On the CPU it is `CPU_BATCH`: memory seldom is the limit,
+    a larger batch is no faster, and fewer steps per epoch learn less. Several processes agree on
+    their smallest size.
 
     Args:
         model: On the device; its weights and gradients are as before afterwards.
@@ -92,18 +92,18 @@ def auto_batch_size(
         config: Precision of the step.
         device: Where it trains.
     """
-    share = max(1, -(-loader.num_nodes // loader.world_size))
+    limit = max(1, -(-loader.num_nodes // loader.world_size))
     if device.type == "cpu":
-        return min(CPU_BATCH, share)
+        return min(CPU_BATCH, limit)
     training = model.training
     model.train()
+    runner = choose_steps(model, device, config.precision)
 
     def step(size: int) -> None:
         batches = loader.with_batch_size(size).iterate()
         try:
             batch = next(batches).to(device)
-            with autocast(device, config.precision):
-                logits = model(*batch.inputs)
+            logits = runner.logits(batch)
             assert batch.labels is not None, "a loader to train with"
             functional.cross_entropy(logits.float(), batch.labels).backward()  # type: ignore[no-untyped-call]
         finally:
@@ -111,10 +111,10 @@ def auto_batch_size(
             getattr(batches, "close", lambda: None)()
 
     try:
-        found = find_batch_size(step, limit=share)
+        size = find_batch_size(step, limit=limit)
     finally:
         model.train(training)
-    return -Group().largest(-found)
+    return -Group().largest(-size)
 
 
 def _fits(step: Callable[[int], object], size: int) -> bool:
@@ -125,7 +125,5 @@ def _fits(step: Callable[[int], object], size: int) -> bool:
     else:
         return True
     # Outside of the handler: its traceback would keep the tensors of the failed step alive.
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    free_gpu()
     return False

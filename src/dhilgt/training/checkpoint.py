@@ -1,11 +1,11 @@
-"""Checkpoints: folders that are whole or absent, whatever happens while they are written.
+"""Checkpoints: folders that are complete or absent, whatever happens while they are written.
 
 checkpoints/
-  LATEST                 the name of the newest whole checkpoint, replaced last
-  00005-000000/          5 epochs and 0 batches of the sixth are done
+  LATEST                 the name of the newest complete checkpoint, replaced last
+  00005-000000/          after 5 epochs and 0 batches of the sixth
     training.safetensors   model, optimizer, random states
     best.safetensors       the weights of the best epoch so far
-    state.json             everything else, with sizes and SHA-256 of the files beside it
+    state.json             everything else, with sizes and SHA-256 of the other two files
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAX_STATE_BYTES = 1 << 28
 
 @dataclass
 class Checkpoint:
-    """All of a training state: tensors, and plain values.
+    """A complete training state: tensors, and plain values.
 
     Attributes:
         training: Tensors of model, optimizer and generators, by name.
@@ -78,11 +78,11 @@ class CheckpointFolder:
         self.path = path
 
     def save(self, epoch: int, batch: int, checkpoint: Checkpoint) -> Path:
-        """Commits a checkpoint; the newest one until then stays as the one before.
+        """Commit a checkpoint, and keep the previous one.
 
         Raises:
             ArtifactError: If it could not be written; nothing of it is left then, and the older
-                ones are as they were.
+                ones are unchanged.
         """
         name = f"{epoch:05d}-{batch:06d}"
         final, draft = self.path / name, self.path / (_UNFINISHED + name)
@@ -92,7 +92,7 @@ class CheckpointFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             latest = self.latest()
             if latest == name:
-                return final  # Nothing has happened since it was written.
+                return final  # nothing has changed since it was written
             try:
                 _remove(draft)
                 store_files.ops.mkdir(draft)
@@ -101,7 +101,7 @@ class CheckpointFolder:
                     for file, data in zip(_TENSORS, (training, best), strict=True)
                 }
                 _write(draft / STATE, _state_text(checkpoint.values, files))
-                # A checkpoint of this name that LATEST does not know was cut off before its end.
+                # A checkpoint of this name that LATEST does not name is incomplete.
                 _remove(final)
                 store_files.ops.rename(draft, final)
                 sync_folder(self.path)
@@ -113,7 +113,7 @@ class CheckpointFolder:
         return final
 
     def latest(self) -> str | None:
-        """Gives the name of the newest whole checkpoint, or None when there is none yet."""
+        """Return the name of the newest complete checkpoint, None where there is none yet."""
         path = self.path / LATEST
         try:
             with open_regular(path) as file:
@@ -123,12 +123,12 @@ class CheckpointFolder:
         if not _NAME.fullmatch(name):
             raise ArtifactError(
                 f"{path} names {name!r}, which is not a checkpoint; write one of "
-                f"{', '.join(self._names()) or 'none here'} in it, or start a new run"
+                f"{', '.join(self._names()) or 'none'} in it, or start a new run"
             )
         return name
 
     def load(self) -> Checkpoint | None:
-        """Reads the newest checkpoint and checks every byte of it; None when there is none yet.
+        """Return the newest checkpoint, with every byte checked; None where there is none yet.
 
         Raises:
             ArtifactError: If a file is missing, damaged or of another version; the message names
@@ -163,7 +163,7 @@ class CheckpointFolder:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Reads a safetensors file.
+    """Return the tensors of a safetensors file.
 
     Raises:
         ArtifactError: If it is not one.
@@ -175,7 +175,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Puts a safetensors file in place, whole."""
+    """Write a safetensors file atomically."""
     with explained("write", path):
         _write(path, safetensors.torch.save(tensors))
 
@@ -203,8 +203,8 @@ def _read(folder: Path) -> Checkpoint:
         raise ArtifactError(f"{state} is damaged: its content does not match its SHA-256")
     if not isinstance(content, dict) or not isinstance(files, dict) or set(files) != {*_TENSORS}:
         raise ArtifactError(f"{state} is damaged: it does not hold what a checkpoint has")
-    for file, found in files.items():
-        _check(folder / file, found)
+    for file, expected in files.items():
+        _check(folder / file, expected)
     return Checkpoint(read_tensors(folder / TRAINING), read_tensors(folder / BEST), content)
 
 
@@ -233,7 +233,7 @@ def _write(path: Path, data: bytes) -> str:
 
 
 def _remove(folder: Path) -> None:
-    """Removes a checkpoint's folder as far as possible; it stops being a checkpoint first."""
+    """Remove a checkpoint's folder as far as possible, its state first: without it, it is none."""
     with contextlib.suppress(OSError):
         store_files.ops.unlink(folder / STATE)
         for path in list(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""Wall clock and peak memory, stage by stage."""
+"""Wall-clock time and peak memory of stages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _STATUS = Path("/proc/self/status")
 
 
 class StageClock:
-    """Adds up the seconds of named stages and keeps the largest memory seen at their ends.
+    """Sums the seconds of named stages and keeps their largest peak of memory.
 
-    Host memory is the peak of the process since it started, CUDA memory the peak of the stage.
+    For the host this is the peak of the process since it started, for CUDA the peak of the stage.
 
     Example:
         >>> clock = StageClock()
@@ -37,7 +37,7 @@ class StageClock:
         self._laps: dict[str, list[float]] = {}
 
     def add(self, name: str, seconds: float, host_bytes: int = 0, device_bytes: int = 0) -> None:
-        """Count ``seconds`` more of stage ``name``."""
+        """Add ``seconds`` to stage ``name``."""
         self._count(name, 1, seconds, host_bytes, device_bytes)
         self._laps.setdefault(name, []).append(seconds)
 
@@ -52,55 +52,55 @@ class StageClock:
         stage["device_peak_bytes"] = max(stage["device_peak_bytes"], device_bytes)
 
     def extend(self, name: str, values: Mapping[str, Any]) -> None:
-        """Count what another clock's `to_dict` says of stage ``name``."""
+        """Add stage ``name`` of another clock's `to_dict`."""
         memory = values["host_peak_bytes"], values["device_peak_bytes"]
         self._count(name, values["times"], values["seconds"], *memory)
 
     def join(self, other: StageClock) -> None:
-        """Count all that another clock counted, the single times included."""
+        """Add all stages of another clock, with their laps."""
         for name in other.to_dict():
             self.take(name, other)
 
     def take(self, name: str, other: StageClock) -> None:
-        """Count what another clock counted of one stage, if it counted any."""
+        """Add one stage of another clock, if it has that stage."""
         if name in other._stages:
             self.extend(name, other._stages[name])
             self._laps.setdefault(name, []).extend(other.laps(name))
 
     @contextlib.contextmanager
     def measure(self, name: str, device: torch.device | None = None) -> Iterator[None]:
-        """Count the block as stage ``name``.
+        """Measure the block as stage ``name``.
 
-        A block that ends by an exception counts with its seconds and memory, but as no time of the
-        stage: ``times`` and `laps` are of blocks that came to their end.
+        A block that ends by an exception adds its seconds and memory, but does not count in
+        ``times`` and `laps`, which are of completed blocks.
         """
         on_gpu = device is not None and device.type == "cuda"
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(device)
         start = time.perf_counter()
-        ended = False
+        completed = False
         try:
             yield
-            ended = True
+            completed = True
         finally:
             if on_gpu:
-                # The block has only queued its last kernels.
+                # The last kernels of the block may only be queued.
                 torch.cuda.synchronize(device)
             seconds = time.perf_counter() - start
             peak = torch.cuda.max_memory_allocated(device) if on_gpu else 0
-            if ended:
+            if completed:
                 self.add(name, seconds, host_peak_bytes(), peak)
             else:
                 self._count(name, 0, seconds, host_peak_bytes(), peak)
 
     def seconds(self) -> dict[str, float]:
-        """Gives the seconds of each stage."""
+        """Return the seconds of each stage."""
         return {name: float(stage["seconds"]) for name, stage in self._stages.items()}
 
     def laps(self, name: str) -> list[float]:
-        """Gives the seconds of each single time of a stage, as far as this clock took them itself.
+        """Return the seconds of each run of a stage that this clock measured itself.
 
-        The first time of a stage often pays for what is made once: the laps tell it apart.
+        The first run of a stage often includes work that is done only once.
 
         Example:
             >>> clock = StageClock()
@@ -112,12 +112,12 @@ class StageClock:
         return list(self._laps.get(name, ()))
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Gives all that was counted, as plain values."""
+        """Return all stages as plain values."""
         return {name: dict(stage) for name, stage in self._stages.items()}
 
 
 def host_peak_bytes() -> int:
-    """Gives the most memory this process has held so far; 0 where the system does not tell."""
+    """Return the peak memory of this process so far; 0 where the system does not report it."""
     # Linux counts what the parent held into a child's ru_maxrss, but not into VmHWM.
     try:
         for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():

@@ -1,4 +1,4 @@
-"""What a person sees while a model is trained."""
+"""The progress display of training."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SECONDS_BETWEEN_NOTES = 0.25
 
 
 class TrainDisplay:
-    """A bar over all steps, with epoch, loss, validation score, best and speed beside it.
+    """A progress bar over all steps, with epoch, loss, validation score, best score and speed.
 
-    Nothing is written where standard error is not watched (a pipe, a log file).
+    Nothing is written where standard error is not a terminal (a pipe, a log file).
 
     Example:
         >>> display = TrainDisplay("training", epochs=2, enabled=False)
@@ -46,9 +46,9 @@ class TrainDisplay:
         self._since = self._next = time.monotonic()
 
     def step(self, done: int, total: int, nodes: int, loss: Callable[[], float]) -> None:
-        """Say that a step over ``nodes`` nodes is done; ``loss`` is asked only now and then.
+        """Show that a step over ``nodes`` nodes is done; ``loss`` is called only now and then.
 
-        Asking for the loss makes the host wait for the GPU.
+        Computing the loss makes the host wait for the GPU.
         """
         self._nodes += nodes
         now = time.monotonic()
@@ -61,7 +61,7 @@ class TrainDisplay:
         self._bar.update(done, total, note=self._note())
 
     def epoch(self, number: int) -> None:
-        """Say that epoch ``number`` (from 1) begins."""
+        """Begin epoch ``number`` (from 1)."""
         self._epoch, self._nodes, self._since = number, 0, time.monotonic()
 
     def scored(self, line: dict[str, Any], best: str) -> None:
@@ -72,7 +72,7 @@ class TrainDisplay:
             self._scores = f"val loss {line['val_loss']:.4f}  best {best}"
 
     def stop(self) -> None:
-        """Leave the bar as it stands."""
+        """Stop, and leave the bar on the screen."""
         self._bar.stop()
 
     def _note(self) -> str:

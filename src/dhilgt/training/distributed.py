@@ -1,4 +1,4 @@
-"""Several processes as one: started by torchrun, or alone."""
+"""The processes that train one model: started by torchrun, or a single one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from dhilgt.errors import ConfigError, GraphWarning, ProcessError
+from dhilgt.utils.devices import choose_device, this_process
 
 TIMEOUT = timedelta(minutes=30)
-"""How long a process waits for the others before it gives up."""
+"""The time that a process waits for the others before it fails."""
 
-_FAREWELL = timedelta(seconds=10)
+_EXIT_TIMEOUT = timedelta(seconds=10)
 
 _T = TypeVar("_T")
 
 
 class Group:
-    """The processes that train one model; a group of one needs no setting up.
+    """The processes that train one model; a group of one needs no setup.
 
     Example:
         >>> group = Group()
@@ -35,12 +36,9 @@ class Group:
     """
 
     def __init__(self) -> None:
-        if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if not dist.is_initialized() and not this_process().is_alone:
             _start()
-        running = dist.is_available() and dist.is_initialized()
-        self.rank: int = dist.get_rank() if running else 0
-        self.size: int = dist.get_world_size() if running else 1
-        self.local_rank = int(os.environ.get("LOCAL_RANK", "0")) if running else 0
+        self.rank, self.size, _ = this_process()
 
     @property
     def is_main(self) -> bool:
@@ -48,46 +46,46 @@ class Group:
         return self.rank == 0
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """Gives the model to call while training, whose backward pass averages gradients."""
+        """Return the model to call in training, whose backward pass averages gradients."""
         if self.size == 1 or not any(p.requires_grad for p in model.parameters()):
             return model
         devices = [device] if device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=devices)
 
     def add_up(self, numbers: list[int]) -> list[int]:
-        """Gives the sums of small numbers over all processes."""
+        """Return the sums of numbers over all processes."""
         return self._reduce(numbers, dist.ReduceOp.SUM)
 
     def largest(self, number: int) -> int:
-        """Gives the largest of the processes' numbers."""
+        """Return the largest of the processes' numbers."""
         return self._reduce([number], dist.ReduceOp.MAX)[0]
 
     def _reduce(self, numbers: list[int], operation: Any) -> list[int]:
         if self.size == 1:
             return numbers
-        # On the host, so that no process waits for its GPU to tell a count.
-        shared = torch.tensor(numbers, dtype=torch.int64)
-        dist.all_reduce(shared, op=operation)
-        return [int(number) for number in shared]
+        # On the host, so that no process waits for its GPU.
+        reduced = torch.tensor(numbers, dtype=torch.int64)
+        dist.all_reduce(reduced, op=operation)
+        return [int(number) for number in reduced]
 
     def collect(self, value: _T) -> list[_T] | None:
-        """Gives the main process the value of each process, in order; None to the others."""
+        """Return to the main process the value of each process, in order; None to the others."""
         if self.size == 1:
             return [value]
-        found: list[Any] | None = [None] * self.size if self.is_main else None
-        dist.gather_object(value, found, dst=0)
-        return found
+        values: list[Any] | None = [None] * self.size if self.is_main else None
+        dist.gather_object(value, values, dst=0)
+        return values
 
     def collect_everywhere(self, value: _T) -> list[_T]:
-        """Gives every process the value of each process, in order."""
+        """Return to every process the value of each process, in order."""
         if self.size == 1:
             return [value]
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, value)
-        return found
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
 
     def from_main(self, value: _T) -> _T:
-        """Gives every process the main one's value."""
+        """Return to every process the value of the main one."""
         if self.size == 1:
             return value
         box = [value]
@@ -96,31 +94,33 @@ class Group:
 
     @contextlib.contextmanager
     def agreed(self) -> Iterator[None]:
-        """Has no process go on after a block that failed in one of them.
+        """Raise in every process if the block fails in one of them.
 
-        All must enter it; inside, they must not wait for each other. Those in which nothing failed
-        would otherwise wait for the one that did.
+        All processes must enter it; inside, they must not wait for each other. Without it, the
+        processes in which the block succeeded would wait for the one in which it failed.
 
         Raises:
-            ProcessError: Where the block went well here and failed in another process, or in one
-                with a lower number, whose message is enough.
+            ProcessError: Where the block failed in another process, unless it also failed in this
+                one and in none of a lower rank: then the error itself is raised.
         """
         if self.size == 1:
             yield
             return
-        trouble: BaseException | None = None
+        own_error: BaseException | None = None
         try:
             yield
         except BaseException as error:
-            trouble = error
-        failed = self.collect_everywhere(trouble is not None)
-        if isinstance(trouble, KeyboardInterrupt) or (trouble and True not in failed[: self.rank]):
-            raise trouble
+            own_error = error
+        failed = self.collect_everywhere(own_error is not None)
+        if own_error is not None and (
+            isinstance(own_error, KeyboardInterrupt) or True not in failed[: self.rank]
+        ):
+            raise own_error
         if True in failed:
             raise ProcessError(f"process {failed.index(True)} failed, see its message")
 
     def wait(self) -> None:
-        """Waits until every process is here."""
+        """Wait until every process has called this."""
         self.add_up([0])
 
 
@@ -131,10 +131,10 @@ def _start() -> None:
             f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} not set; start "
             "with torchrun, or unset WORLD_SIZE to train in one process"
         )
-    # Both: gradients go over the GPUs' network, counts and scores over the hosts'.
+    # Both backends: gradients are exchanged between GPUs, counts and scores between hosts.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        torch.cuda.set_device(choose_device("cuda"))
     dist.init_process_group(backend, timeout=TIMEOUT)
     atexit.register(_end)
 
@@ -142,16 +142,16 @@ def _start() -> None:
 def _end() -> None:
     if not dist.is_initialized():
         return
-    # A process that takes its connections down while another still uses them can bring that one
-    # down with it; but one that died must not keep the others waiting.
+    # A process that closes its connections while another still uses them can make that one fail;
+    # but a process that has died must not keep the others waiting.
     with contextlib.suppress(RuntimeError):
-        dist.monitored_barrier(timeout=_FAREWELL)
+        dist.monitored_barrier(timeout=_EXIT_TIMEOUT)
     dist.destroy_process_group()
 
 
 @contextlib.contextmanager
 def warnings_of_main(group: Group) -> Iterator[None]:
-    """Has warnings of a block, which all processes have alike, shown by the main one alone.
+    """Show the warnings of a block in the main process only; all processes raise the same ones.
 
     Args:
         group: The processes.
@@ -162,28 +162,3 @@ def warnings_of_main(group: Group) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphWarning)
         yield
-
-
-def choose_device(device: str | torch.device, local_rank: int = 0) -> torch.device:
-    """Gives the device meant; "auto" is this process's GPU where there is one, else the CPU.
-
-    Raises:
-        ConfigError: If it is not there; the message lists those that are.
-    """
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "auto":
-        return torch.device("cuda", local_rank % count) if count else torch.device("cpu")
-    there = ["cpu", *(f"cuda:{at}" for at in range(count))]
-    if torch.backends.mps.is_available():
-        there.append("mps")
-    try:
-        wanted = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise ConfigError(
-            f"device = {device!r} is not a device; here: {', '.join(there)}, or 'auto'"
-        ) from None
-    if wanted.type == "cuda" and wanted.index is None and count:
-        wanted = torch.device("cuda", local_rank % count)
-    if str(wanted).removesuffix(":0") not in [name.removesuffix(":0") for name in there]:
-        raise ConfigError(f"device = {str(device)!r} is not here; here: {', '.join(there)}")
-    return wanted

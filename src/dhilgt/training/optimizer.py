@@ -11,9 +11,9 @@ from dhilgt.training.config import TrainConfig
 
 
 def rate_factor(step: int, total: int, warmup: float, decay: str) -> float:
-    """Gives the share of the full learning rate that optimizer step ``step`` (from 0) uses.
+    """Return the factor on the learning rate at optimizer step ``step`` (from 0).
 
-    A function of the position alone, so that resuming needs nothing but the position.
+    It depends on the step alone, so that resuming needs nothing but the step.
 
     Example:
         >>> [rate_factor(step, 8, 2, "linear") for step in range(8)][:4]
@@ -29,13 +29,13 @@ def rate_factor(step: int, total: int, warmup: float, decay: str) -> float:
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Gives AdamW over the model's trainable parameters, decay only where it makes sense.
+    """Return AdamW over the model's trainable parameters, with decay on weight matrices only.
 
-    Adam, where the settings ask for it, decays all of them, as a term of the loss.
+    Parameters with at most one dimension (biases, norms), `nn.Embedding` tables, and those that
+    ``model.no_weight_decay()`` names, where the model has such a method, do not decay: they are
+    offsets, scales and look-up tables, for which zero has no special meaning.
 
-    No decay for what has one dimension or none (biases, norms), for `nn.Embedding` tables, and for
-    the names that ``model.no_weight_decay()`` lists, where the model has such a method: these are
-    offsets, scales and look-up tables, and pulling them to zero changes what they mean.
+    With the setting "adam", it is Adam: all parameters decay, by a term of the loss.
 
     Example:
         >>> groups = build_optimizer(nn.Linear(3, 2), TrainConfig()).param_groups
@@ -66,14 +66,14 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
     ]
     chosen = [group for group in groups if group["params"]]
     if all(parameter.is_cuda for parameter in (*decayed, *plain)):
-        # One kernel for all parameters; with its rate on the device it can be part of a graph.
+        # One kernel for all parameters; with its rate on the device it can be part of a CUDA graph.
         rate = torch.tensor(config.lr, device=(decayed or plain)[0].device)
         return torch.optim.AdamW(chosen, lr=rate, fused=True, capturable=True)
     return torch.optim.AdamW(chosen, lr=config.lr)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Has the next step use ``rate``."""
+    """Set the learning rate of the next step."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], torch.Tensor):
             group["lr"].fill_(rate)

@@ -1,4 +1,4 @@
-"""What the trainer asks of batches, loaders and metrics."""
+"""The protocols of batches, loaders and metrics that the trainer works with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Batch(Protocol):
-    """Some ego nodes, ready for the model: ``model(*batch.inputs)`` gives logits ``[B, C]``."""
+    """Some ego nodes, ready for the model: ``model(*batch.inputs)`` returns logits ``[B, C]``."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -28,7 +28,7 @@ class Batch(Protocol):
     def __len__(self) -> int: ...
 
     def to(self, device: Any, non_blocking: bool = False) -> Batch:
-        """Gives the batch on ``device``."""
+        """Return the batch on ``device``."""
 
 
 class Loader(Protocol):
@@ -41,23 +41,23 @@ class Loader(Protocol):
     def __len__(self) -> int: ...
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch (from 0) whose order comes next."""
+        """Set the epoch (from 0) whose batches are iterated next."""
 
     def iterate(self, start_batch: int = 0) -> Iterable[Batch]:
-        """Gives the batches of the epoch from number ``start_batch`` on."""
+        """Yield the batches of the epoch from number ``start_batch`` on."""
 
 
 @runtime_checkable
-class Metric(Protocol):
-    """A score of predictions; NaN says that it is not defined for them."""
+class MetricLike(Protocol):
+    """A score of predictions; NaN where it is not defined for them."""
 
     @property
     def name(self) -> str:
-        """What the score is called in files and messages."""
+        """Name of the score in files and messages."""
 
     @property
     def higher_is_better(self) -> bool:
         """Whether a larger value is the better one."""
 
     def __call__(self, labels: npt.NDArray[np.int64], logits: npt.NDArray[np.float32]) -> float:
-        """Gives the score of logits ``[B, C]`` against the classes ``[B]``."""
+        """Return the score of logits ``[B, C]`` against the classes ``[B]``."""

@@ -1,10 +1,10 @@
-"""Saving a run, and going on with it: whether it is this one, and putting everything back."""
+"""Saving a run, and resuming it: checking that it is the same run, and restoring everything."""
 
 from __future__ import annotations
 
 import shlex
 import signal
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -12,20 +12,60 @@ from torch import Tensor, nn
 
 from dhilgt.errors import ArtifactError, ConfigError, TrainingWarning, warn, wording
 from dhilgt.training import rng
+from dhilgt.training.average import WeightAverage
 from dhilgt.training.checkpoint import Checkpoint
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.distributed import Group
 from dhilgt.training.epoch import EpochLoop
 from dhilgt.training.protocols import Loader
 from dhilgt.training.run_folder import RunFolder
-from dhilgt.training.state import TrainState, WeightAverage, pack, process_part, unpack
+from dhilgt.training.state import TrainState, host_copy, load_weights
 
-# These say how long and how safely to train, not what a step does.
+# These settings decide how long and how safely to train, not what a step does.
 _FREE = {"epochs", "patience", "checkpoint_every", "checkpoint_batches", "cuda_graph"}
 
+RESUME_CALL = "Trainer(..., run_dir={run_dir!r}, resume=True).fit(...)"
+"""The call that resumes a run in Python."""
 
-def loader_facts(loader: Loader, steps: int) -> dict[str, Any]:
-    """Gives what tells one loader from another."""
+
+@dataclass
+class TrainingRun:
+    """A training run in memory: everything that a checkpoint holds.
+
+    Attributes:
+        model: The model.
+        optimizer: Over its parameters.
+        loop: Runs the epochs; holds the sums of the current one.
+        state: The position of the run and its scores so far.
+        average: The running mean of the weights; None where none is kept.
+        best: Weights of the best epoch so far; empty where the model itself has them.
+        facts: What the run was started with: its config, loader and environment.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    loop: EpochLoop
+    state: TrainState
+    average: WeightAverage | None
+    best: dict[str, Tensor] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def run_facts(
+    config: TrainConfig, loader: Loader, steps: int, environment: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what a run is started with, as plain values for its checkpoints."""
+    return {
+        "config": config.to_dict(),
+        "loader": _loader_facts(loader, steps),
+        "environment": environment,
+        # A size that was found by trying is not searched for again: the result could differ.
+        "batch_size": getattr(loader, "batch_size", None),
+    }
+
+
+def _loader_facts(loader: Loader, steps: int) -> dict[str, Any]:
+    """Return what distinguishes one loader from another."""
     seed = getattr(loader, "seed", None)
     graph = getattr(getattr(loader, "tokens", None), "graph_fingerprint", None)
     return {
@@ -36,59 +76,75 @@ def loader_facts(loader: Loader, steps: int) -> dict[str, Any]:
     }
 
 
-def facts(
-    state: TrainState, config: TrainConfig, loader: Loader, steps: int, **more: Any
-) -> dict[str, Any]:
-    """Gives the plain values of a checkpoint."""
-    return more | {
-        "state": asdict(state),
-        "config": config.to_dict(),
-        "loader": loader_facts(loader, steps),
-        "epochs_without_improvement": state.epoch - state.best_epoch,
-        # A size that was found by trying is not searched for again: it could come out otherwise.
-        "batch_size": getattr(loader, "batch_size", None),
-    }
+# ---- saving ------------------------------------------------------------------------------------
 
 
-def save(
-    folder: RunFolder,
-    group: Group,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    loop: EpochLoop,
-    best: dict[str, Tensor],
-    state: TrainState,
-    values: dict[str, Any],
-    average: WeightAverage | None = None,
-) -> None:
-    """Commits a checkpoint of all processes; each must call it."""
+def save(run: TrainingRun, folder: RunFolder, group: Group, stages: dict[str, Any]) -> None:
+    """Commit a checkpoint of all processes; each must call it.
+
+    Args:
+        run: The run.
+        folder: Where its checkpoints are.
+        group: The processes.
+        stages: Times and memory so far.
+    """
     tensors, plain = rng.capture()
-    own = {"rng": plain, "loss_sum": float(loop.loss_sum), "count": loop.count}
+    own = {"rng": plain, "loss_sum": float(run.loop.loss_sum), "count": run.loop.count}
     processes = group.collect((tensors, own))
     if processes is not None:
-        packed = pack(model, optimizer, best, values, processes, average)
-        folder.checkpoints.save(state.epoch, state.batch, packed)
+        checkpoint = _pack(run, processes, stages)
+        folder.checkpoints.save(run.state.epoch, run.state.batch, checkpoint)
 
 
-RESUME_CALL = "Trainer(..., run_dir={run_dir!r}, resume=True).fit(...)"
-"""How a run is taken up again in Python."""
+def _pack(
+    run: TrainingRun,
+    processes: list[tuple[dict[str, Tensor], dict[str, Any]]],
+    stages: dict[str, Any],
+) -> Checkpoint:
+    """Return a checkpoint; ``processes`` holds tensors and plain values of each process."""
+    tensors = {f"model.{name}": tensor for name, tensor in host_copy(run.model).items()}
+    values = run.facts | {
+        "state": asdict(run.state),
+        "stages": stages,
+        "epochs_without_improvement": run.state.epoch - run.state.best_epoch,
+        "processes": [own for _, own in processes],
+    }
+    if run.average is not None:
+        for name, tensor in run.average.tensors().items():
+            tensors[f"average.{name}"] = tensor.to("cpu", copy=True)
+        values["averaged_epochs"] = run.average.epochs
+    names = {id(parameter): name for name, parameter in run.model.named_parameters()}
+    for parameter, entries in run.optimizer.state.items():
+        for key, value in entries.items():
+            copied = value.detach().to("cpu", copy=True).contiguous()
+            tensors[f"optimizer.{names[id(parameter)]}.{key}"] = copied
+    for rank, (generators, _) in enumerate(processes):
+        tensors |= {f"rng.{rank}.{name}": tensor for name, tensor in generators.items()}
+    return Checkpoint(tensors, run.best, values)
 
 
-def way_to_go_on(
+def interruption_message(
     state: TrainState,
     signum: int,
     run_dir: str | None,
     command: str | None,
     call: str = RESUME_CALL,
 ) -> str:
-    """Gives the message of an interrupted run.
+    """Return the message of an interrupted run: where it stands and how to resume it.
+
+    Args:
+        state: Where the run stands.
+        signum: The signal that stopped it.
+        run_dir: Its folder; None where nothing was saved.
+        command: Command that resumes it, with ``{run_dir}`` for the folder; None for none.
+        call: The same for Python, with ``{run_dir!r}``.
 
     Example:
-        >>> way_to_go_on(TrainState(epoch=2), 15, None, None)
+        >>> interruption_message(TrainState(epoch=2), 15, None, None)
         'stopped by SIGTERM after 2 epochs; nothing was saved, as run_dir is None'
     """
-    place = f"{state.epoch} epochs" + (f" and {state.batch} batches" if state.batch else "")
-    text = f"stopped by {signal.Signals(signum).name} after {place}; "
+    position = f"{state.epoch} epochs" + (f" and {state.batch} batches" if state.batch else "")
+    text = f"stopped by {signal.Signals(signum).name} after {position}; "
     if run_dir is None:
         return text + "nothing was saved, as run_dir is None"
     text += f"saved in {run_dir}; go on with"
@@ -99,15 +155,19 @@ def way_to_go_on(
     return f"{text}{wording(f'{in_python} or', '')}: {in_shell}"
 
 
+# ---- checking ----------------------------------------------------------------------------------
+
+
 def check(
-    checkpoint: Checkpoint,
-    config: TrainConfig,
-    loader: Loader,
-    steps: int,
-    where: dict[str, Any],
-    processes: int,
+    checkpoint: Checkpoint, config: TrainConfig, facts: dict[str, Any], processes: int
 ) -> TrainState:
-    """Gives the state to go on from.
+    """Return the state to resume from.
+
+    Args:
+        checkpoint: Of the run in the folder.
+        config: Settings of the run that is starting.
+        facts: Its `run_facts`.
+        processes: Number of processes.
 
     Raises:
         ConfigError: If settings, data or processes are not those of the run; both are named.
@@ -117,57 +177,70 @@ def check(
         if key not in values:
             raise ArtifactError(f"the checkpoint's state lacks {key!r}; start a new run")
     state = TrainState.from_dict(values["state"])
-    # A setting that the run did not know yet was at what is its default now.
-    before, now = TrainConfig().to_dict() | values["config"], config.to_dict()
-    for key in now:
-        then = before[key]
-        if now[key] != then and key not in _FREE:
-            raise ConfigError(
-                f"{key} = {now[key]!r}, but the run in this folder has {key} = {then!r}; resume "
-                "with that value, or choose another folder",
-                argument=key,
-            )
-    falls = config.decay == "linear" and config.decay_steps is None
-    if now["epochs"] != values["config"].get("epochs") and falls:
-        warn(
-            f"the run was planned for {values['config'].get('epochs')} epochs and now has "
-            f"{now['epochs']}: the learning rate falls along the new plan from here on",
-            TrainingWarning,
-        )
-    for key, now_there in loader_facts(loader, steps).items():
-        then = values["loader"].get(key, now_there)  # older runs did not note the graph
-        # Other processes share the nodes out differently.
-        same_shares = key != "batches" or len(values["processes"]) == processes
-        if same_shares and now_there != then:
-            raise ConfigError(
-                f"the training loader has {key} = {now_there}, the run in this folder has "
-                f"{then}; resume with the same data, or choose another folder"
-            )
-    _check_processes(values, state, processes)
-    for key in ("torch", "numpy", "device"):
-        if values["environment"].get(key) != where[key]:
-            warn(
-                f"the run was saved with {key} {values['environment'].get(key)} and goes on with "
-                f"{where[key]}; the numbers can differ a little from those of one run",
-                TrainingWarning,
-            )
+    _check_config(values["config"], config)
+    _check_loader(values["loader"], facts["loader"], len(values["processes"]) == processes)
+    _check_processes(len(values["processes"]), processes, state)
+    _compare_environment(values["environment"], facts["environment"])
     return state
 
 
-def _check_processes(values: dict[str, Any], state: TrainState, processes: int) -> None:
-    then = len(values["processes"])
-    if then == processes:
+def _check_config(saved: dict[str, Any], config: TrainConfig) -> None:
+    # A setting that did not exist when the run was saved had the value that is its default now.
+    before, now = TrainConfig().to_dict() | saved, config.to_dict()
+    for key in now:
+        if now[key] != before[key] and key not in _FREE:
+            raise ConfigError(
+                f"{key} = {now[key]!r}, but the run in this folder has {key} = {before[key]!r}; "
+                "resume with that value, or choose another folder",
+                argument=key,
+            )
+    falls = config.decay == "linear" and config.decay_steps is None
+    if now["epochs"] != saved.get("epochs") and falls:
+        warn(
+            f"the run was planned for {saved.get('epochs')} epochs and now has "
+            f"{now['epochs']}: the learning rate falls along the new plan from here on",
+            TrainingWarning,
+        )
+
+
+def _check_loader(saved: dict[str, Any], now: dict[str, Any], same_processes: bool) -> None:
+    for key, value in now.items():
+        before = saved.get(key, value)  # older checkpoints lack the graph
+        if key == "batches" and not same_processes:
+            continue  # another number of processes divides the nodes differently
+        if value != before:
+            raise ConfigError(
+                f"the training loader has {key} = {value}, the run in this folder has "
+                f"{before}; resume with the same data, or choose another folder"
+            )
+
+
+def _check_processes(saved: int, processes: int, state: TrainState) -> None:
+    if saved == processes:
         return
     if state.batch:
         raise ConfigError(
-            f"the run was saved inside epoch {state.epoch + 1} by {then} processes and cannot go "
-            f"on with {processes}; resume with {then}"
+            f"the run was saved inside epoch {state.epoch + 1} by {saved} processes and cannot go "
+            f"on with {processes}; resume with {saved}"
         )
     warn(
-        f"the run was saved by {then} processes and goes on with {processes}; random numbers start "
-        "anew",
+        f"the run was saved by {saved} processes and goes on with {processes}; random numbers "
+        "start anew",
         TrainingWarning,
     )
+
+
+def _compare_environment(saved: dict[str, Any], now: dict[str, Any]) -> None:
+    for key in ("torch", "numpy", "device"):
+        if saved.get(key) != now[key]:
+            warn(
+                f"the run was saved with {key} {saved.get(key)} and goes on with {now[key]}; the "
+                "numbers can differ a little from those of one run",
+                TrainingWarning,
+            )
+
+
+# ---- restoring ---------------------------------------------------------------------------------
 
 
 def restore_model(
@@ -176,19 +249,42 @@ def restore_model(
     optimizer: torch.optim.Optimizer,
     average: WeightAverage | None = None,
 ) -> None:
-    """Puts weights, their average and the optimizer back."""
-    unpack(checkpoint, model, optimizer, "the checkpoint", average)
+    """Load a checkpoint's weights, their mean and the optimizer's state."""
+    tensors = checkpoint.training
+    load_weights(model, _with_prefix(tensors, "model."), "the checkpoint")
+    if average is not None:
+        epochs = int(checkpoint.values.get("averaged_epochs", 0))
+        average.restore(_with_prefix(tensors, "average."), epochs)
+    states: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in _with_prefix(tensors, "optimizer.").items():
+        parameter, _, key = name.rpartition(".")
+        states.setdefault(parameter, {})[key] = tensor
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    packed = optimizer.state_dict()
+    order = [
+        names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]
+    ]
+    packed["state"] = {at: states[name] for at, name in enumerate(order) if name in states}
+    optimizer.load_state_dict(packed)
 
 
 def restore_process(
     checkpoint: Checkpoint, group: Group, loop: EpochLoop, config: TrainConfig
 ) -> None:
-    """Puts this process's random numbers and sums back."""
+    """Restore this process's random numbers and the sums of its epoch."""
     if len(checkpoint.values["processes"]) != group.size:
-        # As many numbers as processes, none of them drawn before.
+        # A new seed for each process, none of which was used before.
         epoch = int(checkpoint.values["state"]["epoch"])
         rng.seed_all(config.seed + group.rank + 1_000_003 * epoch)
         return
-    tensors, own = process_part(checkpoint, group.rank)
-    rng.restore(tensors, own["rng"])
+    own = checkpoint.values["processes"][group.rank]
+    rng.restore(_with_prefix(checkpoint.training, f"rng.{group.rank}."), own["rng"])
     loop.restart(own["loss_sum"], own["count"])
+
+
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

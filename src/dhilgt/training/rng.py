@@ -1,4 +1,4 @@
-"""The random numbers of training: seeding, saving, restoring."""
+"""The random number generators of training: seeding, saving, restoring."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dhilgt.errors import ArtifactError
 
 
 def seed_all(seed: int) -> None:
-    """Starts the generators of Python, NumPy and torch (all devices) at ``seed``."""
+    """Seed the generators of Python, NumPy and torch (all devices)."""
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002  user code may draw from the global generator
     torch.manual_seed(seed)
 
 
 def capture() -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Gives the state of every generator: byte tensors, and the few plain values beside them."""
+    """Return the state of every generator: byte tensors, and a few plain values."""
     version, words, gauss = random.getstate()
     _, key, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
     tensors = {
@@ -42,9 +42,9 @@ def capture() -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def restore(tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-    """Puts every generator back into the state that `capture` gave.
+    """Set every generator to the state that `capture` returned.
 
-    A CUDA device that was not there then keeps its own state; one that is gone is passed over.
+    A CUDA device that did not exist then keeps its state; one that no longer exists is ignored.
     """
     try:
         version, gauss = values["python"]
@@ -71,9 +71,9 @@ def _words(data: Tensor) -> Any:
 
 
 @contextlib.contextmanager
-def deterministic_algorithms(wanted: bool) -> Iterator[None]:
-    """Has torch refuse operations that vary between runs while the block runs, if ``wanted``."""
-    if not wanted:
+def deterministic_algorithms(enabled: bool) -> Iterator[None]:
+    """Make torch refuse operations that vary between runs inside the block, if ``enabled``."""
+    if not enabled:
         yield
         return
     # cuBLAS reads this when it starts; without it torch refuses its matrix products.

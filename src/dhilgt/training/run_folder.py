@@ -37,14 +37,14 @@ _OURS = _TRAINING | {BUNDLE, MODEL, SCALE, GRAPH, SETTINGS, REPORT, REPORT_DATA}
 
 
 def is_ours(name: str) -> bool:
-    """Says whether a file or folder of this name belongs in a run's folder.
+    """Return whether a file or folder of this name belongs in a run's folder.
 
     Example:
         >>> is_ours("predictions.csv"), is_ours("thesis.doc"), is_ours(".graph.lock")
         (True, False, True)
     """
     plain = name.removesuffix(".tmp").removeprefix(".")
-    for ending in (".lock", ".old", ".tmp"):  # what the writers of artifacts leave when killed
+    for ending in (".lock", ".old", ".tmp"):  # left by writers of artifacts that were killed
         plain = plain.removesuffix(ending)
     return plain in _OURS or plain.partition(".")[0] == PREDICTIONS
 
@@ -52,7 +52,7 @@ def is_ours(name: str) -> bool:
 class RunFolder:
     r"""Config, scores, environment, checkpoints and result of one run, and the lock on it.
 
-    Only one process writes it. A run that was cut off is taken over with ``resume``.
+    Only one process writes it. A run that was cut off is continued with ``resume``.
 
     Example:
         >>> import tempfile
@@ -70,7 +70,7 @@ class RunFolder:
         self._lock: BuildLock | None = None
 
     def open(self, *, resume: bool) -> None:
-        """Takes the folder, before any work is done.
+        """Lock the folder, before any work is done.
 
         Raises:
             ArtifactError: If it cannot be written, another process trains in it, it holds
@@ -88,13 +88,13 @@ class RunFolder:
                         f"{self.path} is not the folder of a run (it holds {foreign[0]!r}); choose "
                         "another folder"
                     )
-                # These may lie ready before the first epoch; nothing is lost by using them.
+                # These may be written before the first epoch; using them loses nothing.
                 if names - {SETTINGS, SCALE} and not resume:
                     raise ArtifactError(
                         f"{self.path} holds a run; pass {argument('resume', True)} to go on with "
                         "it, or choose another folder"
                     )
-                # A folder that cannot be written is found out now, not after the first epoch.
+                # Fail now, not after the first epoch, if the folder cannot be written.
                 probe = self.path / f"{CONFIG}.tmp"
                 os.close(files.ops.open(probe, os.O_WRONLY | os.O_CREAT))
                 files.ops.unlink(probe)
@@ -103,26 +103,26 @@ class RunFolder:
                 raise
 
     def close(self) -> None:
-        """Lets the next process in."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def write(self, name: str, values: Mapping[str, Any]) -> None:
-        """Puts a JSON file in place, whole."""
+        """Write a JSON file atomically."""
         path = self.path / name
         with explained("write", path):
             write_file(path, iter((memoryview(canonical_json(values, indent=2) + b"\n"),)))
 
     def rewrite(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Puts the metrics file in place anew: what a cut-off run wrote past its save goes."""
+        """Replace the metrics file, without lines that a cut-off run wrote after its last save."""
         path = self.path / METRICS
         with explained("write", path):
             data = b"".join(_line(line) for line in lines)
             write_file(path, iter((memoryview(data),)))
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Adds a line to the metrics file and waits until it is on the disk."""
+        """Append a line to the metrics file and wait until it is on the disk."""
         path = self.path / METRICS
         with explained("write", path):
             descriptor = files.ops.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -138,7 +138,7 @@ def _line(values: Mapping[str, Any]) -> bytes:
 
 
 def environment(device: torch.device, processes: int) -> dict[str, Any]:
-    """Gives what a result can depend on besides settings and data."""
+    """Return what a result can depend on besides settings and data."""
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
     return {
         "dhilgt": __version__,

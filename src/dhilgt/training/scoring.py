@@ -1,4 +1,4 @@
-"""Logits of a model for every node of a loader, and scores from them, over all processes."""
+"""Logits of a model for every node of a loader, and scores of them, over all processes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dhilgt import metrics
 from dhilgt.errors import TrainingError
-from dhilgt.loader.batch import knowing_fill
+from dhilgt.loader.copies import CopyAverage, probabilities
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.distributed import Group
-from dhilgt.training.protocols import Loader, Metric
+from dhilgt.training.protocols import Loader, MetricLike
+from dhilgt.training.steps import StepRunner, choose_steps
 
 
-class Stopped(Exception):  # noqa: N818  not an error: the caller asked for it
-    """The work was given up on request."""
+class ScoringStopped(Exception):  # noqa: N818  not an error: the caller asked for it
+    """The caller asked to stop between two batches."""
 
 
 class Outputs(NamedTuple):
@@ -33,16 +34,9 @@ class Outputs(NamedTuple):
     labels: npt.NDArray[np.int64] | None
 
 
-def autocast(device: torch.device, precision: str) -> Any:
-    """Gives the context in which a model runs in ``precision``."""
-    if precision == "fp32":
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
-
-
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Has the model in evaluation mode, without gradients, while the block runs."""
+    """Put the model into evaluation mode, without gradients, while the block runs."""
     training = model.training
     model.eval()
     try:
@@ -60,42 +54,32 @@ def run_model(
     precision: str = "fp32",
     max_batches: int | None = None,
     stop: Callable[[], bool] = lambda: False,
-    forward: Callable[..., Tensor] | None = None,
+    runner: StepRunner | None = None,
 ) -> Outputs:
-    """Gives this process's share of a loader's nodes with their logits.
+    """Return this process's part of a loader's nodes with their logits.
 
     Where the loader has several copies of tokens per node, the probabilities of the copies are
-    averaged, and their logarithms stand for the logits. ``forward`` may stand in for calling the
-    model in ``precision``.
+    averaged, and their logarithms stand for the logits. ``runner`` runs the model in place of the
+    one that the model offers.
 
     Raises:
-        Stopped: If ``stop()`` said so between two batches.
+        ScoringStopped: If ``stop()`` returned True between two batches.
     """
-
-    def plain(*inputs: Tensor) -> Tensor:
-        with autocast(device, precision):
-            logits: Tensor = model(*inputs)
-        return logits
-
-    run = plain if forward is None else forward
+    runner = choose_steps(model, device, precision) if runner is None else runner
     copies = int(getattr(loader, "copies", 1))
     if copies == 1:
-        return _one_pass(model, run, loader, device, max_batches, stop)
-    total: npt.NDArray[np.float64] | None = None
+        return _one_pass(model, runner, loader, device, max_batches, stop)
+    average = CopyAverage(copies)
     for copy in range(copies):
         part: Loader = loader.with_copy(copy)  # type: ignore[attr-defined]
-        found = _one_pass(model, run, part, device, max_batches, stop)
-        share = probabilities(found.logits) / copies
-        total = share if total is None else total + share
-    assert total is not None, f"a loader with {copies} copies"
-    # No probability is quite 0: its logarithm would make every score of it undefined.
-    logits = np.log(np.maximum(total, np.finfo(np.float32).tiny)).astype(np.float32)
-    return Outputs(found.nodes, logits, found.labels)
+        outputs = _one_pass(model, runner, part, device, max_batches, stop)
+        average.add(outputs.logits)
+    return outputs._replace(logits=average.logits())
 
 
 def _one_pass(
     model: nn.Module,
-    run: Callable[..., Tensor],
+    runner: StepRunner,
     loader: Loader,
     device: torch.device,
     max_batches: int | None,
@@ -103,17 +87,14 @@ def _one_pass(
 ) -> Outputs:
     nodes, logits, labels = [], [], []
     with evaluating(model), contextlib.ExitStack() as stack:
-        # Before the first batch: asking a loader of no batches for one is not needed.
         batches = iter(loader.iterate(start_batch=0)) if len(loader) else iter(())
         # A loader with a background thread ends it when its iterator is closed.
         stack.callback(getattr(batches, "close", lambda: None))
         for batch in islice(batches, max_batches):
             if stop():
-                raise Stopped
+                raise ScoringStopped
             moved = batch.to(device, non_blocking=True)
-            with knowing_fill(moved):
-                found = run(*moved.inputs)
-            logits.append(found.float().cpu().numpy())
+            logits.append(runner.logits(moved).float().cpu().numpy())
             nodes.append(moved.nodes.cpu().numpy())
             if moved.labels is not None:
                 labels.append(moved.labels.cpu().numpy())
@@ -123,59 +104,42 @@ def _one_pass(
 
 
 def _sorted(nodes: list[Any], logits: list[Any], labels: list[Any]) -> Outputs:
-    """Joins parts by ascending node, so that nothing depends on how nodes were shared out."""
+    """Join parts by ascending node, so that nothing depends on how the nodes were divided."""
     ids, values = np.concatenate(nodes), np.concatenate(logits)
     classes = np.concatenate(labels) if labels else None
-    if bool((ids[1:] >= ids[:-1]).all()):  # as loaders of inference give them
+    if bool((ids[1:] >= ids[:-1]).all()):  # as loaders of inference yield them
         return Outputs(ids, values, classes)
     order = np.argsort(ids, kind="stable")
     return Outputs(ids[order], values[order], None if classes is None else classes[order])
 
 
 def join(parts: list[Outputs]) -> Outputs:
-    """Gives the shares of all processes as one."""
+    """Return the parts of all processes as one."""
     full = [part for part in parts if len(part.nodes)]
     if len(full) < 2:
         return full[0] if full else parts[0]
-    known = [part.labels for part in full if part.labels is not None]
-    return _sorted([part.nodes for part in full], [part.logits for part in full], known)
+    labels = [part.labels for part in full if part.labels is not None]
+    return _sorted([part.nodes for part in full], [part.logits for part in full], labels)
 
 
 def collect(outputs: Outputs, group: Group, everywhere: bool) -> Outputs | None:
-    """Gives all processes' shares as one, to all of them or to the main one."""
+    """Return the parts of all processes as one: to all of them, or to the main one."""
     parts = group.collect_everywhere(outputs) if everywhere else group.collect(outputs)
     return None if parts is None else join(parts)
 
 
-def probabilities(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Gives the softmax of logits.
-
-    Example:
-        >>> probabilities(np.zeros((1, 4), np.float32))
-        array([[0.25, 0.25, 0.25, 0.25]])
-    """
-    if not logits.size:
-        return logits.astype(np.float64)
-    powers: npt.NDArray[np.float64] = np.subtract(
-        logits, logits.max(axis=1, keepdims=True), dtype=np.float64
-    )
-    np.exp(powers, out=powers)
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers
-
-
 def cross_entropy(labels: npt.NDArray[np.int64], logits: npt.NDArray[np.float32]) -> float:
-    """Gives the mean cross entropy, NaN without nodes."""
+    """Return the mean cross entropy, NaN without nodes."""
     if not len(labels):
         return float("nan")
-    found = torch.nn.functional.cross_entropy(
+    mean = torch.nn.functional.cross_entropy(
         torch.from_numpy(logits.astype(np.float64)), torch.from_numpy(labels)
     )
-    return float(found)
+    return float(mean)
 
 
 class Scorer:
-    """Runs a model over loaders and scores what comes out, the same for any number of processes."""
+    """Runs a model over loaders and scores its logits, the same for any number of processes."""
 
     def __init__(
         self,
@@ -183,18 +147,20 @@ class Scorer:
         config: TrainConfig,
         group: Group,
         device: torch.device,
-        metric: Metric | None,
+        metric: MetricLike | None,
     ) -> None:
         self._model = model
         self._config = config
         self._group = group
         self._device = device
         self._metric = metric
-        self._forward: Callable[..., Tensor] | None = None
+        self._runner = choose_steps(
+            model, device, config.precision, record=config.cuda_graph == "auto"
+        )
 
     @property
-    def metric(self) -> Metric:
-        """The score; looked up on first use, as training without validation needs none."""
+    def metric(self) -> MetricLike:
+        """The metric; looked up on first use, as training without validation needs none."""
         if self._metric is None:
             self._metric = metrics.metric(self._config.metric)
         return self._metric
@@ -202,27 +168,27 @@ class Scorer:
     def score(
         self, loader: Loader, stop: Callable[[], bool] = lambda: False
     ) -> tuple[float, float]:
-        """Gives mean loss and score; NaN where one is not defined.
+        """Return mean loss and score; NaN where one is not defined.
 
         Raises:
-            Stopped: If ``stop()`` said so between two batches.
+            ScoringStopped: If ``stop()`` returned True between two batches.
             TrainingError: If the loader has no labels.
         """
         metric = self.metric
-        found = collect(self._run(loader, stop), self._group, everywhere=False)
+        outputs = collect(self._run(loader, stop), self._group, everywhere=False)
         scores = (math.nan, math.nan)
-        if found is not None and len(found.nodes):
-            if found.labels is None:
+        if outputs is not None and len(outputs.nodes):
+            if outputs.labels is None:
                 raise TrainingError("a loader without labels cannot be scored; use predict")
-            loss = cross_entropy(found.labels, found.logits)
-            scores = (loss, float(metric(found.labels, found.logits)))
+            loss = cross_entropy(outputs.labels, outputs.logits)
+            scores = (loss, float(metric(outputs.labels, outputs.logits)))
         return self._group.from_main(scores)
 
     def predict(self, loader: Loader) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """Gives nodes in ascending order and their class probabilities, to every process."""
-        found = collect(self._run(loader, lambda: False), self._group, everywhere=True)
-        assert found is not None, "collected everywhere"
-        return found.nodes, probabilities(found.logits).astype(np.float32)
+        """Return nodes in ascending order and their class probabilities, to every process."""
+        outputs = collect(self._run(loader, lambda: False), self._group, everywhere=True)
+        assert outputs is not None, "collected everywhere"
+        return outputs.nodes, probabilities(outputs.logits).astype(np.float32)
 
     def _run(self, loader: Loader, stop: Callable[[], bool]) -> Outputs:
         return run_model(
@@ -232,20 +198,5 @@ class Scorer:
             precision=self._config.precision,
             max_batches=self._config.max_eval_batches,
             stop=stop,
-            forward=self._recorded(),
+            runner=self._runner,
         )
-
-    def _recorded(self) -> Callable[..., Tensor] | None:
-        """Gives the model as CUDA graphs, where it has run the fused kernels."""
-        if (
-            self._forward is None
-            and self._device.type == "cuda"
-            and self._config.cuda_graph == "auto"
-            and getattr(self._model, "attention_used", None) == "fused"
-        ):
-            from dhilgt.model.kernels.cuda_graphs import ForwardGraphs
-
-            self._forward = ForwardGraphs(
-                self._model, lambda: autocast(self._device, self._config.precision)
-            )
-        return self._forward

@@ -1,4 +1,4 @@
-"""Stopping at a good moment when asked to by a signal."""
+"""Signals that ask to stop, noted for the work to stop between two steps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _Handler = Callable[[int, FrameType | None], Any]
 
 
 class StopSignals:
-    """Notes SIGINT and SIGTERM while its block runs, for the work to look at between steps.
+    """Notes SIGINT and SIGTERM while its block runs, for the work to check between steps.
 
-    The handlers found at the start are called as well where they are the user's own, and are put
-    back at the end. A signal that is ignored stays ignored. A second SIGINT stops at once. Outside
-    the main thread, where Python delivers no signals, nothing is done.
+    Earlier handlers of the user are called as well, and restored at the end. A signal that is
+    ignored stays ignored. A second SIGINT stops at once. Outside the main thread, where Python
+    delivers no signals, nothing is done.
 
     Attributes:
-        signum: The first signal that came, None before.
+        signum: The first signal that was received, None before.
 
     Example:
         >>> with StopSignals() as stop:
@@ -33,16 +33,16 @@ class StopSignals:
 
     @property
     def requested(self) -> bool:
-        """Whether the work shall stop."""
+        """Whether the work should stop."""
         return self.signum is not None
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
             for signum in (signal.SIGINT, signal.SIGTERM):
-                found = signal.getsignal(signum)
-                # None: set by C code, and could not be put back.
-                if found is not None and found is not signal.SIG_IGN:
-                    self._before[signum] = found
+                handler = signal.getsignal(signum)
+                # None: set by C code, and could not be restored.
+                if handler is not None and handler is not signal.SIG_IGN:
+                    self._before[signum] = handler
                     signal.signal(signum, self._note)
         return self
 

@@ -24,9 +24,9 @@ from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.clock import host_peak_bytes
-from dhilgt.training.distributed import choose_device
 from dhilgt.training.state import TrainResult
 from dhilgt.training.trainer import Trainer
+from dhilgt.utils.devices import choose_device
 
 REPORTS_PER_RUN = 20
 """How often a run's score is compared with those of other trials."""
@@ -171,7 +171,7 @@ class Objective:
     def _train(self, settings: Settings, watch: Callable[[Mapping[str, Any]], None]) -> TrainResult:
         inputs = self._prepared(settings)
         pipeline = self._pipeline(inputs.graph, settings)
-        device = choose_device(settings.device, 0)
+        device = choose_device(settings.device)
         model = new_model(pipeline, len(inputs.classes)).to(device)
         trainer = Trainer(
             model, settings.train_config(), None, device, progress=False, after_epoch=watch

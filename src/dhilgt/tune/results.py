@@ -116,11 +116,11 @@ def write_found(search: Search, found: Found, command: str) -> Path:
 
 def best_header(search: Search, found: Found, command: str) -> str:
     """Gives the comment at the top of the best settings."""
-    from dhilgt.training.distributed import choose_device
     from dhilgt.training.run_folder import environment
+    from dhilgt.utils.devices import choose_device
 
     assert found.best is not None, "asked only where there is one"
-    where = environment(choose_device(search.base.device, 0), 1)
+    where = environment(choose_device(search.base.device), 1)
     where["optuna"] = optuna().__version__
     seeds = ", ".join(map(str, search.seeds))
     each = ", ".join(f"{score:.4f}" for score in found.best["scores"])

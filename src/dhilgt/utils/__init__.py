@@ -1,1 +1,1 @@
-"""What every layer may use; knows nothing of graphs."""
+"""Helpers of every layer: value checks, devices, memory, progress, worker processes."""

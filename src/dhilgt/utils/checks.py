@@ -1,11 +1,16 @@
-"""Checks of single values from a user: whole numbers, numbers, fractions, choices, names."""
+"""Checks of values from a user: numbers, fractions, choices, names, threads, arrays."""
 
 import difflib
 import math
+import operator
+import os
 from collections.abc import Iterable
 from typing import Any, Literal, overload
 
-from dhilgt.errors import ConfigError, setting
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt.errors import ConfigError, GraphError, argument, setting
 
 
 @overload
@@ -20,14 +25,14 @@ def whole_number(
     """Return a setting as an int, from any integer type, NumPy's too.
 
     Args:
-        name: Of the setting, for the message.
-        value: What the user passed. A bool is refused.
+        name: Name of the setting, for the message.
+        value: The value from the user. A bool is refused.
         low: The smallest value allowed.
         high: The largest value allowed.
         optional: Whether None is allowed.
 
     Raises:
-        ConfigError: If it is no integer or out of range.
+        ConfigError: If the value is not an integer or out of range.
 
     Example:
         >>> whole_number("size", 32, 1, 255)
@@ -35,10 +40,11 @@ def whole_number(
     """
     if value is None and optional:
         return None
-    if _is_bool(value) or not hasattr(value, "__index__") or not low <= value <= high:
+    whole = _as_int(value)
+    if whole is None or not low <= whole <= high:
         end = ", or None" if optional else ""
         raise ConfigError(f"{setting(name, value)}; pass a whole number from {low} to {high}{end}")
-    return int(value)
+    return whole
 
 
 @overload
@@ -67,15 +73,15 @@ def number(
     """Return a setting as a float, from any numeric type.
 
     Args:
-        name: Of the setting, for the message.
-        value: What the user passed. A bool, text and NaN are refused.
+        name: Name of the setting, for the message.
+        value: The value from the user. A bool, text and NaN are refused.
         low: The smallest value allowed.
         high: The largest value allowed.
         above: Whether `low` itself is refused.
         optional: Whether None is allowed.
 
     Raises:
-        ConfigError: If it is no number or out of range.
+        ConfigError: If the value is not a number or out of range.
 
     Example:
         >>> number("lr", 1, 0, 10, above=True)
@@ -83,8 +89,7 @@ def number(
     """
     if value is None and optional:
         return None
-    # Text has no float protocol, so "0.1" is refused while a NumPy number passes.
-    real = float(value) if hasattr(value, "__float__") and not _is_bool(value) else math.nan
+    real = _as_float(value)
     if not low <= real <= high or (above and real == low):
         start = f"above {low:g}" if above else f"from {low:g}"
         end = ", or None" if optional else ""
@@ -92,47 +97,73 @@ def number(
     return real
 
 
-def fraction(name: str, value: Any) -> float:
-    """Return a setting between 0 and 1, 1 itself excluded, such as a dropout rate.
+def fraction(name: str, value: Any, *, above: bool = False) -> float:
+    """Return a setting from 0 to below 1, such as a dropout rate, as a float.
 
     Args:
-        name: Of the setting, for the message.
-        value: What the user passed.
+        name: Name of the setting, for the message.
+        value: The value from the user.
+        above: Whether 0 is refused.
 
     Raises:
-        ConfigError: If it is no number or out of range.
+        ConfigError: If the value is not a number or out of range.
     """
-    real = float(value) if hasattr(value, "__float__") and not _is_bool(value) else math.nan
-    if not 0 <= real < 1:
-        raise ConfigError(f"{setting(name, value)}; pass a number from 0 to below 1")
+    real = _as_float(value)
+    if not 0 <= real < 1 or (above and real == 0):
+        start = "above 0" if above else "from 0"
+        raise ConfigError(f"{setting(name, value)}; pass a number {start} to below 1")
     return real
 
 
-def choice(name: str, value: Any, choices: Iterable[str]) -> str:
-    """Return a setting that is one of some words.
+@overload
+def choice(
+    name: str, value: Any, choices: Iterable[str], *, optional: Literal[False] = False
+) -> str: ...
+@overload
+def choice(name: str, value: Any, choices: Iterable[str], *, optional: bool) -> str | None: ...
+def choice(name: str, value: Any, choices: Iterable[str], *, optional: bool = False) -> str | None:
+    """Return a setting that must be one of a few words.
 
     Args:
-        name: Of the setting, for the message.
-        value: What the user passed.
+        name: Name of the setting, for the message.
+        value: The value from the user.
         choices: The words allowed.
+        optional: Whether None is allowed.
 
     Raises:
-        ConfigError: If it is none of them.
+        ConfigError: If the value is none of them.
     """
+    if value is None and optional:
+        return None
     words = tuple(choices)
     if value not in words:
-        listed = ", ".join(f'"{word}"' for word in words)
+        listed = ", ".join(f'"{word}"' for word in words) + (", or None" if optional else "")
         raise ConfigError(f"{setting(name, value)}; pass one of {listed}")
     return str(value)
 
 
-def nearest(word: Any, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the known name most like a misspelt one, None where none is alike.
+def true_or_false(name: str, value: Any) -> bool:
+    """Return a setting that must be True or False, NumPy's included, as a bool.
 
     Args:
-        word: What the user wrote.
-        known: The names there are.
-        cutoff: How alike they must be, from 0 to 1.
+        name: Name of the setting, for the message.
+        value: The value from the user.
+
+    Raises:
+        ConfigError: If the value is anything else.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigError(f"{setting(name, value)}; pass True or False")
+    return bool(value)
+
+
+def nearest(word: Any, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known name closest to a misspelt one, or None if none is close.
+
+    Args:
+        word: The name from the user.
+        known: The known names.
+        cutoff: The least similarity, from 0 to 1.
 
     Example:
         >>> nearest("learning_rat", ["epochs", "learning_rate"])
@@ -145,13 +176,13 @@ def nearest(word: Any, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
 def name_hint(
     word: Any, known: Iterable[str], otherwise: str | None = None, *, cutoff: float = 0.6
 ) -> str:
-    """Return the end of a message about an unknown name: the nearest one, or all there are.
+    """Return the end of a message about an unknown name: the closest known name, or all of them.
 
     Args:
-        word: What the user wrote.
-        known: The names there are.
-        otherwise: What to say where no name is alike; None lists them all.
-        cutoff: How alike the nearest name must be, from 0 to 1.
+        word: The name from the user.
+        known: The known names.
+        otherwise: The text to return if no name is close; None lists all names.
+        cutoff: The least similarity of the closest name, from 0 to 1.
 
     Example:
         >>> name_hint("gnc", ["gcn", "sage"]), name_hint("transformer", ["gcn", "sage"])
@@ -164,5 +195,56 @@ def name_hint(
     return f"known: {', '.join(names)}" if otherwise is None else otherwise
 
 
-def _is_bool(value: Any) -> bool:
-    return type(value).__name__ in ("bool", "bool_")  # NumPy's has either name
+def num_threads(threads: int | None) -> int:
+    """Return the number of threads to use; None means all cores this process may run on.
+
+    Raises:
+        GraphError: If it is not a positive integer.
+    """
+    if threads is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
+        raise GraphError(
+            f"{argument('threads', threads)}; pass a number of at least 1, or None for all"
+        )
+    return int(threads)
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Return anything array-like, torch tensors included, as a NumPy array.
+
+    Raises:
+        GraphError: If its rows differ in length.
+    """
+    if hasattr(values, "detach") and hasattr(values, "cpu"):
+        values = values.detach().cpu().numpy()
+    elif hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    elif isinstance(values, (list, tuple)) and any(isinstance(v, (str, bytes)) for v in values):
+        # NumPy would turn numbers beside a string into strings, and cut trailing NULs.
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise GraphError(f"rows of unequal length are not an array ({error})") from error
+
+
+def _as_int(value: Any) -> int | None:
+    try:
+        return None if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def _as_float(value: Any) -> float:
+    """Return NaN, which is in no range, for what is not a number; text such as "0.1" is not."""
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__float__"):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, OverflowError):
+        return math.nan

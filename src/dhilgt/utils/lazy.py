@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Names of a package that are imported on first use."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -10,11 +10,12 @@ _EXTRA = ("torch", "safetensors")
 def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package whose names need torch, imported on first use.
 
-    Labels and tokens work without torch, so nothing may import it before it is needed.
+    Hub labels and tokens work without torch, so it is imported only when it is needed.
 
     Args:
         package: Name of the package.
-        places: The module of every name; a name whose module ends in it is the module itself.
+        places: The module of each name. If the last part of the module's path is the name, the
+            name stands for the module itself.
 
     Example:
         >>> lazy_names("demo", {"sqrt": "math"})("sqrt")(9.0)

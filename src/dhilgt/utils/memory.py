@@ -1,4 +1,4 @@
-"""How much memory there is to use, and sizes as people write them."""
+"""The memory a process may use, and sizes such as "4GB"."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
@@ -16,17 +17,17 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([KMGTP]?)(I?)B?\s*", r
 def available_bytes(
     proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")
 ) -> int | None:
-    """Bytes this process can still take before it is refused or killed.
+    """Return the bytes this process can still allocate before it is refused or killed.
 
-    The smallest of: what the machine has free, what each control group around the process
-    (container, job) has left, and what is left of the address space limit (``ulimit -v``).
+    This is the smallest of the free memory of the machine, the headroom of each control group
+    around the process (container, job), and the rest of the address space limit (``ulimit -v``).
 
     Args:
-        proc: Where the ``proc`` file system is mounted.
-        cgroup: Where the control groups are mounted.
+        proc: Mount point of the ``proc`` file system.
+        cgroup: Mount point of the control groups.
 
     Returns:
-        The number of bytes, or None where the system does not tell.
+        The number of bytes, or None if the system does not report any.
 
     Example:
         >>> free = available_bytes()
@@ -41,10 +42,9 @@ def available_bytes(
 
 
 def parse_size(size: str | int) -> int:
-    """Bytes meant by ``size``: ``"4GB"`` is 4 * 10^9, ``"512MiB"`` is 512 * 2^20, ``7`` is 7.
+    """Return a size in bytes: ``"4GB"`` is 4 * 10^9, ``"512MiB"`` is 512 * 2^20, ``7`` is 7.
 
-    A letter alone is decimal (``"4G"`` is ``"4GB"``): for a limit, the smaller reading is the
-    safe one.
+    A letter alone is decimal (``"4G"`` is ``"4GB"``): for a limit, the smaller one is safer.
 
     Raises:
         ValueError: If the text is not a size, or the size is not positive.
@@ -53,24 +53,24 @@ def parse_size(size: str | int) -> int:
         >>> parse_size("1.5GB")
         1500000000
     """
-    found = size
+    num_bytes: Any = size
     if isinstance(size, str):
         match = _SIZE.fullmatch(size)
-        # "4iB" is a typing slip, not a size: the "i" belongs to a letter.
+        # "4iB" is a typing error: the "i" belongs to a letter.
         if match is None or (match[3] and not match[2]):
             raise ValueError(f'{size!r} is not a size; write for example "4GB", "512MiB" or 4096')
         scale = (_BINARY if match[3] else _DECIMAL)[match[2].upper()]
         number = float(match[1]) if "." in match[1] else int(match[1])
-        size = math.floor(number * scale)
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise ValueError(f'{found!r} is not a size; write for example "4GB", "512MiB" or 4096')
-    if size <= 0:
-        raise ValueError(f"a size of {found!r} leaves no room; give a positive number of bytes")
-    return size
+        num_bytes = math.floor(number * scale)
+    if isinstance(num_bytes, bool) or not isinstance(num_bytes, int):
+        raise ValueError(f'{size!r} is not a size; write for example "4GB", "512MiB" or 4096')
+    if num_bytes <= 0:
+        raise ValueError(f"a size of {size!r} leaves no room; give a positive number of bytes")
+    return num_bytes
 
 
 def format_bytes(num_bytes: int) -> str:
-    """``num_bytes`` as people read it, in decimal units.
+    """Return a number of bytes as text, in decimal units.
 
     Example:
         >>> format_bytes(1_500_000_000), format_bytes(640)
@@ -98,7 +98,7 @@ def _machine_available(proc: Path) -> int | None:
 
         return int(psutil.virtual_memory().available)
     except Exception:
-        # Not installed, or not able to tell on this system: the C library is the next to ask.
+        # psutil is not installed or fails on this system: ask the C library.
         return _sysconf_available()
 
 
@@ -114,7 +114,7 @@ def _sysconf_available() -> int | None:
 
 
 def _cgroup_headrooms(proc: Path, root: Path) -> Iterator[int]:
-    """What each control group from the process's own up to the root has left."""
+    """Yield the headroom of each control group, from the one of this process up to the root."""
     for line in _text(proc / "self" / "cgroup").splitlines():
         hierarchy, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
@@ -133,16 +133,16 @@ def _cgroup_headrooms(proc: Path, root: Path) -> Iterator[int]:
 
 
 def _walk_up(mount: Path, group: str, limit: str, usage: str, reclaimable: str) -> Iterator[int]:
-    # Inside a container the group may be named as the host sees it ("/docker/4f..", "/../x").
-    # Such folders are absent here; the walk ends at the mount, which is the container's own.
+    # Inside a container the group may have its name on the host ("/docker/4f..", "/../x"). Such
+    # folders do not exist inside; the walk ends at the mount, which is the container's own group.
     parts = [part for part in group.split("/") if part not in ("", ".", "..")]
     for depth in range(len(parts), -1, -1):
         folder = mount.joinpath(*parts[:depth])
         limit_bytes = _number(_text(folder / limit))
         used_bytes = _number(_text(folder / usage))
         if limit_bytes is None or used_bytes is None:
-            continue  # "max", or no such file: no limit here.
-        # Cold page cache counts as used but is given back on demand.
+            continue  # "max", or no such file: this group has no limit.
+        # Inactive page cache counts as used, but the kernel frees it on demand.
         cache = _fields(folder / "memory.stat").get(reclaimable, 0)
         yield max(0, limit_bytes - max(0, used_bytes - cache))
 
@@ -161,7 +161,7 @@ def _address_space_headroom(proc: Path) -> Iterator[int]:
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """The first number of each line of a ``name number ...`` file, by name."""
+    """Return the first number of each line of a file of ``name number ...``, by name."""
     fields = {}
     for line in _text(path).splitlines():
         name, _, rest = line.partition(" ")
@@ -184,11 +184,11 @@ def _text(path: Path) -> str:
 
 
 UNLIMITED = 2**64 - 1
-"""A limit that no build reaches."""
+"""A memory limit in bytes that no build reaches."""
 
 
 def memory_limit(max_memory: int | str | None) -> int:
-    """Gives a limit in bytes: the one asked for, or what the machine or its container has free.
+    """Return a memory limit in bytes: ``max_memory``, or all memory that is available if None.
 
     Example:
         >>> memory_limit("1GB")

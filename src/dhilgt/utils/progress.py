@@ -1,4 +1,4 @@
-"""A bar that shows how far long work has come, and never gets in its way."""
+"""A progress bar on standard error that never makes the work fail."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SECONDS_BETWEEN_UPDATES = 0.05
 
 
 class Update(Protocol):
-    """What the work calls as it goes: ``update(done, total, note="...")``."""
+    """The function that reports progress: ``update(done, total, note="...")``."""
 
     def __call__(self, done: int, total: int | None = None, note: str = "") -> None:
-        """Say that ``done`` of ``total`` units are finished (None: total not known)."""
+        """Report that ``done`` of ``total`` units are finished (None: total not known)."""
 
 
 @contextlib.contextmanager
@@ -33,17 +33,17 @@ def progress_bar(
 ) -> Iterator[Update]:
     """Show a bar with rate and time left on standard error while the block runs.
 
-    Shown in a terminal and in a notebook; anywhere else (a log file, a pipe) nothing at all is
-    written. A display that cannot be drawn is dropped; the work goes on.
+    The bar is shown in a terminal and in a notebook; anywhere else (a log file, a pipe) nothing is
+    written. If it cannot be drawn, the work goes on without it.
 
     Args:
-        title: What is being made, at the left of the bar.
-        unit: What is counted.
-        enabled: False for silence; True and ``"auto"`` show the bar where someone can see it.
+        title: Name of the work, at the left of the bar.
+        unit: Unit of the counts.
+        enabled: False for no bar; True and ``"auto"`` show it in a terminal or notebook.
         force: Draw even where standard error is not a terminal.
 
     Yields:
-        The function to call with what is done.
+        The function that reports progress.
 
     Example:
         >>> with progress_bar("labels", unit="hubs", enabled=False) as update:
@@ -59,11 +59,11 @@ def progress_bar(
 
 
 def progress_note(text: str, *, enabled: bool | Literal["auto"] = "auto") -> None:
-    """Say one thing on standard error, where a bar would be shown; nothing anywhere else.
+    """Print one line on standard error where a bar would be shown; nothing anywhere else.
 
     Args:
-        text: One line.
-        enabled: False for silence.
+        text: The line.
+        enabled: False to print nothing.
 
     Example:
         >>> progress_note("labels: reused from the cache", enabled=False)
@@ -77,7 +77,7 @@ def progress_note(text: str, *, enabled: bool | Literal["auto"] = "auto") -> Non
 
 
 class Progress:
-    """The display behind `progress_bar`, for work that cannot be put in one block.
+    """The display behind `progress_bar`, for work that is not a single block.
 
     Example:
         >>> display = Progress("tokens", unit="nodes", enabled=False)
@@ -103,11 +103,11 @@ class Progress:
         self._next_update = 0.0
 
     def start(self) -> None:
-        """Draw the empty bar, if there is somewhere to draw it."""
+        """Draw the empty bar if there is a terminal or notebook to draw it in."""
         if not self._enabled:
             return
-        # A display is never worth a failed build: a second bar inside a first, a closed or odd
-        # stream, an old version of the library all end in silence.
+        # A second bar inside a first, a closed stream or an old version of the library must not
+        # make the work fail: there is no bar then.
         with contextlib.suppress(Exception):
             console = _console(self._force)
             if console is None:
@@ -119,11 +119,11 @@ class Progress:
 
     @property
     def shown(self) -> bool:
-        """Whether there is a bar, so that what goes beside it is worth making."""
+        """Whether there is a bar, so that a note for it is worth computing."""
         return self._bar is not None
 
     def update(self, done: int, total: int | None = None, note: str = "") -> None:
-        """Say that ``done`` of ``total`` units are finished; cheap enough for inner loops."""
+        """Report that ``done`` of ``total`` units are finished; cheap enough for inner loops."""
         now = time.monotonic()
         if self._bar is None or (now < self._next_update and done != total):
             return
@@ -136,7 +136,7 @@ class Progress:
             self.stop()
 
     def stop(self) -> None:
-        """Leave the bar as it stands and give the terminal back."""
+        """Leave the bar as it is and release the terminal."""
         bar, self._bar = self._bar, None
         if bar is not None:
             with contextlib.suppress(Exception):
@@ -144,12 +144,12 @@ class Progress:
 
 
 def _console(force: bool) -> Console | None:
-    """A console on standard error, or None when nobody would see the bar."""
+    """Return a console on standard error, or None if nobody would see the bar."""
     from rich.console import Console
 
     console = Console(stderr=True, force_terminal=True if force else None)
-    # The stream is asked directly: variables such as FORCE_COLOR make the library call a log
-    # file a terminal.
+    # The stream decides: with variables such as FORCE_COLOR the library takes a log file for a
+    # terminal.
     visible = force or console.is_jupyter or sys.stderr.isatty()
     return console if visible else None
 
@@ -181,7 +181,7 @@ def _count_column(unit: str) -> ProgressColumn:
 
 
 def count_text(done: int, total: float | None, per_second: float | None, unit: str) -> str:
-    """The numbers beside the bar.
+    """Return the numbers beside the bar.
 
     Example:
         >>> count_text(1200, 5000, 340.2, "hubs")

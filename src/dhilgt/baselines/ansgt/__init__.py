@@ -1,1 +1,1 @@
-"""Parts of ANS-GT: tables of pairs, proximities, coarsening."""
+"""ANS-GT: the model, tables of pairs, proximities, coarsening."""

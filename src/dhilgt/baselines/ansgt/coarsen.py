@@ -1,4 +1,4 @@
-"""A small graph that stands for a large one: neighbours that relaxation cannot tell apart merge."""
+"""Coarsening of a graph by algebraic distance: near neighbours merge into super-nodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets
 from dhilgt.baselines.shared.sparse import SparseMatrix
 
 _VECTORS = 10  # random vectors that are relaxed
-_SWEEPS = 20  # of relaxation
-_LEVELS = 40
+_SWEEPS = 20  # sweeps of relaxation
+_LEVELS = 40  # most levels of merging
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class CoarseGraph:
 
     Attributes:
         member_of: Super-node of each node, [n].
-        sizes: Nodes of each super-node.
-        adjacency: Â of the small graph, with a loop at every super-node.
+        sizes: Number of nodes of each super-node.
+        adjacency: Â of the coarse graph, with a loop at every super-node.
     """
 
     member_of: NDArray[np.int64]
@@ -32,26 +32,26 @@ class CoarseGraph:
     adjacency: SparseMatrix
 
     def means(self, x: Tensor) -> Tensor:
-        """Gives the mean of the rows of each super-node's nodes, [supers, F]."""
+        """Return the mean of the rows of each super-node's nodes, [super-nodes, F]."""
         order = np.argsort(self.member_of, kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(self.sizes)])
+        offsets = row_offsets(self.member_of, len(self.sizes))
         weights = 1 / self.sizes[self.member_of[order]]
         return SparseMatrix.from_numpy(offsets, order, weights, len(order)) @ x
 
 
 def coarsen(graph: CleanGraph, keep: float, seed: int = 0) -> CoarseGraph:
-    """Merges nodes, level by level, until a share of them is left or no edge joins two.
+    """Return super-nodes, merged level by level until a fraction is left or there are no edges.
 
     At each level random vectors are relaxed by Jacobi's method; the algebraic distance of two
-    neighbours is the largest difference that is left between their entries. Neighbours that are
-    each other's nearest merge, again and again; a node whose neighbours are all taken joins the
-    nearest of them. An edge between super-nodes has the weight that the edges between their nodes
-    have together, divided by the roots of both sizes.
+    neighbours is the largest difference that remains between their entries. Neighbours that are
+    each other's nearest merge, repeatedly; a node whose neighbours have all merged joins the
+    nearest of them. The weight of an edge between super-nodes is the sum over the edges between
+    their nodes, divided by the square roots of both sizes.
 
     Args:
-        graph: Without loops.
-        keep: Share of the nodes to keep.
-        seed: Of the random vectors.
+        graph: A graph without loops.
+        keep: Fraction of super-nodes to nodes.
+        seed: Seed of the random vectors.
 
     Example:
         >>> import dhilgt
@@ -85,16 +85,15 @@ def algebraic_distance(
     count: int,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Gives for each edge how far apart relaxed random vectors leave its ends; edges by source."""
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=count))])
+    """Return the distance of the ends of each edge after relaxation; edges sorted by source."""
     degrees = np.maximum(np.bincount(sources, weights, minlength=count), 1e-12)
-    walk = SparseMatrix.from_numpy(offsets, targets, weights / degrees[sources])
+    walk = SparseMatrix.from_numpy(row_offsets(sources, count), targets, weights / degrees[sources])
     x = torch.from_numpy(rng.standard_normal((count, _VECTORS)).astype(np.float32))
     for _ in range(_SWEEPS):
         x = 0.5 * x + 0.5 * (walk @ x)
     values = x.numpy()
-    apart: NDArray[np.float64] = np.abs(values[sources] - values[targets]).max(1)
-    return apart
+    distance: NDArray[np.float64] = np.abs(values[sources] - values[targets]).max(1)
+    return distance
 
 
 def _merge(
@@ -104,10 +103,10 @@ def _merge(
     count: int,
     most: int,
 ) -> NDArray[np.int64]:
-    """Gives the node that each node merges into, at most `most` of them into another."""
+    """Return the node that each node merges into; at most `most` merge into another."""
     rank = np.empty(len(distance), np.int64)
     low, high = np.minimum(sources, targets), np.maximum(sources, targets)
-    # Both directions of an edge are one after the other, so all ends agree which edge is nearer.
+    # Both directions of an edge are adjacent, so that both ends rank it alike.
     rank[np.lexsort((high, low, distance))] = np.arange(len(distance))
     rank //= 2
     leader, free = np.arange(count), np.ones(count, np.bool_)
@@ -122,7 +121,7 @@ def _merge(
         leader[targets[pairs]] = sources[pairs]
         free[sources[pairs]] = free[targets[pairs]] = False
         most -= len(pairs)
-    # The leaves of a star have one neighbour for all: they join it rather than wait a level each.
+    # Leaves of a star have the same neighbour: all join it at once, not one per level.
     alive = free[sources] & ~free[targets]
     best = _nearest(sources[alive], rank[alive], count)
     left = np.flatnonzero(alive & (best[sources] == rank))
@@ -145,25 +144,24 @@ def _contract(
     count: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     keys = joined[sources] * np.int64(count) + joined[targets]
-    together, places = np.unique(keys, return_inverse=True)
-    total = np.bincount(places, weights, minlength=len(together))
-    apart = together // count != together % count
-    return together[apart] // count, together[apart] % count, total[apart]
+    edges, places = np.unique(keys, return_inverse=True)
+    total = np.bincount(places, weights, minlength=len(edges))
+    crossing = edges // count != edges % count
+    return edges[crossing] // count, edges[crossing] % count, total[crossing]
 
 
 def _normalised(
     first: NDArray[np.int64], last: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> SparseMatrix:
-    """Gives Â of the super-nodes; edges within one count as a loop, beside the loop of Â."""
+    """Return Â of the super-nodes; edges within one add to its loop."""
     count, own = len(sizes), np.arange(len(sizes))
     roots = sizes.astype(np.float64) ** -0.5
     keys = np.concatenate([first * np.int64(count) + last, own * np.int64(count) + own])
     values = np.concatenate([roots[first] * roots[last], np.ones(count)])
-    together, places = np.unique(keys, return_inverse=True)
-    total = np.bincount(places, values, minlength=len(together))
-    rows, columns = together // count, together % count
+    edges, places = np.unique(keys, return_inverse=True)
+    total = np.bincount(places, values, minlength=len(edges))
+    rows, columns = edges // count, edges % count
     scale = np.bincount(rows, total, minlength=count) ** -0.5
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
     return SparseMatrix.from_numpy(
-        offsets, columns, total * scale[rows] * scale[columns], symmetric=True
+        row_offsets(rows, count), columns, total * scale[rows] * scale[columns], symmetric=True
     )

@@ -1,4 +1,4 @@
-"""ANS-GT: short sequences of sampled nodes and super-nodes; a bandit learns what to sample by."""
+"""ANS-GT: sequences of sampled nodes and super-nodes; a bandit learns how to sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dhilgt.baselines.ansgt.coarsen import CoarseGraph, coarsen
-from dhilgt.baselines.ansgt.proximity import KINDS, powers, proximities, restarts
+from dhilgt.baselines.ansgt.proximity import KINDS, page_ranks, powers, proximities
 from dhilgt.baselines.base import About, Baseline
 from dhilgt.baselines.loaders import GraphBatch, Key, NodeLoader, RowStore
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
@@ -21,9 +21,10 @@ from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
 from dhilgt.errors import ConfigError
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
+from dhilgt.training.scoring import evaluating
 
 _EPS = 1e-5
-_SCORED = 256  # sequences whose attention is read at once
+_SCORED = 256  # sequences whose attention is computed at once for the rewards
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,21 @@ class ANSGTSettings(Settings):
         heads: Attention heads.
         sampled_nodes: Nodes drawn for a sequence.
         super_nodes: Super-nodes drawn for a sequence, besides the node's own.
-        coarsening: Whether there are super-nodes at all.
-        keep: Super-nodes for each node.
-        sequences: Sequences of each node: as many examples in training, as many votes after it.
-        hops: Powers of Â that attention is biased by.
-        restart: Chance of the walks of PageRank to begin anew.
-        first: What nodes are drawn by before the bandit has learned: "uniform" for all four
-            proximities alike, "ppr" for PageRank alone.
-        period: Epochs between two moves of the bandit; None for none.
-        least_share: Share of the draws that every proximity keeps.
-        vote: The class with the "majority" of a node's sequences, or "mean" of their probabilities.
-        dropout: On what each part of a layer adds.
-        attention_dropout: On the attention weights.
-        input_dropout: On the tokens.
-        exact_nodes: Up to so many nodes, proximities and powers of Â of all pairs are held.
-        candidates: Above it, so many of each row.
+        coarsening: Whether there are super-nodes.
+        keep: Fraction of super-nodes to nodes.
+        sequences: Sequences of each node: examples in training, votes in inference.
+        hops: Number of powers of Â that bias attention.
+        restart: Restart probability of PageRank.
+        first: Initial probabilities of the proximities: "uniform" for all four, "ppr" for PageRank
+            only.
+        period: Epochs between two updates of the bandit; None for no updates.
+        least_share: Least probability of a proximity.
+        vote: "majority" of the classes of a node's sequences, or "mean" of their probabilities.
+        dropout: Dropout of the output of each part of a layer.
+        attention_dropout: Dropout of the attention weights.
+        input_dropout: Dropout of the tokens.
+        exact_nodes: Up to so many nodes, proximities and powers of Â of all pairs are stored.
+        candidates: Pairs stored per row on larger graphs.
         batch_size: Nodes per batch; None for all at once.
     """
 
@@ -108,7 +109,7 @@ class ANSGT(Baseline):
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper"; "released" and "released-large": what the code does by default."""
+        """Return "paper", and "released" and "released-large" with the defaults of the code."""
         released = {"first": "ppr", "period": None, "super_nodes": 0}
         return {
             "paper": {},
@@ -119,7 +120,7 @@ class ANSGT(Baseline):
     # ---- layers --------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s, width = self.settings, self.settings.hidden_channels
         self.input = nn.Linear(self.shape.in_channels, width)
         self.token = nn.Embedding(1, width)
@@ -135,12 +136,12 @@ class ANSGT(Baseline):
         )
         self.output = nn.Linear(width, self.shape.out_channels)
         draw_small(self, s.num_layers)
-        share = torch.zeros(len(KINDS))
-        share[0] = 1
+        mixture = torch.zeros(len(KINDS))
+        mixture[0] = 1
         if s.first == "uniform":
-            share.fill_(1 / len(KINDS))
-        # What the bandit knows; sequences follow from it, and so are not kept.
-        self.register_buffer("mixture", share)
+            mixture.fill_(1 / len(KINDS))
+        # State of the bandit; sequences follow from it and are not saved.
+        self.register_buffer("mixture", mixture)
         self.register_buffer("weights", torch.ones(len(KINDS)))
         self.register_buffer("draws", torch.tensor(0))
 
@@ -156,23 +157,23 @@ class ANSGT(Baseline):
         if s.coarsening:
             self._coarse = coarsen(CleanGraph.of(graph, self_loops=False), s.keep, self.seed)
             self._coarse_powers = powers(self._coarse.adjacency, s.hops, **limits)
-            self._coarse_near = restarts(self._coarse.adjacency, restart=s.restart, **limits)
+            self._coarse_near = page_ranks(self._coarse.adjacency, restart=s.restart, **limits)
             x = torch.cat([x, self._coarse.means(x)])  # super-node c is row n + c
         self._features = RowStore(x)
         self._drawn: tuple[Any, NDArray[np.int64]] | None = None
-        self._learns_from: NDArray[np.int64] | None = None
+        self._train_nodes: NDArray[np.int64] | None = None
         self.sequences()
 
     def sequences(self) -> NDArray[np.int64]:
-        """Gives the tokens of all sequences, [n, sequences, tokens]; -1 where there is none.
+        """Return the tokens of all sequences, [n, sequences, tokens]; -1 where there is none.
 
-        The node itself, the sampled nodes, its own super-node, further ones. Super-node c is n + c.
-        Drawn anew when the bandit has moved.
+        In this order: the node, the sampled nodes, its super-node, sampled super-nodes; super-node
+        c is token n + c. Sequences are drawn again after each update of the bandit.
         """
         mixture = self.mixture.cpu().numpy()
-        known = int(self.draws), tuple(mixture.tolist())
-        if self._drawn is None or self._drawn[0] != known:
-            self._drawn = known, self._draw(mixture, int(self.draws))
+        state = int(self.draws), tuple(mixture.tolist())
+        if self._drawn is None or self._drawn[0] != state:
+            self._drawn = state, self._draw(mixture, int(self.draws))
         return self._drawn[1]
 
     def _draw(self, mixture: NDArray[np.float32], number: int) -> NDArray[np.int64]:
@@ -190,7 +191,7 @@ class ANSGT(Baseline):
     # ---- batches -------------------------------------------------------------------------------
 
     def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
-        self._learns_from = np.unique(nodes)
+        self._train_nodes = np.unique(nodes)
         size = self.settings.batch_size
         return _SequenceLoader(
             self._one_each,
@@ -205,7 +206,7 @@ class ANSGT(Baseline):
 
     def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
         return NodeLoader(
-            lambda some, key: self._inputs(self.sequences()[some]),
+            lambda nodes, key: self._inputs(self.sequences()[nodes]),
             nodes,
             labels,
             batch_size=self.settings.batch_size,
@@ -213,25 +214,25 @@ class ANSGT(Baseline):
         )
 
     def _one_each(self, nodes: NDArray[np.int64], key: Key) -> tuple[Any, ...]:
-        """Gives each node's first sequence, second, ...: nodes come as often as they have some."""
+        """Return one sequence per node; a node is repeated as often as it has sequences."""
         copies = self.settings.sequences
         return self._inputs(self.sequences()[nodes, np.arange(len(nodes)) % copies][:, None])
 
     def _inputs(self, tokens: NDArray[np.int64]) -> tuple[Any, ...]:
         missing = tokens < 0
         tokens = np.where(missing, tokens[..., :1], tokens)  # [B, sequences, tokens]
-        seen, places = np.unique(tokens, return_inverse=True)
+        used, places = np.unique(tokens, return_inverse=True)
         return (
-            self._features.rows(seen),
+            self._features.rows(used),
             torch.from_numpy(places.reshape(tokens.shape)),
             torch.from_numpy(missing),
             torch.from_numpy(self.pair_biases(tokens)),
         )
 
     def pair_biases(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Gives Â^1 ... Â^K between the tokens of each sequence, [..., tokens, tokens, K].
+        """Return Â^1 ... Â^K between the tokens of each sequence, [..., tokens, tokens, K].
 
-        A pair with a super-node has the powers of the small graph's Â between the super-nodes of
+        A pair with a super-node has the powers of the coarse graph's Â between the super-nodes of
         both.
         """
         real = tokens[..., : 1 + self.settings.sampled_nodes]
@@ -247,11 +248,11 @@ class ANSGT(Baseline):
     # ---- the bandit ----------------------------------------------------------------------------
 
     def epoch_begins(self, epoch: int) -> None:
-        """Moves the bandit every `period` epochs, and has all sequences drawn anew."""
+        """Update the bandit every `period` epochs; sequences are then drawn again."""
         period = self.settings.period
-        if period is None or epoch == 0 or epoch % period or self._learns_from is None:
+        if period is None or epoch == 0 or epoch % period or self._train_nodes is None:
             return
-        reward = self.rewards(self._learns_from)
+        reward = self.rewards(self._train_nodes)
         weights, mixture = bandit_move(
             self.weights.cpu().numpy(), self.mixture.cpu().numpy(), reward,
             self.settings.least_share,
@@ -260,49 +261,45 @@ class ANSGT(Baseline):
         self.mixture.copy_(torch.from_numpy(mixture))
         self.draws.add_(1)
 
-    @torch.no_grad()
     def rewards(self, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Gives the reward of each proximity: what nodes attend to, by who proposed it.
+        """Return the reward of each proximity: the attention to the nodes that it proposed.
 
         score_j = mean over heads of attention(node -> j) |v_j| in the last layer, over the sampled
         nodes j of a node's first sequence; r_k = mean of score_j s_k(j) / sum_k' p_k' s_k'(j).
         """
-        device, training = self.begun.device, self.training
-        mixture, total, seen = self.mixture.cpu().numpy(), np.zeros(len(KINDS)), 0
-        self.eval()
-        try:
+        mixture, total, count = self.mixture.cpu().numpy(), np.zeros(len(KINDS)), 0
+        with evaluating(self):
             for at in range(0, len(nodes), _SCORED):
                 tokens = self.sequences()[nodes[at : at + _SCORED], :1]
-                inputs = [part.to(device) for part in self._inputs(tokens)]
+                inputs = [part.to(self.device) for part in self._inputs(tokens)]
                 last = self.encoder.last_attention(*self._embedded(*inputs))
                 sampled = slice(1, 1 + self.settings.sampled_nodes)
-                shares = last.weights[:, :, 0, sampled] * last.values[:, :, sampled].norm(dim=-1)
-                scores = shares.mean(1).double().cpu().numpy()  # [B, sampled]
+                norms = last.values[:, :, sampled].norm(dim=-1)
+                scores = (last.weights[:, :, 0, sampled] * norms).mean(1)
+                scores = scores.double().cpu().numpy()  # [B, sampled]
                 drawn = tokens[:, 0, sampled]
-                there = drawn >= 0
+                present = drawn >= 0
                 rows = np.broadcast_to(tokens[:, 0, :1], drawn.shape)
-                near = self._near.lookup(rows, np.where(there, drawn, 0)).astype(np.float64)
-                ways = near / (near @ mixture + _EPS)[..., None]
-                total += (ways * (scores * there)[..., None]).sum((0, 1))
-                seen += int(there.sum())
-        finally:
-            self.train(training)
-        return total / max(1, seen)
+                near = self._near.lookup(rows, np.where(present, drawn, 0)).astype(np.float64)
+                ratios = near / (near @ mixture + _EPS)[..., None]
+                total += (ratios * (scores * present)[..., None]).sum((0, 1))
+                count += int(present.sum())
+        return total / max(1, count)
 
     # ---- the model -----------------------------------------------------------------------------
 
     def logits(self, x: Tensor, places: Tensor, missing: Tensor, bias: Tensor) -> Tensor:
-        """Gives [B, C]; of several sequences, the logarithm of their votes.
+        """Return [B, C]; for several sequences per node, the logarithm of their votes.
 
         Args:
-            x: Features of all nodes in the batch, super-nodes too, [seen, F0].
-            places: Tokens as places in `x`, [B, sequences, tokens].
-            missing: Which of them are not there, [B, sequences, tokens].
+            x: Features of all nodes and super-nodes in the batch, [used, F0].
+            places: Tokens as rows of `x`, [B, sequences, tokens].
+            missing: Which tokens are padding, [B, sequences, tokens].
             bias: Powers of Â between tokens, [B, sequences, tokens, tokens, K].
         """
         h = self.encoder(*self._embedded(x, places, missing, bias))
-        found: Tensor = self.output(h[:, 0]).view(*places.shape[:2], -1)  # [B, sequences, C]
-        return found[:, 0] if found.shape[1] == 1 else votes(found, self.settings.vote)
+        logits: Tensor = self.output(h[:, 0]).view(*places.shape[:2], -1)  # [B, sequences, C]
+        return logits[:, 0] if logits.shape[1] == 1 else votes(logits, self.settings.vote)
 
     def _embedded(
         self, x: Tensor, places: Tensor, missing: Tensor, bias: Tensor
@@ -323,7 +320,7 @@ class ANSGT(Baseline):
 
 
 class _SequenceLoader(NodeLoader):
-    """A node comes once for each of its sequences, so that the loss is the mean over them."""
+    """A loader that repeats a node once per sequence: the loss is the mean over sequences."""
 
     def __init__(self, *args: Any, copies: int, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -334,13 +331,13 @@ class _SequenceLoader(NodeLoader):
 
 
 def votes(logits: Tensor, kind: str = "majority") -> Tensor:
-    """Gives the logarithm of each class's share in the votes of a node's sequences.
+    """Return the logarithm of each class's fraction of the votes of a node's sequences.
 
-    Between classes of as many votes the mean probability decides.
+    Among classes with equal votes the mean probability decides.
 
     Args:
         logits: [B, sequences, C].
-        kind: "majority", or "mean": the mean probability alone.
+        kind: "majority", or "mean" for the mean probability only.
 
     Example:
         >>> three = torch.tensor([[[9.0, 0.0], [0.0, 0.1], [0.0, 0.1]]])
@@ -348,34 +345,34 @@ def votes(logits: Tensor, kind: str = "majority") -> Tensor:
         ([1], [0])
     """
     mean = torch.softmax(logits.float(), -1).mean(1)
-    share = mean
+    fraction = mean
     if kind == "majority":
-        each = nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).float().mean(1)
-        # The mean is worth less than one vote, and keeps the logarithm finite.
-        part = 0.5 / logits.shape[1]
-        share = (each + part * mean) / (1 + part)
-    return share.clamp_min(1e-12).log()
+        counts = nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).float().mean(1)
+        # The mean has the weight of half a vote, and keeps the logarithm finite.
+        half = 0.5 / logits.shape[1]
+        fraction = (counts + half * mean) / (1 + half)
+    return fraction.clamp_min(1e-12).log()
 
 
 def bandit_move(
     weights: NDArray[Any], mixture: NDArray[Any], reward: NDArray[Any], least: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gives new weights w and shares p of the draws, from the reward of each arm.
+    """Return new weights w and probabilities p of the arms, from the reward of each.
 
     w <- w exp(2 (r + 0.01 / p)), p = (1 - K least) w / sum w + least.
 
     Example:
-        >>> _, shares = bandit_move(np.ones(2), np.full(2, 0.5), np.array([1.0, 0.0]), 0.1)
-        >>> shares.round(3).tolist()
+        >>> _, mixture = bandit_move(np.ones(2), np.full(2, 0.5), np.array([1.0, 0.0]), 0.1)
+        >>> mixture.round(3).tolist()
         [0.8050000071525574, 0.19499999284744263]
     """
     with np.errstate(divide="ignore"):
-        chance = np.where(mixture > 0, 0.01 / mixture, 0)
-    steps = np.log(weights) + 2 * (reward + chance)
-    new = np.exp(steps - steps.max())  # only ratios count, and these cannot overflow
-    shares = (1 - len(new) * least) * new / new.sum() + least
+        exploration = np.where(mixture > 0, 0.01 / mixture, 0)
+    logs = np.log(weights) + 2 * (reward + exploration)
+    new = np.exp(logs - logs.max())  # only ratios matter, and these cannot overflow
+    new_mixture = (1 - len(new) * least) * new / new.sum() + least
     new = np.maximum(new, np.finfo(np.float32).tiny)
-    return new.astype(np.float32), shares.astype(np.float32)
+    return new.astype(np.float32), new_mixture.astype(np.float32)
 
 
 def _pairs(tokens: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""How near nodes are, in several ways: what ANS-GT draws nodes by, and biases attention by."""
+"""Proximities of nodes, by which ANS-GT draws nodes, and powers of Â, which bias attention."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dhilgt.baselines.ansgt.row_table import RowTable
 from dhilgt.baselines.shared.sparse import SparseMatrix
 
 KINDS = ("ppr", "one_hop", "two_hops", "features")
-"""The ways, in the order of a table's values."""
+"""Kinds of proximity, in the order of a table's values."""
 
-_STEPS = 5  # of a truncated personalised PageRank
+_STEPS = 5  # steps of a truncated personalised PageRank
 _EPS = 1e-5
 _BLOCK = 1 << 24  # entries of a dense block of similarities
 
@@ -24,22 +24,22 @@ _BLOCK = 1 << 24  # entries of a dense block of similarities
 def proximities(
     adjacency: SparseMatrix, x: Tensor, *, restart: float, exact_nodes: int, candidates: int
 ) -> RowTable:
-    """Gives four scores of pairs: PageRank, Â, Â^2 and cosine similarity of features.
+    """Return four scores of pairs: PageRank, Â, Â^2 and cosine similarity of features.
 
-    Scores of a node with itself are 0, negative ones are cut off, and rows sum to 1.
+    Scores of a node with itself are 0, negative ones are set to 0, and rows sum to 1.
 
     Args:
         adjacency: Â, symmetric.
         x: Features, [n, F0].
-        restart: Chance c of a walk to begin anew: PageRank is c (I - (1 - c) Â)^-1.
-        exact_nodes: Up to so many nodes all pairs are there; above it, the best of each row.
-        candidates: How many of each row and kind those are.
+        restart: Restart probability c; PageRank is c (I - (1 - c) Â)^-1.
+        exact_nodes: Up to so many nodes all pairs are stored; above, the best of each row.
+        candidates: Number of pairs stored per row and kind.
     """
     if adjacency.shape[0] <= exact_nodes:
         hat = adjacency.to_dense()
         cosine = _unit_rows(x) @ _unit_rows(x).T
         parts = [page_rank(hat, restart), hat, adjacency @ hat, cosine]
-        return RowTable.full(_shares(part) for part in parts)
+        return RowTable.full(_probabilities(part) for part in parts)
     one = _best(_scipy_rows(adjacency), candidates)
     parts = [
         _truncated_page_rank(one, restart, candidates),
@@ -47,41 +47,42 @@ def proximities(
         _product(one, one, candidates),
         _nearest_rows(x, candidates),
     ]
-    return RowTable.union(_sparse_shares(part) for part in parts)
+    return RowTable.union(_sparse_probabilities(part) for part in parts)
 
 
-def restarts(
+def page_ranks(
     adjacency: SparseMatrix, *, restart: float, exact_nodes: int, candidates: int
 ) -> RowTable:
-    """Gives PageRank alone, with the same limits as `proximities`."""
+    """Return only PageRank, with the same limits as `proximities`."""
     if adjacency.shape[0] <= exact_nodes:
-        return RowTable.full([_shares(page_rank(adjacency.to_dense(), restart))])
+        return RowTable.full([_probabilities(page_rank(adjacency.to_dense(), restart))])
     one = _best(_scipy_rows(adjacency), candidates)
-    return RowTable.union([_sparse_shares(_truncated_page_rank(one, restart, candidates))])
+    rank = _truncated_page_rank(one, restart, candidates)
+    return RowTable.union([_sparse_probabilities(rank)])
 
 
 def powers(adjacency: SparseMatrix, count: int, *, exact_nodes: int, candidates: int) -> RowTable:
-    """Gives Â^1 ... Â^count for pairs of nodes; the best of each row on large graphs."""
+    """Return Â^1 ... Â^count for pairs of nodes; the best of each row on large graphs."""
     if adjacency.shape[0] <= exact_nodes:
         return RowTable.full(part.numpy() for part in _dense_powers(adjacency, count))
     one = _best(_scipy_rows(adjacency), candidates)
-    found = [one]
+    parts = [one]
     for _ in range(count - 1):
-        found.append(_product(found[-1], one, candidates))
-    return RowTable.union(found)
+        parts.append(_product(parts[-1], one, candidates))
+    return RowTable.union(parts)
 
 
 def page_rank(hat: Tensor, restart: float) -> Tensor:
-    """Gives c (I - (1 - c) Â)^-1 for a dense symmetric Â with eigenvalues of at most 1.
+    """Return c (I - (1 - c) Â)^-1 for a dense symmetric Â with eigenvalues of at most 1.
 
     Example:
         >>> page_rank(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), 0.5).round(decimals=3).tolist()
         [[0.75, 0.25], [0.25, 0.75]]
     """
     matrix = torch.eye(len(hat), dtype=torch.float64) - (1 - restart) * hat.double()
-    # Positive definite, so a Cholesky factor will do: half the work of an inversion.
-    found: Tensor = restart * torch.cholesky_inverse(torch.linalg.cholesky(matrix))
-    return found
+    # The matrix is positive definite: a Cholesky factor takes half the work of an inversion.
+    rank: Tensor = restart * torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+    return rank
 
 
 # ---- dense -------------------------------------------------------------------------------------
@@ -95,10 +96,10 @@ def _dense_powers(adjacency: SparseMatrix, count: int) -> Iterator[Tensor]:
         yield power
 
 
-def _shares(scores: Tensor) -> NDArray[np.float32]:
+def _probabilities(scores: Tensor) -> NDArray[np.float32]:
     scores = scores.clone().fill_diagonal_(0).clamp_min_(0)
-    found: NDArray[np.float32] = (scores / (scores.sum(1, keepdim=True) + _EPS)).float().numpy()
-    return found
+    rows: NDArray[np.float32] = (scores / (scores.sum(1, keepdim=True) + _EPS)).float().numpy()
+    return rows
 
 
 def _unit_rows(x: Tensor) -> Tensor:
@@ -120,12 +121,12 @@ def _scipy_rows(adjacency: SparseMatrix) -> Any:
 
 
 def _best(matrix: Any, size: int) -> Any:
-    """Gives the largest entries of each row, with columns ascending."""
+    """Return the largest entries of each row, with columns ascending."""
     lengths = np.diff(matrix.indptr)
     longer = np.flatnonzero(lengths > size)
     longer = longer[np.argsort(-lengths[longer], kind="stable")]
     kept, at = np.ones(len(matrix.data), np.bool_), 0
-    while at < len(longer):  # rows of about one length together, so that little is padding
+    while at < len(longer):  # rows of similar length together, so that there is little padding
         width = int(lengths[longer[at]])
         rows = longer[at : at + max(1, _BLOCK // width)]
         inside = np.arange(width) < lengths[rows][:, None]
@@ -136,13 +137,13 @@ def _best(matrix: Any, size: int) -> Any:
         kept[dropped[np.take_along_axis(inside, worse, 1)]] = False
         at += len(rows)
     offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, size))])
-    found = type(matrix)((matrix.data[kept], matrix.indices[kept], offsets), shape=matrix.shape)
-    found.sort_indices()
-    return found
+    best = type(matrix)((matrix.data[kept], matrix.indices[kept], offsets), shape=matrix.shape)
+    best.sort_indices()
+    return best
 
 
 def _by_rows(matrix: Any, size: int, step: Callable[[Any, int], Any]) -> Any:
-    """Gives the best entries of a matrix that is made some rows at a time."""
+    """Return the best entries of a matrix that is computed some rows at a time."""
     from scipy import sparse
 
     rows = max(1, _BLOCK // (size * size))
@@ -160,15 +161,15 @@ def _truncated_page_rank(one: Any, restart: float, size: int) -> Any:
     from scipy import sparse
 
     n = one.shape[0]
-    again = sparse.csr_array(restart * sparse.eye_array(n, format="csr", dtype=np.float32))
-    found = again
+    start = sparse.csr_array(restart * sparse.eye_array(n, format="csr", dtype=np.float32))
+    rank = start
     for _ in range(_STEPS):
-        found = _by_rows(
-            found,
+        rank = _by_rows(
+            rank,
             size,
-            lambda part, at: (1 - restart) * (part @ one) + again[at : at + part.shape[0]],
+            lambda part, at: (1 - restart) * (part @ one) + start[at : at + part.shape[0]],
         )
-    return found
+    return rank
 
 
 def _nearest_rows(x: Tensor, size: int) -> Any:
@@ -186,12 +187,12 @@ def _nearest_rows(x: Tensor, size: int) -> Any:
         columns.append(best.indices)
     offsets = np.arange(n + 1) * size
     parts = (torch.cat(values).flatten().numpy(), torch.cat(columns).flatten().numpy(), offsets)
-    found = sparse.csr_array(parts, shape=(n, n))
-    found.eliminate_zeros()
-    return found
+    matrix = sparse.csr_array(parts, shape=(n, n))
+    matrix.eliminate_zeros()
+    return matrix
 
 
-def _sparse_shares(matrix: Any) -> Any:
+def _sparse_probabilities(matrix: Any) -> Any:
     matrix = matrix.tocoo()
     kept = (matrix.row != matrix.col) & (matrix.data > 0)
     rows, columns, values = matrix.row[kept], matrix.col[kept], matrix.data[kept]

@@ -1,4 +1,4 @@
-"""Several numbers for every pair of nodes, or for the pairs that matter, looked up and drawn by."""
+"""Tables of several values per pair of nodes, to look up and to draw nodes by."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhilgt.baselines.shared.message_graph import row_offsets
+
 _BLOCK = 1 << 22  # entries that are drawn from at once
 
 
 class RowTable:
-    """K values for each pair (row, column): of all pairs, or of some; the others have zeros.
+    """K values for each pair (row, column), stored for all pairs or for some; others are zero.
 
     Args:
         values: [entries, K] float32.
-        num_nodes: Rows, and columns.
-        offsets: Where each row begins; None if all pairs are there.
-        columns: Column of each entry, ascending in a row; None if all pairs are there.
+        num_nodes: Number of rows, and of columns.
+        offsets: Where each row begins; None if all pairs are stored.
+        columns: Column of each entry, ascending in a row; None if all pairs are stored.
 
     Example:
         >>> table = RowTable.full([np.eye(2), np.ones((2, 2))])
@@ -44,24 +46,22 @@ class RowTable:
 
     @classmethod
     def full(cls, matrices: Iterable[NDArray[Any]]) -> RowTable:
-        """Gives the table of dense matrices, n x n each."""
+        """Return the table of dense matrices, n x n each."""
         values = np.stack([np.asarray(part, np.float32) for part in matrices], -1)
         return cls(values.reshape(-1, values.shape[-1]), len(values))
 
     @classmethod
     def union(cls, matrices: Iterable[Any]) -> RowTable:
-        """Gives the table of sparse matrices of SciPy, over all pairs that one of them has."""
+        """Return the table of SciPy's sparse matrices, with all pairs that any of them has."""
         parts = [part.tocoo() for part in matrices]
         n = parts[0].shape[0]
         keys = [part.row.astype(np.int64) * n + part.col for part in parts]
-        together, places = np.unique(np.concatenate(keys), return_inverse=True)
-        values = np.zeros((len(together), len(parts)), np.float32)
+        union, places = np.unique(np.concatenate(keys), return_inverse=True)
+        values = np.zeros((len(union), len(parts)), np.float32)
         ends = np.cumsum([len(part) for part in keys])
         for kind, place in enumerate(np.split(places, ends[:-1])):
             values[place, kind] = parts[kind].data
-        offsets = np.zeros(n + 1, np.int64)
-        np.cumsum(np.bincount(together // n, minlength=n), out=offsets[1:])
-        return cls(values, n, offsets, together % n)
+        return cls(values, n, row_offsets(union // n, n), union % n)
 
     @property
     def kinds(self) -> int:
@@ -69,7 +69,7 @@ class RowTable:
         return int(self.values.shape[1])
 
     def lookup(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Gives the values of some pairs, [..., K]; rows and columns are of one shape."""
+        """Return the values of some pairs, [..., K]; rows and columns have one shape."""
         keys = rows * np.int64(self.num_nodes) + columns
         if self._keys is None:
             values: NDArray[np.float32] = self.values[keys]
@@ -77,9 +77,9 @@ class RowTable:
         if len(self._keys) == 0:
             return np.zeros((*keys.shape, self.kinds), np.float32)
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        found: NDArray[np.float32] = self.values[at]
-        found[self._keys[at] != keys] = 0
-        return found
+        stored: NDArray[np.float32] = self.values[at]
+        stored[self._keys[at] != keys] = 0
+        return stored
 
     def draw(
         self,
@@ -88,13 +88,13 @@ class RowTable:
         size: int,
         seed: list[int],
     ) -> NDArray[np.int32]:
-        """Draws columns for each row without replacement, by a mixture of the K values.
+        """Return columns drawn for each row without replacement, by a mixture of the K values.
 
         Args:
-            rows: Rows to draw for, [B]; they may repeat, each time with draws of its own.
-            mixture: Weight of each kind, [K].
+            rows: Rows to draw for, [B]; a repeated row has independent draws.
+            mixture: Weight of each value, [K].
             size: Columns per row.
-            seed: Of the draws.
+            seed: Seed of the draws.
 
         Returns:
             [B, size], in the order drawn; -1 where a row has no more columns of positive weight.
@@ -113,10 +113,10 @@ class RowTable:
         for number, begin in enumerate(range(0, len(rows), step)):
             part = slice(begin, begin + step)
             rng = np.random.default_rng([*seed, number])
-            out[part] = self._race(rows[part], lengths[part], weights, size, rng)
+            out[part] = self._draw_block(rows[part], lengths[part], weights, size, rng)
         return out
 
-    def _race(
+    def _draw_block(
         self,
         rows: NDArray[np.int64],
         lengths: NDArray[np.int64],
@@ -124,8 +124,8 @@ class RowTable:
         size: int,
         rng: np.random.Generator,
     ) -> NDArray[np.int64]:
-        # Who is first in a race of exponential times with these rates, who second, ...: the law of
-        # draws without replacement one after the other.
+        # The order of exponential times with these rates has the distribution of successive draws
+        # without replacement.
         width = max(size, int(lengths.max(initial=0)))
         inside = np.arange(width) < lengths[:, None]
         at = np.where(inside, self.offsets[rows][:, None] + np.arange(width), 0)
@@ -134,11 +134,11 @@ class RowTable:
         drawn = rng.standard_exponential(weight.shape, dtype=np.float32)
         np.divide(drawn, weight, out=times, where=weight > 0)
         first = np.argpartition(times, size - 1, axis=1)[:, :size]
-        arrived = np.take_along_axis(times, first, 1)
-        order = np.argsort(arrived, axis=1, kind="stable")
+        first_times = np.take_along_axis(times, first, 1)
+        order = np.argsort(first_times, axis=1, kind="stable")
         first = np.take_along_axis(first, order, 1)
         entries = np.take_along_axis(at, first, 1)
         columns = entries if self._keys is None else self._keys[entries]
-        found: NDArray[np.int64] = columns % self.num_nodes
-        found[np.isinf(np.take_along_axis(arrived, order, 1))] = -1
-        return found
+        nodes: NDArray[np.int64] = columns % self.num_nodes
+        nodes[np.isinf(np.take_along_axis(first_times, order, 1))] = -1
+        return nodes

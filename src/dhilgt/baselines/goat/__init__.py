@@ -1,1 +1,1 @@
-"""Parts of GOAT: sampled rings, the codebook, positions by random walks."""
+"""GOAT: the model, sampled rings, the codebook, positions by random walks."""

@@ -1,4 +1,4 @@
-"""A few centroids that stand for all nodes, kept by moving averages and not by gradients."""
+"""Centroids that represent all nodes, updated by moving averages and not by gradients."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from torch import Tensor, nn
 from dhilgt.baselines.shared.layers import SafeBatchNorm
 
 _EPS = 1e-5
-_CHUNK = 1 << 24  # entries of a matrix of distances made at once
+_CHUNK = 1 << 24  # entries of a matrix of distances computed at once
 
 
 class Codebook(nn.Module):
-    """Centroids of moving averages, and which of them each node was last assigned to.
+    """Centroids of moving averages, and the centroid that each node was last assigned to.
 
-    Nodes and centroids are compared where every coordinate of the nodes has mean 0 and variance 1;
-    `points` gives the centroids in the coordinates that nodes come in.
+    Nodes and centroids are compared in coordinates in which nodes have mean 0 and variance 1;
+    `points` returns the centroids in the original coordinates of nodes.
 
     Args:
         count: Number of centroids.
         channels: Width of nodes and centroids.
         num_nodes: Nodes of the graph.
-        decay: Share of the old in each average.
+        decay: Weight of the old value in each average.
 
     Example:
         >>> book = Codebook(3, 2, 10)
@@ -46,11 +46,11 @@ class Codebook(nn.Module):
 
     @torch.no_grad()
     def begin_at(self, nodes: Tensor, chosen: Tensor) -> None:
-        """Sets the centroids to some nodes, each of weight 1, and the scale to that of all nodes.
+        """Set the centroids to some nodes, each of size 1, and the scale to that of all nodes.
 
         Args:
             nodes: All nodes, [n, d].
-            chosen: Which of them to begin at, one for each centroid.
+            chosen: Index of a node for each centroid.
         """
         mean, variance = self.norm.running_mean, self.norm.running_var
         assert mean is not None and variance is not None, "kept by default"  # noqa: PT018
@@ -61,33 +61,33 @@ class Codebook(nn.Module):
         self.sizes.fill_(1)
 
     def members(self) -> Tensor:
-        """Gives how many nodes are assigned to each centroid, [B]."""
+        """Return the number of nodes assigned to each centroid, [B]."""
         return torch.bincount(self.assigned, minlength=len(self.sizes))
 
     def points(self) -> Tensor:
-        """Gives the centroids in the coordinates of the nodes, [B, d]."""
+        """Return the centroids in the original coordinates of nodes, [B, d]."""
         mean, variance = self.norm.running_mean, self.norm.running_var
         assert mean is not None and variance is not None, "kept by default"  # noqa: PT018
         return self.centroids * (variance + self.norm.eps).sqrt() + mean
 
     @torch.no_grad()
     def assign(self, nodes: Tensor, ids: Tensor) -> None:
-        """Notes the nearest centroid of some nodes, by the scale known so far.
+        """Assign some nodes to their nearest centroids, by the current scale.
 
         Args:
             nodes: [b, d].
-            ids: Their numbers, [b].
+            ids: Indices of the nodes in the graph, [b].
         """
         self.assigned[ids] = self._nearest(self._scaled(nodes.float()))
 
     @torch.no_grad()
     def update(self, nodes: Tensor, ids: Tensor) -> None:
-        """Assigns the nodes of a training batch and moves the averages towards them.
+        """Assign the nodes of a training batch and move the averages towards them.
 
         size <- decay size + (1 - decay) hits, then smoothed: (size + e) / (N + B e) N with N the
         sum of all sizes; sum <- decay sum + (1 - decay) sum of the nodes; centroid = sum / size.
         """
-        # Averages over many steps are not left to half precision.
+        # Half precision is too coarse for averages over many steps.
         with torch.autocast(nodes.device.type, enabled=False):
             self._move(nodes.float(), ids)
 
@@ -95,7 +95,7 @@ class Codebook(nn.Module):
         scaled: Tensor = self.norm(nodes)
         nearest = self._nearest(scaled)
         count = len(self.sizes)
-        # A product with a matrix of 0 and 1 in place of a scatter, whose order of sums varies.
+        # A product with a matrix of 0 and 1, because a scatter sums in no fixed order.
         one_hot = torch.zeros(len(nodes), count, device=nodes.device)
         one_hot[torch.arange(len(nodes), device=nodes.device), nearest] = 1
         self.sizes.mul_(self.decay).add_(one_hot.sum(0), alpha=1 - self.decay)

@@ -1,4 +1,4 @@
-"""GOAT: attention over a sampled neighbourhood beside attention over a codebook of all nodes."""
+"""GOAT: attention over a sampled neighbourhood and over a codebook of all nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dhilgt.baselines.base import About, NodeBaseline
+from dhilgt.baselines.base import CONSTANT_ADAM, About, NodeBaseline
 from dhilgt.baselines.goat.codebook import Codebook
 from dhilgt.baselines.goat.node2vec import node2vec
 from dhilgt.baselines.goat.rings import sample_rings
@@ -22,38 +22,39 @@ from dhilgt.baselines.loaders import Key, RowStore
 from dhilgt.baselines.settings import Settings, choice, count, counts, number, rate
 from dhilgt.baselines.shared.layers import MLPBlock, SafeBatchNorm
 from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
-from dhilgt.baselines.shared.sparse import SparseMatrix, multiply, segment_softmax
+from dhilgt.baselines.shared.pairs import pair_scores
+from dhilgt.baselines.shared.sparse import SparseMatrix, segment_softmax
 from dhilgt.baselines.shared.spectral import laplacian_vectors
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
+from dhilgt.training.scoring import evaluating
 
-_ENTRIES = 1 << 25  # of a product over edges that is held at once
-_NODES = 1 << 14  # that are assigned to centroids at once
+_NODES = 1 << 14  # nodes that are assigned to centroids at once
 
 
 @dataclass(frozen=True)
 class GOATSettings(Settings):
-    """Settings of `GOAT`; numbers are the released defaults.
+    """Settings of `GOAT`; the defaults of numbers are the released ones.
 
     Attributes:
         hidden_channels: Width of each head.
-        heads: Attention heads, side by side.
-        sizes: Neighbours drawn per node, hop by hop.
-        num_centroids: Most centroids.
-        nodes_per_centroid: There is at most one centroid for so many nodes; 0 for no such limit.
-        global_channels: Of a node's representation in the codebook, without its position.
-        decay: Of the moving averages.
-        counts: Nodes that are assigned to centroids: "all" once an epoch besides those of each
-            batch, or those of each "batch" only.
-        start: Centroids begin at nodes drawn from the "data", or "random" with no weight.
-        positions: Positions by "node2vec" or "spectral" (eigenvectors of the Laplacian).
+        heads: Attention heads, concatenated.
+        sizes: Neighbours drawn per node, for each hop.
+        num_centroids: Largest number of centroids.
+        nodes_per_centroid: Fewest nodes per centroid; 0 for no such limit.
+        global_channels: Width of a node's representation in the codebook, without its position.
+        decay: Decay of the moving averages.
+        counts: Nodes that are assigned to centroids: those of each "batch" only, or also "all"
+            once per epoch.
+        start: Centroids start at nodes drawn from the "data", or "random" with size 0.
+        positions: Kind of position: "node2vec" or "spectral" (eigenvectors of the Laplacian).
         position_channels: Width of the positions; 0 for none.
         walk_length: Nodes of a walk, for node2vec.
         walk_context: Nodes of a window of a walk.
         walks: Walks from each node in an epoch of node2vec.
         walk_epochs: Epochs of node2vec.
-        dropout: In the input layers and the output layers.
-        attention_dropout: On the weights of both attentions.
+        dropout: Dropout in the input layers and the output layers.
+        attention_dropout: Dropout of the weights of both attentions.
         batch_size: Nodes per batch; None for all at once.
     """
 
@@ -78,7 +79,7 @@ class GOATSettings(Settings):
 
 
 class GOAT(NodeBaseline):
-    """One layer: local attention with rings of equal weight, global attention over centroids."""
+    """One layer of local attention, with rings of equal weight, and attention over centroids."""
 
     about: ClassVar = About("GOAT", "Kong et al., ICML 2023", "samples")
     settings_type: ClassVar[type[Settings]] = GOATSettings
@@ -89,9 +90,7 @@ class GOAT(NodeBaseline):
         "epochs": 500,
         "lr": 1e-3,
         "weight_decay": 0.0,
-        "optimizer": "adam",
-        "warmup_epochs": 0,
-        "decay": "none",
+        **CONSTANT_ADAM,
         "patience": None,
     }
 
@@ -100,7 +99,7 @@ class GOAT(NodeBaseline):
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper"; "released": the codebook of the code; "arxiv": its run on that graph."""
+        """Return "paper", and "released" and "arxiv" with the codebook of the released code."""
         released = {"counts": "batch", "start": "random", "nodes_per_centroid": 0}
         return {
             "paper": {},
@@ -111,7 +110,7 @@ class GOAT(NodeBaseline):
     # ---- layers --------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Makes the layers."""
+        """Create the layers."""
         s, width, n = self.settings, self.settings.hidden_channels, self.shape.num_nodes
         wide, book = s.heads * width, s.global_channels + s.position_channels
         self.input = MLPBlock([self.shape.in_channels, width, width], s.dropout, norm="batch")
@@ -134,7 +133,7 @@ class GOAT(NodeBaseline):
         self.narrow = nn.Linear(wide, width)
         self.narrow_norm = SafeBatchNorm(width)
         self.output = nn.Linear(width, self.shape.out_channels)
-        # Kept with the weights: walks on another machine would place the nodes elsewhere.
+        # Saved with the weights: walks on another machine would give other positions.
         self.register_buffer("places", torch.zeros(n, s.position_channels))
         self.register_buffer("placed_for", torch.tensor(-1))
 
@@ -151,7 +150,7 @@ class GOAT(NodeBaseline):
     def _positions(self) -> Tensor:
         s = self.settings
         if s.positions == "spectral":
-            # Entries of about 1, as those of node2vec.
+            # Scaled to entries of about 1, as those of node2vec.
             vectors = laplacian_vectors(self._clean, s.position_channels)
             return torch.from_numpy(vectors) * math.sqrt(self._clean.num_nodes)
         return node2vec(
@@ -168,14 +167,14 @@ class GOAT(NodeBaseline):
 
     def _inputs(self, nodes: NDArray[np.int64], key: Key) -> tuple[Any, ...]:
         rings = sample_rings(self._clean, nodes, self.settings.sizes, np.random.default_rng(key))
-        marked = np.zeros(self._clean.num_nodes, np.bool_)
-        marked[rings.nodes] = True
-        seen, place = np.flatnonzero(marked), np.cumsum(marked) - 1
+        is_sampled = np.zeros(self._clean.num_nodes, np.bool_)
+        is_sampled[rings.nodes] = True
+        sampled, place = np.flatnonzero(is_sampled), np.cumsum(is_sampled) - 1
         edges = SparseMatrix.from_numpy(
-            rings.offsets, place[rings.nodes], -np.log(rings.ring_size), num_columns=len(seen)
+            rings.offsets, place[rings.nodes], -np.log(rings.ring_size), num_columns=len(sampled)
         )
         return (
-            self._features.rows(seen),
+            self._features.rows(sampled),
             edges,
             torch.from_numpy(rings.distance),
             torch.from_numpy(place[nodes]),
@@ -183,51 +182,45 @@ class GOAT(NodeBaseline):
         )
 
     def epoch_begins(self, epoch: int) -> None:
-        """Places the first centroids, and assigns all nodes, where the settings say so."""
+        """Initialise the centroids, and assign all nodes, as the settings require."""
         s = self.settings
         first = s.start == "data" and not bool(self.codebook.sizes.any())
         if not first and s.counts == "batch":
             return
-        seen = self._all_nodes()
+        nodes = self._all_nodes()
         if first:
             rng = np.random.default_rng([self.seed, 1])
-            # With more centroids than nodes, some begin at the same node.
+            # With more centroids than nodes, some start at the same node.
             size = len(self.codebook.sizes)
-            drawn = rng.choice(len(seen), size, replace=size > len(seen))
-            self.codebook.begin_at(seen, torch.from_numpy(drawn).to(seen.device))
+            drawn = rng.choice(len(nodes), size, replace=size > len(nodes))
+            self.codebook.begin_at(nodes, torch.from_numpy(drawn).to(nodes.device))
         if s.counts == "all":
-            self.codebook.assign(seen, torch.arange(len(seen), device=seen.device))
+            self.codebook.assign(nodes, torch.arange(len(nodes), device=nodes.device))
 
-    @torch.no_grad()
     def _all_nodes(self) -> Tensor:
-        device, training, parts = self.begun.device, self.training, []
-        self.eval()
-        try:
-            for ids in np.array_split(np.arange(self.shape.num_nodes), self._pieces()):
-                x = self._features.rows(ids).to(device)
-                parts.append(self._in_codebook(self.input(x), torch.from_numpy(ids).to(device)))
-        finally:
-            self.train(training)
+        n, parts = self.shape.num_nodes, []
+        with evaluating(self):
+            for ids in np.array_split(np.arange(n), -(-n // _NODES)):
+                x = self._features.rows(ids).to(self.device)
+                places = torch.from_numpy(ids).to(self.device)
+                parts.append(self._in_codebook(self.input(x), places))
         return torch.cat(parts).float()
-
-    def _pieces(self) -> int:
-        return -(-self.shape.num_nodes // _NODES)
 
     # ---- the model -----------------------------------------------------------------------------
 
     def logits(
         self, x: Tensor, edges: SparseMatrix, distance: Tensor, roots: Tensor, nodes: Tensor
     ) -> Tensor:
-        """Gives [B, C].
+        """Return [B, C].
 
         Args:
-            x: Features of all sampled nodes, [seen, F0].
-            edges: Which of them each root sees, B x seen; values -log of the size of the ring.
+            x: Features of all sampled nodes, [sampled, F0].
+            edges: The nodes sampled for each root, B x sampled; values -log of the ring's size.
             distance: Ring of each entry of `edges`.
             roots: Places of the roots among the sampled nodes, [B].
-            nodes: Numbers of the roots in the graph, [B].
+            nodes: Indices of the roots in the graph, [B].
         """
-        h = self.input(x)  # [seen, F]
+        h = self.input(x)  # [sampled, F]
         own = h[roots]
         point = self._in_codebook(own, nodes)
         near, far = self._near(own, h, edges, distance), self._over_centroids(point)
@@ -237,8 +230,8 @@ class GOAT(NodeBaseline):
         z = self.mix(torch.cat([near, far], 1))
         z = dropout(functional.relu(self.mix_norm(z)), p, self.training)
         z = dropout(functional.relu(self.narrow_norm(self.narrow(z))), p, self.training)
-        found: Tensor = self.output(z)
-        return found
+        logits: Tensor = self.output(z)
+        return logits
 
     def _in_codebook(self, h: Tensor, nodes: Tensor) -> Tensor:
         return torch.cat([self.to_global(h), self.places[nodes]], 1)
@@ -248,11 +241,13 @@ class GOAT(NodeBaseline):
         query = self.local["q"](own).view(len(own), heads, -1)
         key = self.local["k"](h).view(len(h), heads, -1)
         value = self.local["v"](h).view(len(h), heads, -1)
-        scores = edge_scores(edges, query, key) / math.sqrt(self.settings.hidden_channels)
+        # In float32 also under autocast.
+        scores = pair_scores(query.float(), key.float(), edges)  # [entries, H]
+        scores = scores / math.sqrt(self.settings.hidden_channels)
         scores = scores + self.ring_bias[distance] + edges.values[:, None]
-        shares = segment_softmax(scores, edges)  # [entries, H]
-        shares = dropout(shares, self.settings.attention_dropout, self.training)
-        return edges.weighted(shares, value).flatten(1)
+        weights = segment_softmax(scores, edges)
+        weights = dropout(weights, self.settings.attention_dropout, self.training)
+        return edges.weighted(weights, value).flatten(1)
 
     def _over_centroids(self, point: Tensor) -> Tensor:
         s, points = self.settings, self.codebook.points().to(point.dtype)
@@ -262,55 +257,8 @@ class GOAT(NodeBaseline):
         value = self.far["v"](points[:, : s.global_channels])
         value = value.view(size, s.heads, -1).transpose(0, 1)
         scores = query @ key.transpose(1, 2) / math.sqrt(s.hidden_channels)  # [H, B, centroids]
-        # A centroid weighs as much as the nodes it stands for; one of none is left out.
+        # A centroid has the weight of the nodes assigned to it; one without nodes has none.
         scores = scores + self.codebook.members().to(scores.dtype).log()
-        shares = dropout(torch.softmax(scores, -1), s.attention_dropout, self.training)
-        mixed: Tensor = (shares @ value).transpose(0, 1).flatten(1)
+        weights = dropout(torch.softmax(scores, -1), s.attention_dropout, self.training)
+        mixed: Tensor = (weights @ value).transpose(0, 1).flatten(1)
         return mixed
-
-
-def edge_scores(edges: SparseMatrix, query: Tensor, key: Tensor) -> Tensor:
-    """Gives q_i . k_j for each entry (i, j) of a matrix, [entries, H].
-
-    Args:
-        edges: The entries.
-        query: [rows, H, d].
-        key: [columns, H, d].
-
-    Example:
-        >>> one = SparseMatrix(torch.tensor([0, 1]), torch.tensor([1]), torch.ones(1), 2)
-        >>> edge_scores(one, torch.full((1, 1, 2), 3.0), torch.ones(2, 1, 2)).tolist()
-        [[6.0]]
-    """
-    heads = [
-        _Scores.apply(query[:, head], key[:, head], edges)  # type: ignore[no-untyped-call]
-        for head in range(query.shape[1])
-    ]
-    return torch.stack(heads, 1)
-
-
-class _Scores(torch.autograd.Function):
-    """Autograd's own would keep two copies of a row for every edge; both gradients are products."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, edges: SparseMatrix) -> Tensor:
-        ctx.edges = edges
-        ctx.save_for_backward(query, key)
-        query, key, step = query.float(), key.float(), max(1, _ENTRIES // query.shape[1])
-        rows, columns = edges.rows(), edges.columns
-        parts = [
-            (query[rows[at : at + step]] * key[columns[at : at + step]]).sum(-1)
-            for at in range(0, len(rows), step)
-        ]
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        query, key = ctx.saved_tensors
-        edges: SparseMatrix = ctx.edges
-        gradient = gradient.float().contiguous()
-        of_query = multiply(edges.offsets, edges.columns, gradient, key.float())
-        turned = edges.transposed()
-        there = gradient[edges.transposing_order()]
-        of_key = multiply(turned.offsets, turned.columns, there, query.float())
-        return of_query.to(query.dtype), of_key.to(key.dtype), None

@@ -1,4 +1,4 @@
-"""Places of nodes by random walks: nodes that meet on walks get similar vectors."""
+"""Node vectors from random walks: nodes that are near on walks get similar vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dhilgt.baselines.shared.message_graph import CleanGraph
 
-_BLOCK = 32  # starts of windows that are compared at once
+_BLOCK = 32  # first nodes of windows that are processed at once
 
 
 def node2vec(
@@ -26,21 +26,21 @@ def node2vec(
     batch: int = 64,
     seed: int = 0,
 ) -> Tensor:
-    """Gives a vector per node by skip-gram over uniform walks, one negative for each positive.
+    """Return a vector per node by skip-gram over uniform walks, with one negative per positive.
 
-    A node of a walk and those up to `context - 1` steps after it are to have a large product, nodes
-    of rows drawn at random a small one. Both roles of a node share one vector.
+    A node of a walk and those up to `context - 1` steps after it get a large inner product, nodes
+    of rows drawn at random a small one. A node has one vector for both roles.
 
     Args:
-        graph: Without loops; a node without neighbours stays where it is.
+        graph: A graph without loops; walks from a node without neighbours stay there.
         channels: Width of the vectors.
         walk_length: Nodes of a walk.
         context: Nodes of a window.
         walks: Walks from each node in an epoch.
         epochs: Passes over all nodes.
-        lr: Learning rate of Adam, over the rows that a batch touches.
-        batch: Nodes whose walks make one step.
-        seed: Of walks, negatives and first vectors.
+        lr: Learning rate of Adam, which updates the rows of a batch only.
+        batch: Nodes whose walks make up one step.
+        seed: Seed of walks, negatives and initial vectors.
 
     Returns:
         [n, channels] float32, on the host.
@@ -55,7 +55,7 @@ def node2vec(
     n, rng = graph.num_nodes, np.random.default_rng([seed, 0])
     walk_length = max(walk_length, 2)
     context = min(context, walk_length)
-    # The work is products of small dense blocks; a GPU does them in a tenth of the time.
+    # Products of small dense blocks: a GPU takes a tenth of the time.
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     start = torch.from_numpy(rng.standard_normal((n, channels)).astype(np.float32))
     table = start.to(device)
@@ -64,24 +64,24 @@ def node2vec(
         order = rng.permutation(n)
         for begin in range(0, n, batch):
             roots = np.repeat(order[begin : begin + batch], walks)
-            real = random_walks(graph, roots, walk_length, rng)
-            drawn = rng.integers(0, n, real.shape)
-            drawn[:, 0] = roots
-            seen, places = np.unique(np.concatenate([real, drawn]), return_inverse=True)
-            rows, at = torch.from_numpy(seen).to(device), torch.from_numpy(places).to(device)
+            positive = random_walks(graph, roots, walk_length, rng)
+            negative = rng.integers(0, n, positive.shape)
+            negative[:, 0] = roots
+            used, places = np.unique(np.concatenate([positive, negative]), return_inverse=True)
+            rows, at = torch.from_numpy(used).to(device), torch.from_numpy(places).to(device)
             vectors = table[rows]
-            found = vectors[at.view(2, *real.shape)]
-            slopes = torch.cat(
-                [window_gradient(found[0], context, 1.0), window_gradient(found[1], context, -1.0)]
+            walked, drawn = vectors[at.view(2, *positive.shape)]
+            grads = torch.cat(
+                [window_gradient(walked, context, 1.0), window_gradient(drawn, context, -1.0)]
             )
             gradient = torch.zeros_like(vectors)
-            gradient.index_add_(0, at.flatten(), slopes.flatten(0, 1))
+            gradient.index_add_(0, at.flatten(), grads.flatten(0, 1))
             adam.step(rows, gradient)
     return table.cpu()
 
 
 class _RowAdam:
-    """Adam over those rows of a table that have a gradient; the others and their averages stay."""
+    """Adam that updates only the rows of a table that have a gradient, and their averages."""
 
     def __init__(self, table: Tensor, lr: float) -> None:
         self.table, self.lr, self.steps = table, lr, 0
@@ -99,7 +99,7 @@ class _RowAdam:
 def random_walks(
     graph: CleanGraph, roots: NDArray[np.int64], length: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Gives walks of `length` nodes, [walks, length], each step to a neighbour drawn uniformly.
+    """Return walks of `length` nodes, [walks, length], each step to a neighbour drawn uniformly.
 
     Example:
         >>> import dhilgt
@@ -108,25 +108,25 @@ def random_walks(
         [[0, 1, 0, 1]]
     """
     out = np.empty((len(roots), length), np.int64)
-    out[:, 0] = here = roots
+    out[:, 0] = current = roots
     degrees = graph.degrees
     for step in range(1, length):
-        degree = degrees[here]
+        degree = degrees[current]
         moving = np.flatnonzero(degree)
-        there = here.copy()
+        following = current.copy()
         at = rng.integers(0, degree[moving])
-        there[moving] = graph.targets[graph.offsets[here[moving]] + at]
-        out[:, step] = here = there
+        following[moving] = graph.targets[graph.offsets[current[moving]] + at]
+        out[:, step] = current = following
     return out
 
 
 def window_gradient(vectors: Tensor, context: int, sign: float) -> Tensor:
-    """Gives the gradient of the mean of -log sigmoid(sign x product) over the pairs of all windows.
+    """Return the gradient of the mean of -log sigmoid(sign x product) over pairs of all windows.
 
     A window is `context` nodes in a row; its pairs are the first node with each of the others.
 
     Args:
-        vectors: Those of walks, [walks, length, d].
+        vectors: Vectors of the nodes of walks, [walks, length, d].
         context: Nodes of a window.
         sign: 1 for walks, -1 for random rows.
 
@@ -146,7 +146,7 @@ def window_gradient(vectors: Tensor, context: int, sign: float) -> Tensor:
         after = torch.arange(others.shape[1], device=vectors.device)[None, :]
         after = after - torch.arange(end - begin, device=vectors.device)[:, None]
         inside = ((after >= 0) & (after < context - 1)).to(vectors.dtype)
-        slope = (starts @ others.transpose(1, 2)).mul_(-sign).sigmoid_().mul_(-sign * inside)
-        out[:, begin:end] += slope @ others
-        out[:, begin + 1 : end + context - 1] += slope.transpose(1, 2) @ starts
+        grad = (starts @ others.transpose(1, 2)).mul_(-sign).sigmoid_().mul_(-sign * inside)
+        out[:, begin:end] += grad @ others
+        out[:, begin + 1 : end + context - 1] += grad.transpose(1, 2) @ starts
     return out / (walks * windows * (context - 1))

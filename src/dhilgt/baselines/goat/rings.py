@@ -1,4 +1,4 @@
-"""Sampled neighbourhoods, one per root: who is how many sampled hops away."""
+"""Sampled neighbourhoods of nodes, with the distance of each sampled node."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.baselines.shared.message_graph import CleanGraph, rows_of
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets, rows_of
 
 
 class Rings(NamedTuple):
-    """What each root sees, root by root.
+    """Sampled neighbourhoods in compressed rows, one row per root.
 
     Attributes:
         offsets: Where the nodes of each root begin, [B + 1].
         nodes: The sampled nodes, ascending for each root, [entries].
-        distance: Hops at which each was first reached; 0 for the root itself, [entries].
-        ring_size: How many nodes of this root were reached at that distance, [entries].
+        distance: Hops in which each was first reached; 0 for the root itself, [entries].
+        ring_size: Number of nodes of this root at the same distance, [entries].
     """
 
     offsets: NDArray[np.int64]
@@ -29,14 +29,14 @@ class Rings(NamedTuple):
 def sample_rings(
     graph: CleanGraph, roots: NDArray[np.int64], sizes: tuple[int, ...], rng: np.random.Generator
 ) -> Rings:
-    """Gives the nodes found from each root alone, as if the others were not there.
+    """Return the nodes sampled around each root, independently of the other roots.
 
     Args:
-        graph: Without loops.
+        graph: A graph without loops.
         roots: [B].
-        sizes: For each hop the most neighbours that are drawn, without replacement, of each node
-            that the hop before reached first.
-        rng: Where the draws come from.
+        sizes: For each hop, how many neighbours at most are drawn, without replacement, of each
+            node that was first reached in the hop before.
+        rng: Random generator.
 
     Example:
         >>> import dhilgt
@@ -46,31 +46,30 @@ def sample_rings(
         ([0, 1, 2], [0, 1, 2], [1, 1, 1])
     """
     n = np.int64(graph.num_nodes)
-    # A root and a node of its neighbourhood are one number, so that sets are sorted arrays.
+    # A root and a node of its neighbourhood are one integer, so that sets are sorted arrays.
     frontier = np.arange(len(roots), dtype=np.int64) * n + roots
     keys, distance = frontier, np.zeros(len(roots), np.int64)
     for hop, size in enumerate(sizes, 1):
         starts, drawn = sample_neighbours(graph, frontier % n, size, rng)
         owners = np.repeat(frontier // n, np.diff(starts))
-        found = np.sort(owners * n + drawn)
-        fresh = ~_among(found, keys)
-        fresh[1:] &= found[1:] != found[:-1]
-        frontier = found[fresh]
+        reached = np.sort(owners * n + drawn)
+        new = ~_is_in(reached, keys)
+        new[1:] &= reached[1:] != reached[:-1]
+        frontier = reached[new]
         keys = np.concatenate([keys, frontier])
         distance = np.concatenate([distance, np.full(len(frontier), hop)])
         order = np.argsort(keys, kind="stable")
         keys, distance = keys[order], distance[order]
     owners = keys // n
-    offsets = np.zeros(len(roots) + 1, np.int64)
-    np.cumsum(np.bincount(owners, minlength=len(roots)), out=offsets[1:])
     ring = owners * (len(sizes) + 1) + distance
+    offsets = row_offsets(owners, len(roots))
     return Rings(offsets, keys % n, distance, np.bincount(ring)[ring])
 
 
 def sample_neighbours(
     graph: CleanGraph, nodes: NDArray[np.int64], size: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Gives neighbours of each node as compressed rows: all of them, or `size` different ones.
+    """Return neighbours of each node in compressed rows: all, or `size` different ones.
 
     Example:
         >>> import dhilgt
@@ -81,12 +80,11 @@ def sample_neighbours(
     """
     degrees = graph.degrees[nodes]
     few, many = np.flatnonzero(degrees <= size), np.flatnonzero(degrees > size)
-    offsets = np.zeros(len(nodes) + 1, np.int64)
-    np.cumsum(np.minimum(degrees, size), out=offsets[1:])
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(degrees, size))])
     out = np.empty(offsets[-1], np.int64)
     starts, whole = rows_of(graph.offsets, graph.targets, nodes[few])
     out[np.arange(len(whole)) + np.repeat(offsets[few] - starts[:-1], np.diff(starts))] = whole
-    # Floyd's draw without replacement, all rows in step: `size` rounds whatever the degrees are.
+    # Floyd's sampling without replacement, for all rows at once: `size` rounds for any degrees.
     chosen = np.empty((len(many), size), np.int64)
     last = degrees[many] - size
     for place in range(size):
@@ -98,7 +96,7 @@ def sample_neighbours(
     return offsets, out
 
 
-def _among(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_in(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
     at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    found: NDArray[np.bool_] = ascending[at] == values
-    return found
+    is_in: NDArray[np.bool_] = ascending[at] == values
+    return is_in

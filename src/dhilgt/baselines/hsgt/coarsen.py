@@ -1,4 +1,4 @@
-"""Clusters of a graph by heavy-edge matching, round after round, the same ones each time."""
+"""Clusters of a graph by repeated heavy-edge matching, without random draws."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets
 from dhilgt.errors import ConfigError
 
-_ROUNDS = 12  # handshakes of one matching; each leaves a fraction of the edges
-_FEW = 0.1  # share of nodes left alone above which nodes with a common neighbour are paired too
-_HEAVY = 1.5  # times the mean size of a cluster that a merger may reach
+_ROUNDS = 12  # rounds of one matching; each leaves a fraction of the edges
+_FEW = 0.1  # fraction of single nodes above which nodes with a common neighbour are paired too
+_HEAVY = 1.5  # largest size of a merged cluster, relative to the mean
 
 Ints = NDArray[np.int64]
 
 
 def coarsen(graph: CleanGraph, count: int) -> Ints:
-    """Gives each node's cluster, 0 to `count` - 1; every cluster has a node.
+    """Return each node's cluster, 0 to `count` - 1; no cluster is empty.
 
     In every round nodes are paired along their heaviest edges and each pair becomes one node; the
-    weight of an edge is the number of edges it stands for. Where stars leave many nodes alone,
+    weight of an edge is the number of edges it represents. Where stars leave many nodes unpaired,
     those with the same heaviest neighbour are paired too. Components that have become one node are
-    paired with each other, smallest first. Pairs that would grow far above the mean are put off.
-    Time and memory of a round are linear in the edges left, up to a sort of them.
+    paired with each other, smallest first. Pairs far above the mean size are postponed. Time and
+    memory of a round are linear in the remaining edges, except for sorting them.
 
     Args:
-        graph: Without loops.
+        graph: A graph without loops.
         count: Number of clusters, 1 to the number of nodes.
 
     Example:
@@ -58,7 +58,7 @@ def coarsen(graph: CleanGraph, count: int) -> Ints:
 
 
 def pooled(graph: CleanGraph, clusters: Ints, count: int) -> CleanGraph:
-    """Gives the graph of clusters: an edge where any crosses, none within a cluster.
+    """Return the graph of clusters, with an edge between clusters that an edge connects.
 
     Example:
         >>> import dhilgt
@@ -67,16 +67,14 @@ def pooled(graph: CleanGraph, clusters: Ints, count: int) -> CleanGraph:
         [1, 0]
     """
     source, target = clusters[graph.sources()], clusters[graph.targets]
-    crossing = source != target  # inner edges would swamp the degrees
+    crossing = source != target  # edges within a cluster would dominate the degrees
     keys = np.unique(source[crossing] * count + target[crossing])
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys // count, minlength=count), out=offsets[1:])
-    return CleanGraph(offsets, keys % count)
+    return CleanGraph(row_offsets(keys // count, count), keys % count)
 
 
 @dataclass(frozen=True)
 class _Weighted:
-    """Both directions of weighted edges, by source, and the size of each node."""
+    """Weighted edges in both directions, sorted by source, and the size of each node."""
 
     sources: Ints
     targets: Ints
@@ -103,30 +101,30 @@ class _Weighted:
 
 
 def _partners(graph: _Weighted, limit: float) -> Ints:
-    """Gives the node that each one is paired with; itself if none."""
+    """Return the node that each node is paired with, or the node itself."""
     n, sizes = graph.num_nodes, graph.sizes
-    scores = graph.weights + _shares(graph.sources, graph.targets, n)
-    partner = _handshakes(graph.sources, graph.targets, scores, sizes, limit)
+    scores = graph.weights + _tie_breaks(graph.sources, graph.targets, n)
+    partner = _mutual_pairs(graph.sources, graph.targets, scores, sizes, limit)
     alone = np.flatnonzero(partner == np.arange(n))
     if len(alone) > _FEW * n:
         common = np.full(n, -1)
         heaviest = _heaviest(graph.sources, graph.targets, scores, n)
         common[alone] = heaviest[alone]
         chosen = alone[(common[alone] >= 0) & (2 * sizes[alone] <= limit)]
-        # Of equal size where possible, so that no pair passes the limit.
+        # Nodes of similar size together, so that no pair exceeds the limit.
         chosen = chosen[np.lexsort((chosen, sizes[chosen], common[chosen]))]
         _pair_up(partner, chosen, common)
-    # Without edges, whole components: they meet each other, or the rest would have to shrink alone.
+    # Nodes without edges are whole components, which can be paired only with each other.
     bare = np.flatnonzero((np.bincount(graph.sources, minlength=n) == 0) & (2 * sizes <= limit))
     _pair_up(partner, bare[np.argsort(sizes[bare], kind="stable")], np.zeros(n, np.int64))
     return partner
 
 
-def _handshakes(
+def _mutual_pairs(
     sources: Ints, targets: Ints, scores: NDArray[np.float64], sizes: NDArray[np.float64],
     limit: float,
 ) -> Ints:  # fmt: skip
-    """Pairs nodes that are each other's heaviest neighbour, again and again among the rest."""
+    """Return pairs of nodes that are each other's heaviest neighbour, in several rounds."""
     n = len(sizes)
     partner = np.arange(n)
     open_ = sizes[sources] + sizes[targets] <= limit
@@ -146,7 +144,7 @@ def _handshakes(
 
 
 def _heaviest(sources: Ints, targets: Ints, scores: NDArray[np.float64], n: int) -> Ints:
-    """Gives the target of each source's best edge; -1 without edges."""
+    """Return the target of each source's best edge; -1 without edges."""
     best = np.full(n, -1)
     if len(sources) == 0:
         return best
@@ -158,7 +156,7 @@ def _heaviest(sources: Ints, targets: Ints, scores: NDArray[np.float64], n: int)
 
 
 def _pair_up(partner: Ints, nodes: Ints, groups: Ints) -> None:
-    """Pairs neighbours in a list that are of the same group, each node at most once."""
+    """Pair consecutive nodes of a list that are in one group, each node at most once."""
     if len(nodes) < 2:
         return
     group = groups[nodes]
@@ -170,7 +168,7 @@ def _pair_up(partner: Ints, nodes: Ints, groups: Ints) -> None:
 
 
 def _heaviest_pairs(graph: _Weighted, partner: Ints, most: int) -> Ints:
-    """Gives the matching with at most some pairs: those of small nodes and heavy edges first."""
+    """Return at most `most` pairs, those of small nodes and heavy edges first."""
     first = np.flatnonzero(partner > np.arange(len(partner)))
     if len(first) <= most:
         return partner
@@ -184,11 +182,11 @@ def _heaviest_pairs(graph: _Weighted, partner: Ints, most: int) -> Ints:
     return fewer
 
 
-def _shares(sources: Ints, targets: Ints, n: int) -> NDArray[np.float64]:
-    """Gives each edge a number from 0 to below 1, scattered and the same in both directions.
+def _tie_breaks(sources: Ints, targets: Ints, n: int) -> NDArray[np.float64]:
+    """Return a hash of each edge from 0 to below 1, the same in both directions.
 
-    Among edges of one weight it decides: without it a path or a grid would be paired from one end,
-    one handshake a pair.
+    It orders edges of equal weight: without it a path or a grid would be paired from one end, one
+    pair per round.
     """
     low, high = np.minimum(sources, targets), np.maximum(sources, targets)
     bits = (low * n + high).astype(np.uint64)

@@ -1,4 +1,4 @@
-"""A graph at several levels, each made of clusters of the one below, and samples of all levels."""
+"""Levels of a graph, each of clusters of the level below, and samples of all levels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dhilgt.baselines.hsgt.coarsen import coarsen, pooled
 from dhilgt.baselines.loaders import RowStore
-from dhilgt.baselines.shared.message_graph import CleanGraph, rows_of
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets, rows_of
 from dhilgt.baselines.shared.pairs import near_pairs
 from dhilgt.baselines.shared.sparse import SparseMatrix
 
@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 
 def level_sizes(num_nodes: int, cluster_sizes: Sequence[int]) -> list[int]:
-    """Gives the nodes of each level, level 0 included; known before any cluster is made.
+    """Return the number of nodes of each level, level 0 included.
 
     Example:
         >>> level_sizes(95, (10, 5))
@@ -39,10 +39,10 @@ class Level:
 
     Attributes:
         graph: Edges without loops.
-        x: Features: those of the nodes, above level 0 the mean over the children, [n_l, F0].
-        parents: Node above each, [n_l]; None on the highest level.
+        x: Features of the nodes, above level 0 the mean over the children, [n_l, F0].
+        parents: Parent of each node, [n_l]; None on the highest level.
         child_offsets: Where each node's children begin in `children`, [n_l + 1]; None on level 0.
-        children: Nodes of the level below, by parent; None on level 0.
+        children: Nodes of the level below, sorted by parent; None on level 0.
     """
 
     graph: CleanGraph
@@ -53,12 +53,12 @@ class Level:
 
 
 def hierarchy(graph: CleanGraph, x: Tensor, cluster_sizes: Sequence[int]) -> list[Level]:
-    """Gives the levels, the graph itself first.
+    """Return the levels, the graph itself first.
 
     Args:
-        graph: Without loops.
+        graph: A graph without loops.
         x: Features, [n, F0].
-        cluster_sizes: Children per node of each level above, on the average.
+        cluster_sizes: Mean number of children per node of each level above.
 
     Example:
         >>> import dhilgt
@@ -72,11 +72,10 @@ def hierarchy(graph: CleanGraph, x: Tensor, cluster_sizes: Sequence[int]) -> lis
     for count in level_sizes(graph.num_nodes, cluster_sizes)[1:]:
         below = levels[-1]
         parents = coarsen(below.graph, count)
-        offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(parents, minlength=count), out=offsets[1:])
+        offsets = row_offsets(parents, count)
         children = np.argsort(parents, kind="stable")
-        share = np.repeat(1.0 / np.diff(offsets), np.diff(offsets))
-        mean = SparseMatrix.from_numpy(offsets, children, share, len(parents)) @ below.x.host
+        weights = np.repeat(1.0 / np.diff(offsets), np.diff(offsets))
+        mean = SparseMatrix.from_numpy(offsets, children, weights, len(parents)) @ below.x.host
         levels[-1] = replace(below, parents=parents)
         levels.append(
             Level(
@@ -91,18 +90,18 @@ def hierarchy(graph: CleanGraph, x: Tensor, cluster_sizes: Sequence[int]) -> lis
 
 @dataclass(frozen=True)
 class LevelBatch:
-    """The nodes of one level that a batch sees.
+    """The nodes of one level in a batch.
 
     Attributes:
-        x: Their features, [s, F0].
-        nodes: Their numbers on the level, [s].
-        degrees: Neighbours on the level, in the whole of it, [s].
-        pairs: Which of them attend to each other, s x s.
-        distances: Of each pair, within the batch, [pairs].
-        child_offsets: Where each one's children begin, [s + 1]; None on level 0.
-        children: Their numbers on the level below; None on level 0.
-        places: Where the children stand in the batch of the level below, -1 for those outside.
-        whole: Whether the batch is all of the level.
+        x: Features of the nodes, [s, F0].
+        nodes: Indices of the nodes on the level, [s].
+        degrees: Degrees in the whole graph of the level, [s].
+        pairs: Pairs of nodes that attend to each other, s x s.
+        distances: Distance of each pair, within the batch, [pairs].
+        child_offsets: Where each node's children begin, [s + 1]; None on level 0.
+        children: Indices of the children on the level below; None on level 0.
+        places: Places of the children in the batch of the level below, -1 if not in it.
+        whole: Whether the batch has all nodes of the level.
     """
 
     x: Any
@@ -117,11 +116,11 @@ class LevelBatch:
 
     @property
     def device(self) -> torch.device:
-        """Where it lies."""
+        """Device of the tensors."""
         return self.nodes.device
 
     def to(self, device: Any, non_blocking: bool = False) -> LevelBatch:
-        """Gives the batch on a device."""
+        """Return the batch on a device."""
 
         def moved(part: Any) -> Any:
             return None if part is None else part.to(device, non_blocking=non_blocking)
@@ -140,10 +139,10 @@ class LevelBatch:
 
 
 def whole_levels(levels: Sequence[Level], max_distance: int) -> list[LevelBatch]:
-    """Gives all nodes of all levels."""
-    everyone = [np.arange(level.graph.num_nodes) for level in levels]
-    found = _batches(levels, everyone, max_distance)
-    return [replace(part, x=level.x.host) for part, level in zip(found, levels, strict=True)]
+    """Return all nodes of all levels."""
+    nodes = [np.arange(level.graph.num_nodes) for level in levels]
+    batches = _batches(levels, nodes, max_distance)
+    return [replace(part, x=level.x.host) for part, level in zip(batches, levels, strict=True)]
 
 
 def sampled_levels(
@@ -154,41 +153,41 @@ def sampled_levels(
     max_distance: int,
     rng: np.random.Generator,
 ) -> tuple[list[LevelBatch], Ints]:
-    """Gives some nodes with sampled surroundings on all levels, and where they stand on each.
+    """Return some nodes with sampled neighbourhoods on all levels.
 
-    Level 0: the nodes, and hop by hop at most `fanouts` neighbours of each. Every level above: the
-    parents of what the level below has, and at most `upper_fanout` neighbours of each. On each the
-    edges are all those among what is there.
+    Level 0 has the nodes, and hop by hop at most `fanouts` neighbours of each. Every level above
+    has the parents of the nodes below, and at most `upper_fanout` neighbours of each. The edges of
+    a level are all those among its sampled nodes.
 
     Returns:
         The levels, and the place of each node, its parent, the parent's parent, ... [B, levels].
     """
-    seen = spread(levels[0].graph, nodes, fanouts, rng)
-    chosen, climbing = [seen], nodes
-    places = [np.searchsorted(seen, climbing)]
+    sampled = spread(levels[0].graph, nodes, fanouts, rng)
+    chosen, targets = [sampled], nodes
+    places = [np.searchsorted(sampled, targets)]
     for level in levels[:-1]:
         assert level.parents is not None, "only the highest level has none"
         above = levels[len(chosen)].graph
-        seen = spread(above, np.unique(level.parents[seen]), (upper_fanout,), rng)
-        chosen.append(seen)
-        climbing = level.parents[climbing]
-        places.append(np.searchsorted(seen, climbing))
+        sampled = spread(above, np.unique(level.parents[sampled]), (upper_fanout,), rng)
+        chosen.append(sampled)
+        targets = level.parents[targets]
+        places.append(np.searchsorted(sampled, targets))
     return _batches(levels, chosen, max_distance), np.stack(places, 1)
 
 
 def ancestors(levels: Sequence[Level]) -> Ints:
-    """Gives each node, its parent, the parent's parent, ..., [n, levels]."""
-    found = [np.arange(levels[0].graph.num_nodes)]
+    """Return each node, its parent, the parent's parent, ..., [n, levels]."""
+    lines = [np.arange(levels[0].graph.num_nodes)]
     for level in levels[:-1]:
         assert level.parents is not None, "only the highest level has none"
-        found.append(level.parents[found[-1]])
-    return np.stack(found, 1)
+        lines.append(level.parents[lines[-1]])
+    return np.stack(lines, 1)
 
 
 def spread(
     graph: CleanGraph, nodes: Ints, fanouts: Sequence[int], rng: np.random.Generator
 ) -> Ints:
-    """Gives nodes and, hop by hop, at most so many neighbours of each one new; ascending.
+    """Return nodes and, hop by hop, at most `fanouts` neighbours of each new node; ascending.
 
     Example:
         >>> import dhilgt
@@ -196,23 +195,23 @@ def spread(
         >>> len(spread(star, np.array([0]), (4,), np.random.default_rng(0)))
         5
     """
-    seen = border = np.unique(nodes)
+    sampled = frontier = np.unique(nodes)
     for most in fanouts:
-        starts, reached = rows_of(graph.offsets, graph.targets, border)
+        starts, reached = rows_of(graph.offsets, graph.targets, frontier)
         counts = np.diff(starts)
         if counts.max(initial=0) > most:
-            rows = np.repeat(np.arange(len(border)), counts)
+            rows = np.repeat(np.arange(len(frontier)), counts)
             order = np.lexsort((rng.random(len(rows)), rows))
             reached = reached[order[np.arange(len(rows)) - starts[rows] < most]]
-        border = np.setdiff1d(reached, seen)
-        seen = np.union1d(seen, border)
-    return seen
+        frontier = np.setdiff1d(reached, sampled)
+        sampled = np.union1d(sampled, frontier)
+    return sampled
 
 
 def _batches(
     levels: Sequence[Level], chosen: Sequence[Ints], max_distance: int
 ) -> list[LevelBatch]:
-    found: list[LevelBatch] = []
+    batches: list[LevelBatch] = []
     for number, (level, nodes) in enumerate(zip(levels, chosen, strict=True)):
         whole = len(nodes) == level.graph.num_nodes
         part = level.graph if whole else level.graph.induced(nodes)
@@ -226,7 +225,7 @@ def _batches(
             place = np.full(levels[number - 1].graph.num_nodes, -1)
             place[below] = np.arange(len(below))
             places = place[children]
-        found.append(
+        batches.append(
             LevelBatch(
                 level.x.rows(nodes),
                 torch.from_numpy(nodes),
@@ -239,4 +238,4 @@ def _batches(
                 whole,
             )
         )
-    return found
+    return batches

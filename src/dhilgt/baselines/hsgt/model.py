@@ -1,7 +1,7 @@
-"""HSGT: attention within levels of a hierarchy of clusters, between them, and over all of them.
+"""HSGT: attention within, between and over the levels of a hierarchy of clusters.
 
-No code of this system is public. What follows is a re-implementation from its description;
-docs/baselines/hsgt.md says what is known and what was filled in.
+No code of this system is public. This is a re-implementation from its description;
+docs/baselines/hsgt.md lists what is known and what we chose.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dhilgt.baselines.hsgt.hierarchy import (
     sampled_levels,
     whole_levels,
 )
-from dhilgt.baselines.loaders import Kept, Key, NodeLoader
+from dhilgt.baselines.loaders import DeviceCopy, Key, NodeLoader
 from dhilgt.baselines.settings import Settings, count, counts, rate
 from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
 from dhilgt.baselines.shared.pairs import PairAttention
@@ -41,12 +41,12 @@ class HSGTSettings(Settings):
         hidden_channels: Width, a multiple of `heads`.
         num_layers: Transformer layers of the horizontal block of each level.
         heads: Attention heads.
-        cluster_sizes: Nodes per cluster, on the average, of each level above the graph.
-        max_distance: Hops up to which nodes of a level attend to each other.
-        max_degree: Degrees above it share one embedding.
-        dropout: On what each part of a layer adds, and before the classifier.
-        input_dropout: On the features.
-        attention_dropout: On the attention weights.
+        cluster_sizes: Mean number of nodes per cluster of each level above the graph.
+        max_distance: Largest distance of nodes of a level that attend to each other.
+        max_degree: Larger degrees have the embedding of this one.
+        dropout: Dropout of the output of each part of a layer, and before the classifier.
+        input_dropout: Dropout of the features.
+        attention_dropout: Dropout of the attention weights.
         fanouts: Neighbours sampled per node and hop in the graph.
         upper_fanout: Neighbours sampled per node on the levels above.
         batch_size: Target nodes per batch; None for the whole graph at once, without samples.
@@ -73,9 +73,9 @@ class HSGTSettings(Settings):
 class HSGT(Baseline):
     """Horizontal blocks within levels, vertical blocks upwards, a readout over a node's ancestors.
 
-    The outputs of a level last seen in training are kept in tables: they stand, without gradients,
-    for children that a batch does not have. Scores are made on the whole graph, where no child is
-    missing, and neither read nor change the tables.
+    The last outputs of each level in training are kept in tables: they replace, without gradients,
+    children that are not in a batch. Inference uses the whole graph, where no child is missing, and
+    neither reads nor changes the tables.
     """
 
     about: ClassVar = About("HSGT (re-implementation)", "Zhu et al., IJCAI 2023", "samples")
@@ -88,15 +88,15 @@ class HSGT(Baseline):
         "warmup_epochs": 10,
         "patience": 50,
     }
-    needs_same_nodes: ClassVar[bool] = True  # by its tables
+    needs_same_nodes: ClassVar[bool] = True  # for its tables
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Gives "paper", and "whole": all nodes at once, with no sample and no table in use."""
+        """Return "paper", and "whole": all nodes at once, without samples and tables."""
         return {"paper": {}, "whole": {"batch_size": None}}
 
     def build(self) -> None:
-        """Makes the layers and the tables."""
+        """Create the layers and the tables."""
         s = self.settings
         sizes = level_sizes(self.shape.num_nodes, s.cluster_sizes)
         self.input = nn.Linear(self.shape.in_channels, s.hidden_channels)
@@ -105,7 +105,7 @@ class HSGT(Baseline):
         self.horizontal = nn.ModuleList(HorizontalBlock(s) for _ in sizes)
         self.vertical = nn.ModuleList(VerticalBlock(s) for _ in sizes[1:])
         self.readout = Readout(s, self.shape.out_channels)
-        # The highest level is nobody's child, and needs no table.
+        # Nodes of the highest level are no children, and need no table.
         for level, size in enumerate(sizes[:-1]):
             self.register_buffer(f"history_{level}", torch.zeros(size, s.hidden_channels))
             self.register_buffer(f"known_{level}", torch.zeros(size, dtype=torch.bool))
@@ -114,7 +114,7 @@ class HSGT(Baseline):
         s = self.settings
         bare = CleanGraph.of(graph, self_loops=False)
         self.levels = hierarchy(bare, dense_features(graph), s.cluster_sizes)
-        self._whole = tuple(Kept(part) for part in whole_levels(self.levels, s.max_distance))
+        self._whole = tuple(DeviceCopy(part) for part in whole_levels(self.levels, s.max_distance))
         self._ancestors = ancestors(self.levels)
 
     def _train_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> Any:
@@ -144,7 +144,7 @@ class HSGT(Baseline):
         return (*parts, torch.from_numpy(places))
 
     def logits(self, *inputs: Any) -> Tensor:
-        """Gives [B, C] from the levels, lowest first, and the places of targets on them [B, l]."""
+        """Return [B, C] from the levels, lowest first, and the places of nodes on them [B, l]."""
         levels: tuple[LevelBatch, ...] = inputs[:-1]
         places: Tensor = inputs[-1]
         embeddings: list[Tensor] = []
@@ -158,36 +158,36 @@ class HSGT(Baseline):
                 h = self.vertical[number - 1](h, children, family)
             embeddings.append(self.horizontal[number](h, level.pairs, level.distances))
         if self.training:
-            self._remember(levels, embeddings)
+            self._update_tables(levels, embeddings)
         rows = [h[places[:, number]] for number, h in enumerate(embeddings)]
-        found: Tensor = self.readout(torch.stack(rows, 1))
-        return found
+        logits: Tensor = self.readout(torch.stack(rows, 1))
+        return logits
 
     def _children(
-        self, number: int, level: LevelBatch, below: Tensor, all_there: bool
+        self, number: int, level: LevelBatch, below: Tensor, complete: bool
     ) -> tuple[Tensor, SparseMatrix]:
-        """Gives what parents attend to, and which rows of it are whose."""
+        """Return the rows that parents attend to, and which rows are the children of each."""
         offsets, places, children = level.child_offsets, level.places, level.children
         assert offsets is not None
         assert places is not None
         assert children is not None
-        if all_there:
+        if complete:
             ones = torch.ones(len(places), device=places.device)
             return below, SparseMatrix(offsets, places, ones, len(below))
         history = getattr(self, f"history_{number - 1}")
         inside = places >= 0
-        seen = inside | getattr(self, f"known_{number - 1}")[children]
-        old = seen & ~inside
+        usable = inside | getattr(self, f"known_{number - 1}")[children]
+        old = usable & ~inside
         rows = torch.cat([below, history[children[old]].to(below.dtype)])
-        columns = torch.where(inside, places, len(below) - 1 + old.cumsum(0))[seen]
-        # A child not yet seen by any batch is left out.
-        before = torch.zeros(len(seen) + 1, dtype=torch.int64, device=seen.device)
-        torch.cumsum(seen, 0, out=before[1:])
-        ones = torch.ones(len(columns), device=seen.device)
+        columns = torch.where(inside, places, len(below) - 1 + old.cumsum(0))[usable]
+        # A child that no batch has had yet is left out.
+        before = torch.zeros(len(usable) + 1, dtype=torch.int64, device=usable.device)
+        torch.cumsum(usable, 0, out=before[1:])
+        ones = torch.ones(len(columns), device=usable.device)
         return rows, SparseMatrix(before[offsets], columns, ones, len(rows))
 
     @torch.no_grad()
-    def _remember(self, levels: tuple[LevelBatch, ...], embeddings: list[Tensor]) -> None:
+    def _update_tables(self, levels: tuple[LevelBatch, ...], embeddings: list[Tensor]) -> None:
         if all(level.whole for level in levels):
             return
         for number, (level, h) in enumerate(zip(levels[:-1], embeddings, strict=False)):
@@ -196,23 +196,22 @@ class HSGT(Baseline):
 
 
 class HorizontalBlock(nn.Module):
-    """Transformer layers over the near pairs of one level, with a bias for each distance."""
+    """Transformer layers over the near pairs of one level, with a bias per distance."""
 
     def __init__(self, settings: HSGTSettings) -> None:
         super().__init__()
         self.layers = nn.ModuleList(_layer(settings) for _ in range(settings.num_layers))
-        # A bias per distance, layer and head.
         self.bias = nn.Embedding(settings.max_distance + 1, settings.num_layers * settings.heads)
         nn.init.zeros_(self.bias.weight)
         self.norm = nn.LayerNorm(settings.hidden_channels)
 
     def forward(self, h: Tensor, pairs: SparseMatrix, distances: Tensor) -> Tensor:
-        """Gives [s, F] from [s, F]."""
+        """Return [s, F] from [s, F]."""
         biases = self.bias(distances).chunk(len(self.layers), 1)  # each [pairs, H]
         for layer, bias in zip(self.layers, biases, strict=True):
             h = layer(h, h, pairs, bias)
-        found: Tensor = self.norm(h)
-        return found
+        out: Tensor = self.norm(h)
+        return out
 
 
 class VerticalBlock(nn.Module):
@@ -223,9 +222,9 @@ class VerticalBlock(nn.Module):
         self.layer = _layer(settings)
 
     def forward(self, h: Tensor, children: Tensor, family: SparseMatrix) -> Tensor:
-        """Gives [s, F] from [s, F] and the children's embeddings [c, F]."""
-        found: Tensor = self.layer(h, children, family)
-        return found
+        """Return [s, F] from [s, F] and the children's embeddings [c, F]."""
+        out: Tensor = self.layer(h, children, family)
+        return out
 
 
 class Readout(nn.Module):
@@ -242,14 +241,14 @@ class Readout(nn.Module):
         self.output = nn.Linear(width, classes)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Gives [B, C] from [B, levels, F], the node itself first."""
+        """Return [B, C] from [B, levels, F], the node itself first."""
         query = self.query(rows[:, :1]).unflatten(2, (self.heads, -1))  # [B, 1, H, d]
         key, value = self.key_value(rows).unflatten(2, (2, self.heads, -1)).unbind(2)
         scores = (query * key).sum(-1) * query.shape[-1] ** -0.5  # [B, levels, H]
         mixed = (torch.softmax(scores, 1).unsqueeze(-1) * value).sum(1).flatten(1)  # [B, F]
         z = rows[:, 0] + dropout(self.projection(mixed), self.dropout, self.training)
-        found: Tensor = self.output(dropout(self.norm(z), self.dropout, self.training))
-        return found
+        logits: Tensor = self.output(dropout(self.norm(z), self.dropout, self.training))
+        return logits
 
 
 def _layer(settings: HSGTSettings) -> PairAttention:

@@ -1,4 +1,4 @@
-"""A pre-norm transformer over short rows of tokens, with an optional bias of the attention."""
+"""A pre-norm transformer over short rows of tokens, with an optional attention bias."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STD = 0.02
 
 
 class Attention(NamedTuple):
-    """What one layer attended to: weights [B, H, t, t], rows = who asks; values [B, H, t, d]."""
+    """Attention of one layer: weights [B, H, queries, keys] and values [B, H, t, d]."""
 
     weights: Tensor
     values: Tensor
@@ -41,11 +41,11 @@ class TokenEncoderLayer(nn.Module):
         self.ffn_out = nn.Linear(ffn, width)
 
     def forward(self, h: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Gives the next representation, [B, t, F] to [B, t, F].
+        """Return the next representation, [B, t, F] to [B, t, F].
 
         Args:
             h: [B, t, F].
-            bias: Added to the scores, [B, H, t, t] or what broadcasts to it; -inf leaves out.
+            bias: Added to the scores, broadcast to [B, H, t, t]; -inf masks a pair.
         """
         query, key, value = self._heads(h)
         mixed = F.scaled_dot_product_attention(
@@ -61,7 +61,7 @@ class TokenEncoderLayer(nn.Module):
         return h + dropout(self.ffn_out(inner), self.dropout, self.training)
 
     def attention(self, h: Tensor, bias: Tensor | None = None) -> Attention:
-        """Gives what `forward` attends to for the same input, without dropout."""
+        """Return the attention of `forward` for the same input, without dropout."""
         query, key, value = self._heads(h)
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
         if bias is not None:
@@ -78,15 +78,15 @@ class TokenEncoderLayer(nn.Module):
 
 
 class TokenEncoder(nn.Module):
-    """Layers of `TokenEncoderLayer` and a last norm.
+    """Several `TokenEncoderLayer` and a last norm.
 
     Args:
-        width: Of the representations, a multiple of `heads`.
-        num_layers: Layers.
+        width: Width of the representations, a multiple of `heads`.
+        num_layers: Number of layers.
         heads: Attention heads.
         ffn: Inner width of the feed-forward part.
-        dropout: On what each part of a layer adds.
-        attention_dropout: On the attention weights.
+        dropout: Dropout of the output of each part of a layer.
+        attention_dropout: Dropout of the attention weights.
 
     Example:
         >>> encoder = TokenEncoder(8, num_layers=2, heads=2, ffn=16)
@@ -112,14 +112,14 @@ class TokenEncoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, h: Tensor, biases: list[Tensor] | None = None) -> Tensor:
-        """Gives [B, t, F]; `biases` has one for each layer."""
+        """Return [B, t, F]; `biases` has one tensor per layer."""
         for number, layer in enumerate(self.layers):
             h = layer(h, None if biases is None else biases[number])
-        found: Tensor = self.norm(h)
-        return found
+        out: Tensor = self.norm(h)
+        return out
 
     def last_attention(self, h: Tensor, biases: list[Tensor] | None = None) -> Attention:
-        """Gives what the last layer attends to for these inputs, without dropout."""
+        """Return the attention of the last layer for these inputs, without dropout."""
         for number, layer in enumerate(self.layers[:-1]):
             h = layer(h, None if biases is None else biases[number])
         last = self.layers[-1]
@@ -128,7 +128,7 @@ class TokenEncoder(nn.Module):
 
 
 def draw_small(module: nn.Module, num_layers: int) -> None:
-    """Draws linear weights from N(0, 0.02 / sqrt(L)), embeddings from N(0, 0.02); biases are 0."""
+    """Draw linear weights from N(0, 0.02 / sqrt(L)), embeddings from N(0, 0.02); zero biases."""
     for part in module.modules():
         if isinstance(part, nn.Linear):
             nn.init.normal_(part.weight, std=_STD / math.sqrt(num_layers))

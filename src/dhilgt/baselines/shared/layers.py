@@ -1,4 +1,4 @@
-"""Small layers that systems share."""
+"""Small layers that several systems use."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dhilgt.model.dropout import dropout
 
 
 class SafeBatchNorm(nn.BatchNorm1d):
-    """Batch normalisation that takes a batch of one row: by the running statistics."""
+    """Batch normalisation that uses the running statistics for a batch of one row."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives normalised rows, [B, F]."""
+        """Return normalised rows, [B, F]."""
         if self.training and x.shape[0] == 1:
             return functional.batch_norm(
                 x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
@@ -27,32 +27,32 @@ class SafeBatchNorm(nn.BatchNorm1d):
 
 
 def make_norm(kind: str, width: int) -> nn.Module:
-    """Gives a normalisation of rows: "none", "batch" or "layer"."""
+    """Return a normalisation of rows: "none", "batch" or "layer"."""
     if kind == "batch":
         return SafeBatchNorm(width)
     return nn.LayerNorm(width) if kind == "layer" else nn.Identity()
 
 
 class GraphConv(nn.Linear):
-    """A x W^T + b for a sparse A; Glorot's first weights, as graph convolutions have."""
+    """A x W^T + b for a sparse A, with Glorot's initial weights."""
 
     def reset_parameters(self) -> None:
-        """Draws the weights anew."""
+        """Draw initial weights."""
         nn.init.xavier_uniform_(self.weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor, adjacency: SparseMatrix) -> Tensor:  # type: ignore[override]
-        """Gives [n, out] from [n, in], with the sparse product on the narrower side."""
+        """Return [n, out] from [n, in], with the sparse product on the narrower side."""
         if self.out_features <= self.in_features:
-            found = adjacency @ functional.linear(x, self.weight)
+            out = adjacency @ functional.linear(x, self.weight)
         else:
-            found = functional.linear(adjacency @ x, self.weight)
-        return found if self.bias is None else found + self.bias
+            out = functional.linear(adjacency @ x, self.weight)
+        return out if self.bias is None else out + self.bias
 
 
 class SparseLinear(nn.Module):
-    """A linear layer whose input is a sparse matrix, with one row of weights per column of it."""
+    """A linear layer whose input is a sparse matrix."""
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class SparseLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
 
     def forward(self, matrix: SparseMatrix) -> Tensor:
-        """Gives [B, out] from B x in."""
+        """Return [B, out] from B x in."""
         return matrix @ self.weight + self.bias
 
 
@@ -69,10 +69,10 @@ class MLPBlock(nn.Module):
     """Linear layers with normalisation, ReLU and dropout between them.
 
     Args:
-        widths: Of input, inner layers and output.
-        dropout: After each inner layer.
-        norm: "none", "batch" or "layer", before ReLU or after it.
-        norm_last: Normalise after ReLU.
+        widths: Widths of input, inner layers and output.
+        dropout: Dropout after each inner layer.
+        norm: "none", "batch" or "layer".
+        norm_last: Whether to normalise after ReLU, not before it.
 
     Example:
         >>> MLPBlock([4, 8, 2], 0.5)(torch.ones(3, 4)).shape
@@ -90,10 +90,10 @@ class MLPBlock(nn.Module):
         self.norm_last = norm_last
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives [B, widths[-1]]."""
+        """Return [B, widths[-1]]."""
         for layer, norm in zip(self.layers, self.norms, strict=False):
             x = layer(x)
             x = norm(functional.relu(x)) if self.norm_last else functional.relu(norm(x))
             x = dropout(x, self.dropout, self.training)
-        found: Tensor = self.layers[-1](x)
-        return found
+        out: Tensor = self.layers[-1](x)
+        return out

@@ -1,4 +1,4 @@
-"""The graph for message passing: both directions, self-loops or none, dense features."""
+"""The graph as message passing uses it: edges in both directions, and dense features."""
 
 from __future__ import annotations
 
@@ -41,15 +41,13 @@ class CleanGraph:
 
     @classmethod
     def of(cls, graph: Graph, *, self_loops: bool = True) -> CleanGraph:
-        """Gives a graph made symmetric, with exactly one loop per node, or without any."""
+        """Return the edges of a graph in both directions, with one loop per node or none."""
         n = graph.num_nodes
         offsets, targets = np.asarray(graph.offsets), np.asarray(graph.targets, np.int64)
         if graph.directed:
             sources = np.repeat(np.arange(n), np.diff(offsets))
             keys = np.unique(np.concatenate([sources * n + targets, targets * n + sources]))
-            offsets = np.zeros(n + 1, np.int64)
-            np.cumsum(np.bincount(keys // n, minlength=n), out=offsets[1:])
-            targets = keys % n
+            offsets, targets = row_offsets(keys // n, n), keys % n
         if self_loops:
             sources = np.repeat(np.arange(n), np.diff(offsets))
             below = np.bincount(sources[targets < sources], minlength=n)
@@ -64,34 +62,32 @@ class CleanGraph:
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """Entries per row, a loop counted once."""
+        """Number of entries of each row; a loop counts once."""
         return np.diff(self.offsets)
 
     def sources(self) -> NDArray[np.int64]:
-        """Gives the row of each entry of `targets`."""
+        """Return the row of each entry of `targets`."""
         return np.repeat(np.arange(self.num_nodes), self.degrees)
 
     def induced(self, nodes: NDArray[np.int64]) -> CleanGraph:
-        """Gives the edges among some nodes, renumbered by their place in `nodes`.
+        """Return the edges among some nodes, which are renumbered by their place in `nodes`.
 
-        Rows stay ascending if `nodes` is.
+        Rows are ascending if `nodes` is.
         """
         place = np.full(self.num_nodes, -1, np.int64)
         place[nodes] = np.arange(len(nodes))
-        starts, found = rows_of(self.offsets, self.targets, nodes)
-        targets = place[found]
+        starts, neighbours = rows_of(self.offsets, self.targets, nodes)
+        targets = place[neighbours]
         kept = targets >= 0
         rows = np.repeat(np.arange(len(nodes)), np.diff(starts))[kept]
-        offsets = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=len(nodes)), out=offsets[1:])
-        return CleanGraph(offsets, targets[kept])
+        return CleanGraph(row_offsets(rows, len(nodes)), targets[kept])
 
     def adjacency(self, kind: str = "symmetric") -> SparseMatrix:
-        """Gives the adjacency matrix.
+        """Return the adjacency matrix.
 
         Args:
-            kind: "symmetric" (D^-1/2 A D^-1/2), "row" (D^-1 A) or "ones" (A). D counts what is in
-                the rows, loops included; a row without entries stays empty.
+            kind: "symmetric" (D^-1/2 A D^-1/2), "row" (D^-1 A) or "ones" (A). D counts the
+                entries of rows, loops included; a row without entries stays empty.
         """
         if kind not in KINDS:
             raise ValueError(f"kind = {kind!r}; choose {', '.join(map(repr, KINDS))}")
@@ -106,37 +102,36 @@ class CleanGraph:
         return SparseMatrix.from_numpy(self.offsets, self.targets, values, symmetric=kind != "row")
 
 
+def row_offsets(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return where each of `count` rows begins, [count + 1], from the row of each entry.
+
+    Example:
+        >>> row_offsets(np.array([0, 0, 2]), 3)
+        array([0, 2, 2, 3])
+    """
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
+
+
 def rows_of(
     offsets: NDArray[np.int64], targets: NDArray[Any], nodes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Gives some of the rows, as offsets and targets of their own.
+    """Return some rows of a compressed matrix, as offsets and targets.
 
     Example:
         >>> rows_of(np.array([0, 2, 3]), np.array([5, 6, 7]), np.array([1, 0]))
         (array([0, 1, 3]), array([7, 5, 6]))
     """
     counts = offsets[nodes + 1] - offsets[nodes]
-    starts = np.zeros(len(nodes) + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
+    starts = np.concatenate([[0], np.cumsum(counts)])
     at = np.arange(starts[-1]) + np.repeat(offsets[nodes] - starts[:-1], counts)
     return starts, targets[at]
 
 
-def dense_features(graph: Graph, *, normalize_rows: bool = False) -> Tensor:
-    """Gives the features of a graph as float32, [n, F0], sparse ones filled up with zeros.
-
-    Args:
-        graph: A graph with features.
-        normalize_rows: Divide each row by the sum of its absolute values; rows of zeros stay.
+def dense_features(graph: Graph) -> Tensor:
+    """Return the features of a graph as a dense float32 tensor, [n, F0].
 
     Raises:
         MemoryLimitError: If the dense form of sparse features does not fit.
-
-    Example:
-        >>> import dhilgt
-        >>> graph = dhilgt.Graph.from_edges([0], [1], num_nodes=2, features=[[1, 3], [0, 0]])
-        >>> dense_features(graph, normalize_rows=True).tolist()
-        [[0.25, 0.75], [0.0, 0.0]]
     """
     values = graph.features
     if hasattr(values, "toarray"):
@@ -147,16 +142,4 @@ def dense_features(graph: Graph, *, normalize_rows: bool = False) -> Tensor:
                 "reduce the features first, for example with a truncated SVD"
             )
         values = values.toarray()
-    x = torch.from_numpy(np.array(values, np.float32))
-    return row_normalized(x) if normalize_rows else x
-
-
-def row_normalized(x: Tensor) -> Tensor:
-    """Gives rows whose absolute values sum to 1; rows of zeros stay zeros.
-
-    Example:
-        >>> row_normalized(torch.tensor([[2.0, -2.0], [0.0, 0.0]])).tolist()
-        [[0.5, -0.5], [0.0, 0.0]]
-    """
-    total = x.abs().sum(1, keepdim=True)
-    return x / total.where(total > 0, torch.ones_like(total))
+    return torch.from_numpy(np.array(values, np.float32))

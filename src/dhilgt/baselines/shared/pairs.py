@@ -1,4 +1,4 @@
-"""Attention over chosen pairs of nodes: those near each other, and nodes with their children."""
+"""Attention over selected pairs of nodes, such as neighbours, or parents and children."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dhilgt.baselines.shared.message_graph import CleanGraph, rows_of
+from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets, rows_of
 from dhilgt.baselines.shared.sparse import SparseMatrix, multiply, segment_softmax
 from dhilgt.errors import MemoryLimitError
 from dhilgt.model.dropout import dropout
 from dhilgt.utils.memory import available_bytes, format_bytes
 
-_STEPS = 1 << 23  # neighbours looked at at once while pairs are searched
+_STEPS = 1 << 23  # neighbours visited at once in the search for pairs
 _CHUNK = {"cpu": 1 << 15, "cuda": 1 << 21}  # pairs whose queries and keys are gathered at once
-_PAIR_BYTES = 40  # of a pair in training: column, distance, score and weight
+_PAIR_BYTES = 40  # per pair in training: column, distance, score and weight
 
 
 class NearPairs(NamedTuple):
-    """Pairs in compressed rows: where each begins [n + 1], column [p], distance [p]."""
+    """Pairs in compressed rows: row offsets [n + 1], columns [p], distances [p]."""
 
     offsets: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -30,14 +30,14 @@ class NearPairs(NamedTuple):
 
 
 def near_pairs(graph: CleanGraph, most: int) -> NearPairs:
-    """Gives all pairs at most so many hops apart, each node with itself included.
+    """Return all pairs at most `most` hops apart, including each node with itself.
 
     Args:
-        graph: Without loops.
+        graph: A graph without loops.
         most: The largest distance.
 
     Raises:
-        MemoryLimitError: If there are more pairs than memory for them.
+        MemoryLimitError: If the pairs do not fit in memory.
 
     Example:
         >>> import dhilgt
@@ -49,27 +49,24 @@ def near_pairs(graph: CleanGraph, most: int) -> NearPairs:
     """
     n, free = graph.num_nodes, available_bytes()
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    found = 0
+    total = 0
     for nodes in _pieces(graph, most):
         keys, distances = _pairs_of(graph, nodes, most)
         parts.append((keys, distances))
-        found += len(keys)
-        if free is not None and found * _PAIR_BYTES > free:
+        total += len(keys)
+        if free is not None and total * _PAIR_BYTES > free:
             raise MemoryLimitError(
-                f"{int(nodes[-1]) + 1:,} of {n:,} nodes have {found:,} nodes within {most} hops, "
-                f"which takes {format_bytes(found * _PAIR_BYTES)}, {format_bytes(free)} are free; "
+                f"{int(nodes[-1]) + 1:,} of {n:,} nodes have {total:,} nodes within {most} hops, "
+                f"which takes {format_bytes(total * _PAIR_BYTES)}, {format_bytes(free)} are free; "
                 "choose a smaller max_distance"
             )
     keys = np.concatenate([part for part, _ in parts]) if parts else np.zeros(0, np.int64)
     distances = np.concatenate([part for _, part in parts]) if parts else np.zeros(0, np.int64)
-    offsets = np.zeros(n + 1, np.int64)
-    if n:
-        np.cumsum(np.bincount(keys // n, minlength=n), out=offsets[1:])
-    return NearPairs(offsets, keys % max(n, 1), distances)
+    return NearPairs(row_offsets(keys // max(n, 1), n), keys % max(n, 1), distances)
 
 
 def _pieces(graph: CleanGraph, most: int) -> list[NDArray[np.int64]]:
-    """Gives ranges of nodes whose search looks at about `_STEPS` neighbours each."""
+    """Return ranges of nodes whose search visits about `_STEPS` neighbours each."""
     reach = graph.degrees.astype(np.float64) + 1
     for _ in range(most - 1):
         total = np.concatenate([[0.0], np.cumsum(reach[graph.targets])])
@@ -88,11 +85,10 @@ def _pairs_of(
     border = keys
     for distance in range(1, most + 1):
         starts, reached = rows_of(graph.offsets, graph.targets, border % n)
-        beside = np.repeat(border // n, np.diff(starts)) * n + reached
-        beside = np.unique(beside)
-        at = np.searchsorted(keys, beside)
-        old = keys[np.minimum(at, len(keys) - 1)] == beside
-        border, at = beside[~old], at[~old]
+        reached = np.unique(np.repeat(border // n, np.diff(starts)) * n + reached)
+        at = np.searchsorted(keys, reached)
+        old = keys[np.minimum(at, len(keys) - 1)] == reached
+        border, at = reached[~old], at[~old]
         if len(border) == 0:
             break
         keys = np.insert(keys, at, border)
@@ -101,7 +97,10 @@ def _pairs_of(
 
 
 class _PairScores(torch.autograd.Function):
-    """Products of queries and keys, a part of the pairs at a time; none of the parts is kept."""
+    """Products of queries and keys, a part of the pairs at a time, without keeping the factors.
+
+    PyTorch's own gradient would keep two rows per pair; here both gradients are sparse products.
+    """
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, matrix: SparseMatrix) -> Tensor:
@@ -119,30 +118,31 @@ class _PairScores(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         query, key = ctx.saved_tensors
         matrix: SparseMatrix = ctx.matrix
-        order, turned = matrix.transposing_order(), matrix.transposed()
+        order, transpose = matrix.transposing_order(), matrix.transposed()
         gradient = gradient.float()
-        of_query, of_key = [], []
+        query_grad, key_grad = [], []
         for head in range(query.shape[1]):
             one = gradient[:, head].contiguous()
-            of_query.append(multiply(matrix.offsets, matrix.columns, one, key[:, head].float()))
-            there = one[order]
-            of_key.append(multiply(turned.offsets, turned.columns, there, query[:, head].float()))
-        return torch.stack(of_query, 1).to(query.dtype), torch.stack(of_key, 1).to(key.dtype), None
+            k, q = key[:, head].float(), query[:, head].float()
+            query_grad.append(multiply(matrix.offsets, matrix.columns, one, k))
+            key_grad.append(multiply(transpose.offsets, transpose.columns, one[order], q))
+        grads = torch.stack(query_grad, 1).to(query.dtype), torch.stack(key_grad, 1).to(key.dtype)
+        return *grads, None
 
 
 def pair_scores(query: Tensor, key: Tensor, matrix: SparseMatrix) -> Tensor:
-    """Gives query_i . key_j for each entry (i, j) of a matrix, per head.
+    """Return query_i . key_j for each entry (i, j) of a matrix, per head.
 
     Args:
         query: [rows, H, d].
         key: [columns, H, d].
-        matrix: Says which pairs; its values do not count.
+        matrix: Its entries are the pairs; its values are not used.
 
     Returns:
         [entries, H].
     """
-    found: Tensor = _PairScores.apply(query, key, matrix)  # type: ignore[no-untyped-call]
-    return found
+    scores: Tensor = _PairScores.apply(query, key, matrix)  # type: ignore[no-untyped-call]
+    return scores
 
 
 class PairAttention(nn.Module):
@@ -153,11 +153,11 @@ class PairAttention(nn.Module):
     the sum is 0.
 
     Args:
-        width: Of the representations, a multiple of `heads`.
+        width: Width of the representations, a multiple of `heads`.
         heads: Attention heads.
         ffn: Inner width of the feed-forward part.
-        dropout: On what each part adds.
-        attention_dropout: On the attention weights.
+        dropout: Dropout of the output of each part.
+        attention_dropout: Dropout of the attention weights.
 
     Example:
         >>> layer = PairAttention(8, 2, 16)
@@ -187,18 +187,18 @@ class PairAttention(nn.Module):
     def forward(
         self, x: Tensor, others: Tensor, pairs: SparseMatrix, bias: Tensor | None = None
     ) -> Tensor:
-        """Gives the next representation, [rows, F].
+        """Return the next representation, [rows, F].
 
         Args:
-            x: Those who attend, [rows, F].
-            others: Those attended to, [columns, F]; the same tensor where all are alike.
-            pairs: Who attends to whom.
+            x: Representations that attend, [rows, F].
+            others: Representations attended to, [columns, F]; may be `x`.
+            pairs: Matrix whose entry (i, j) means that row i attends to row j of `others`.
             bias: Added to the scores, [entries, H].
         """
         normed = self.attention_norm(x)
-        seen = normed if others is x else self.attention_norm(others)
+        attended = normed if others is x else self.attention_norm(others)
         query = self.query(normed).unflatten(1, (self.heads, -1))  # [rows, H, d]
-        key, value = self.key_value(seen).unflatten(1, (2, self.heads, -1)).unbind(1)
+        key, value = self.key_value(attended).unflatten(1, (2, self.heads, -1)).unbind(1)
         scores = pair_scores(query * query.shape[-1] ** -0.5, key, pairs)  # [entries, H]
         if bias is not None:
             scores = scores + bias

@@ -11,19 +11,19 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor
 
-# torch says once per process that this layout is in beta; it would only puzzle users.
+# PyTorch warns that this layout is in beta, which is of no use to users of a baseline.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
 
 
 class SparseMatrix:
-    """A matrix in compressed rows that is multiplied with dense ones.
+    """A matrix in compressed rows, to be multiplied with dense ones.
 
     Args:
         offsets: Where each row begins, [rows + 1] int64.
         columns: Column of each entry, [entries] int64.
         values: Value of each entry, [entries].
-        num_columns: Width of the matrix.
-        symmetric: Whether it equals its own transpose, which then need not be made.
+        num_columns: Number of columns; None for as many as rows.
+        symmetric: Whether it equals its transpose, which then is not computed.
 
     Example:
         >>> import torch
@@ -58,7 +58,7 @@ class SparseMatrix:
         *,
         symmetric: bool = False,
     ) -> SparseMatrix:
-        """Gives the matrix of three arrays, with values as float32."""
+        """Return the matrix of three arrays, with float32 values."""
         return cls(
             torch.from_numpy(np.array(offsets, np.int64)),
             torch.from_numpy(np.array(columns, np.int64)),
@@ -67,29 +67,22 @@ class SparseMatrix:
             symmetric=symmetric,
         )
 
-    # ---- what there is -------------------------------------------------------------------------
-
     @property
     def device(self) -> torch.device:
-        """Where it lies."""
+        """Device of the arrays."""
         return self.values.device
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its arrays, without those of the transpose."""
-        return sum(part.nbytes for part in (self.offsets, self.columns, self.values))
-
     def rows(self) -> Tensor:
-        """Gives the row of each entry, [entries]; made once."""
+        """Return the row of each entry, [entries]; computed once."""
         if self._rows is None:
-            # What is kept while scoring must be of use to training.
+            # Training cannot use a tensor created in inference mode.
             with torch.inference_mode(False):
                 numbers = torch.arange(self.shape[0], device=self.device)
                 self._rows = torch.repeat_interleave(numbers, self.offsets.diff())
         return self._rows
 
     def transposed(self) -> SparseMatrix:
-        """Gives the transpose; made once."""
+        """Return the transpose; computed once."""
         if self._transposed is None:
             with torch.inference_mode(False):
                 order = self.transposing_order()
@@ -102,32 +95,30 @@ class SparseMatrix:
         return self._transposed
 
     def transposing_order(self) -> Tensor:
-        """Gives the place here of each entry of the transpose, [entries]."""
+        """Return the index of each entry of the transpose among these entries, [entries]."""
         if self._order is None:
             with torch.inference_mode(False):
                 self._order = torch.argsort(self.columns, stable=True)
         return self._order
 
     def to_dense(self) -> Tensor:
-        """Gives all entries, [rows, columns]."""
+        """Return a dense tensor, [rows, columns]."""
         out = torch.zeros(self.shape, dtype=self.values.dtype, device=self.device)
         return out.index_put((self.rows(), self.columns), self.values, accumulate=True)
 
-    # ---- moving and multiplying ----------------------------------------------------------------
-
     def to(self, device: Any, non_blocking: bool = False) -> SparseMatrix:
-        """Gives the matrix on a device, with its transpose where that was made."""
+        """Return the matrix on a device, with its transpose if that was computed."""
         if torch.device(device) == self.device:
             return self
-        moved = self._alone_to(device, non_blocking)
+        moved = self._moved(device, non_blocking)
         if self._transposed is self:
             moved._transposed = moved
         elif self._transposed is not None:
-            moved._transposed = self._transposed._alone_to(device, non_blocking)
+            moved._transposed = self._transposed._moved(device, non_blocking)
             moved._transposed._transposed = moved
         return moved
 
-    def _alone_to(self, device: Any, non_blocking: bool) -> SparseMatrix:
+    def _moved(self, device: Any, non_blocking: bool) -> SparseMatrix:
         offsets, columns, values = (
             part.to(device, non_blocking=non_blocking)
             for part in (self.offsets, self.columns, self.values)
@@ -138,7 +129,7 @@ class SparseMatrix:
         return moved
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        """Gives the product with [columns, F], or with [columns, H, F] head by head."""
+        """Return the product with [columns, F], or with [columns, H, F] head by head."""
         if dense.shape[0] != self.shape[1]:
             raise ValueError(
                 f"a matrix of {self.shape[1]} columns times one of {dense.shape[0]} rows; "
@@ -149,10 +140,10 @@ class SparseMatrix:
         return product.reshape(self.shape[0], *dense.shape[1:])
 
     def weighted(self, weights: Tensor, dense: Tensor) -> Tensor:
-        """Gives the product with other values in the places of this matrix, per head.
+        """Return the product with other values in place of those of this matrix, per head.
 
         Args:
-            weights: The values, [entries, H]; gradients reach them.
+            weights: The values, [entries, H]; they get gradients.
             dense: [columns, H, F].
 
         Returns:
@@ -166,14 +157,14 @@ class SparseMatrix:
 
 
 def multiply(offsets: Tensor, columns: Tensor, values: Tensor, dense: Tensor) -> Tensor:
-    """Gives the product of compressed rows with [columns, F], without gradients.
+    """Return the product of compressed rows with [columns, F], without gradients.
 
-    Each row is summed by one thread in the order of its entries on the CPU, so the result does not
-    depend on the number of threads.
+    On the CPU each row is summed by one thread in the order of its entries, so that the result does
+    not depend on the number of threads.
     """
     dense = dense.contiguous()
     if dense.device.type == "cpu":
-        # A bag of rows per row: three times as fast as torch's own product of sparse matrices.
+        # Three times as fast as PyTorch's product of sparse and dense matrices.
         return F.embedding_bag(
             columns, dense, offsets, mode="sum", per_sample_weights=values, include_last_offset=True
         )
@@ -184,26 +175,26 @@ def multiply(offsets: Tensor, columns: Tensor, values: Tensor, dense: Tensor) ->
 
 
 class _Product(torch.autograd.Function):
-    """The gradient of A x is A^T g: another product, where autograd's own would sort every time."""
+    """The product A x, with the gradient A^T g; that of PyTorch sorts the entries every time."""
 
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix, ctx.dtype = matrix, dense.dtype
-        # Sums over many neighbours are not left to half precision.
+        # Half precision is too coarse for sums over many neighbours.
         return multiply(
             matrix.offsets, matrix.columns, matrix.values, dense.to(matrix.values.dtype)
         )
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        turned = ctx.matrix.transposed()
-        gradient = gradient.to(turned.values.dtype)
-        found = multiply(turned.offsets, turned.columns, turned.values, gradient)
-        return found.to(ctx.dtype), None
+        transpose = ctx.matrix.transposed()
+        gradient = gradient.to(transpose.values.dtype)
+        out = multiply(transpose.offsets, transpose.columns, transpose.values, gradient)
+        return out.to(ctx.dtype), None
 
 
 class _WeightedProduct(torch.autograd.Function):
-    """A product whose values have gradients too: those of an attention over edges."""
+    """A product whose values have gradients too, such as attention weights of edges."""
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, dense: Tensor, matrix: SparseMatrix) -> Tensor:
@@ -217,15 +208,15 @@ class _WeightedProduct(torch.autograd.Function):
         weights, dense = ctx.saved_tensors
         matrix: SparseMatrix = ctx.matrix
         gradient = gradient.float()
-        of_weights = (gradient[matrix.rows()] * dense.float()[matrix.columns]).sum(-1)
-        order, turned = matrix.transposing_order(), matrix.transposed()
-        weights_there = weights.float()[order]
-        of_dense = multiply(turned.offsets, turned.columns, weights_there, gradient)
-        return of_weights.to(weights.dtype), of_dense.to(dense.dtype), None
+        weight_grad = (gradient[matrix.rows()] * dense.float()[matrix.columns]).sum(-1)
+        transpose = matrix.transposed()
+        values = weights.float()[matrix.transposing_order()]
+        dense_grad = multiply(transpose.offsets, transpose.columns, values, gradient)
+        return weight_grad.to(weights.dtype), dense_grad.to(dense.dtype), None
 
 
 def segment_softmax(scores: Tensor, matrix: SparseMatrix) -> Tensor:
-    """Gives softmax over the entries of each row, [entries, H] to [entries, H].
+    """Return the softmax over the entries of each row, [entries, H] to [entries, H].
 
     Example:
         >>> import torch
@@ -240,5 +231,5 @@ def segment_softmax(scores: Tensor, matrix: SparseMatrix) -> Tensor:
     powers = (scores - most[rows]).exp()
     ones = SparseMatrix(matrix.offsets, torch.arange(len(rows), device=rows.device),
                         torch.ones_like(matrix.values), len(rows))  # fmt: skip
-    total = ones @ powers  # in the order of the entries, where a scatter has none
+    total = ones @ powers  # unlike a scatter, a product sums in a fixed order
     return powers / total[rows]

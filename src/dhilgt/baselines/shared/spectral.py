@@ -1,8 +1,6 @@
-"""Eigenvectors of the Laplacian, the same ones each time."""
+"""Eigenvectors of the Laplacian, reproducible from run to run."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +8,20 @@ from numpy.typing import NDArray
 from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.errors import TrainingWarning, warn
 
-_DENSE = 200  # nodes up to which a dense solver is as fast
+_DENSE = 200  # up to so many nodes a dense solver is as fast
 _TOLERANCE = 1e-4
 
 
 def laplacian_vectors(graph: CleanGraph, count: int) -> NDArray[np.float32]:
-    """Gives the eigenvectors of I - D^-1/2 A D^-1/2 with the smallest eigenvalues but the first.
+    """Return eigenvectors of I - D^-1/2 A D^-1/2 of the smallest eigenvalues, without the first.
 
-    Solved as the largest of the shifted matrix I + D^-1/2 A D^-1/2, which is symmetric with
-    eigenvalues from 0 to 2: a symmetric solver from a fixed start gives the same vectors in every
-    run, up to their sign, which is set so that the largest entry is positive. Columns that a small
-    graph does not have are 0.
+    They are those of the largest eigenvalues of I + D^-1/2 A D^-1/2, which is symmetric with
+    eigenvalues from 0 to 2. A symmetric solver from a fixed start returns the same vectors in every
+    run, up to their sign, which is chosen so that the largest entry is positive. If the graph has
+    fewer eigenvectors, the last columns are 0.
 
     Args:
-        graph: Without loops.
+        graph: A graph without loops.
         count: Number of vectors.
 
     Returns:
@@ -37,12 +35,12 @@ def laplacian_vectors(graph: CleanGraph, count: int) -> NDArray[np.float32]:
     """
     n = graph.num_nodes
     out = np.zeros((n, count), np.float32)
-    wanted = min(count + 1, n)
-    if wanted < 2:
+    solved = min(count + 1, n)
+    if solved < 2:
         return out
-    vectors = _dense(graph) if n <= max(_DENSE, 2 * wanted) else _sparse(graph, wanted)
-    vectors = vectors[:, 1:wanted]
-    # Nearly equal entries must not swap the sign: the first of those within a hair of the largest.
+    vectors = _dense(graph) if n <= max(_DENSE, 2 * solved) else _sparse(graph, solved)
+    vectors = vectors[:, 1:solved]
+    # The first of the nearly largest entries sets the sign, so that rounding cannot change it.
     size = np.abs(vectors)
     first = (size >= size.max(axis=0, keepdims=True) * (1 - 1e-6)).argmax(axis=0)
     signs = np.sign(vectors[first, np.arange(vectors.shape[1])])
@@ -59,11 +57,11 @@ def _dense(graph: CleanGraph) -> NDArray[np.float64]:
     roots, sources = _roots(graph), graph.sources()
     matrix = np.eye(graph.num_nodes)
     matrix[sources, graph.targets] -= roots[sources] * roots[graph.targets]
-    found: NDArray[np.float64] = np.linalg.eigh(matrix).eigenvectors
-    return found
+    vectors: NDArray[np.float64] = np.linalg.eigh(matrix).eigenvectors
+    return vectors
 
 
-def _sparse(graph: CleanGraph, wanted: int) -> NDArray[np.float64]:
+def _sparse(graph: CleanGraph, count: int) -> NDArray[np.float64]:
     try:
         from scipy import sparse
         from scipy.sparse import linalg
@@ -78,18 +76,14 @@ def _sparse(graph: CleanGraph, wanted: int) -> NDArray[np.float64]:
     start = np.random.default_rng(0).standard_normal(n)
     try:
         values, vectors = linalg.eigsh(
-            shifted, k=wanted, which="LA", v0=start, tol=_TOLERANCE, ncv=min(n, 4 * wanted + 20)
+            shifted, k=count, which="LA", v0=start, tol=_TOLERANCE, ncv=min(n, 4 * count + 20)
         )
     except linalg.ArpackNoConvergence as error:
         values, vectors = error.eigenvalues, error.eigenvectors
         warn(
-            f"{vectors.shape[1]} of {wanted} eigenvectors of the Laplacian were found; the "
+            f"only {vectors.shape[1]} of {count} eigenvectors of the Laplacian converged; the "
             "encoding has zeros in place of the others",
             TrainingWarning,
         )
-    return _descending(values, vectors)
-
-
-def _descending(values: Any, vectors: Any) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = np.asarray(vectors)[:, np.argsort(-np.asarray(values))]
-    return found
+    ordered: NDArray[np.float64] = np.asarray(vectors)[:, np.argsort(-np.asarray(values))]
+    return ordered

@@ -124,7 +124,7 @@ class Ours(Contender):
         """Makes labels, tokens and hops, without the cache: the time is that of making them."""
         from dhilgt.classifier.classifier import new_model
         from dhilgt.classifier.pipeline import Pipeline
-        from dhilgt.training.distributed import choose_device
+        from dhilgt.utils.devices import choose_device
 
         training = self.settings.training.to_dict()
         settings = Settings.from_dict({**self.settings.model, **training})

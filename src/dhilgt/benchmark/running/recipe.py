@@ -119,7 +119,7 @@ def read(name: str, systems: Collection[str]) -> Recipe:
         )
     if path.stem in (PAPER, BEST):
         raise ConfigError(f"{path} has the name of a recipe of the package; choose another name")
-    values = yaml_files.read(path, "recipe")
+    values = yaml_files.read_mapping(path, "recipe")
     known = ("all", *systems)
     found: dict[str, Any] = {}
     for system, section in values.items():
@@ -227,7 +227,7 @@ def space_of(system: str, folder: Path | None = None, *, variant: str = PAPER) -
     if not path.is_file():
         raise ConfigError(f"{system} has no search space; write one as {path}")
     found: dict[str, dict[str, list[Any]]] = {}
-    for part, values in yaml_files.read(path, "search space").items():
+    for part, values in yaml_files.read_mapping(path, "search space").items():
         if part not in ("model", "training"):
             raise ConfigError(f"{path}: {part!r}; write 'model' or 'training'")
         found[part] = {}

@@ -102,7 +102,7 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
 def environment(device: str) -> dict[str, Any]:
     """Gives versions and hardware."""
     from dhilgt.training import run_folder
-    from dhilgt.training.distributed import choose_device
+    from dhilgt.utils.devices import choose_device
 
     found = run_folder.environment(choose_device(device), 1)
     return {**found, "cpu": _cpu_name(), "memory_bytes": _memory_bytes()}

@@ -6,15 +6,14 @@ import contextlib
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from dhilgt.loader.batch import TokenBatch, knowing_fill
 from dhilgt.model.dhilgt import DHILGT
+from dhilgt.model.kernels.packing import Room
 from dhilgt.tokens.spec import NO_PATH, PADDING
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.optimizer import build_optimizer
@@ -116,16 +115,16 @@ class Step:
         """Takes a training step, kernel by kernel."""
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
-        with self.context(), self._knowing():
-            logits = self.model(*self.batch[:3])
+        with self.context():
+            logits = self.model(*self.batch[:3], room=self._room())
         cross_entropy(logits.float(), self.batch[3]).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 
     def infer(self) -> None:
         """Gives logits, kernel by kernel."""
         self.model.eval()
-        with torch.inference_mode(), self.context(), self._knowing():
-            self.model(*self.batch[:3])
+        with torch.inference_mode(), self.context():
+            self.model(*self.batch[:3], room=self._room())
 
     def train_graph(self) -> None:
         """Takes a training step as the trainer does: as a CUDA graph."""
@@ -136,12 +135,10 @@ class Step:
     def infer_graph(self) -> None:
         """Gives logits as the trainer does: as a CUDA graph."""
         self.model.eval()
-        with self._knowing():
-            self._forward(*self.batch[:3])
+        self._forward(*self.batch[:3], filled=self.filled)
 
-    def _knowing(self) -> AbstractContextManager[None]:
-        x, index, spd, labels = self.batch
-        return knowing_fill(TokenBatch((x, index, spd), labels, labels, self.filled))
+    def _room(self) -> Room:
+        return self.model.batch_room(self.batch[1], self.filled)
 
 
 _WARM = 3

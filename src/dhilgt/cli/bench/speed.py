@@ -64,10 +64,10 @@ def run_speed(
     try:
         from dhilgt.benchmark import speed
         from dhilgt.benchmark.speed.cases import machine
-        from dhilgt.loader.checks import resolve_device
+        from dhilgt.utils.devices import choose_device
     except ImportError as error:
         raise DhilgtError(f"{error}; install dhilgt[train]") from error
-    place = resolve_device(device)
+    place = choose_device(device)
     on_gpu = place.type == "cuda"
     sizes = speed.Sizes(
         counts.get("--batch", (8192 if on_gpu else 64,)),

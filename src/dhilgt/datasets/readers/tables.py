@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.datasets.files import reading
-from dhilgt.graph import checks
 from dhilgt.readers import edge_text
 from dhilgt.readers import files as dhilgt_files
+from dhilgt.utils import checks
 
 
 def edges(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """Gives the two columns of a CSV of edges between numbered nodes, with or without a header."""
     with reading(path, "a list of edges"), dhilgt_files.opened(path, progress=False) as stream:
-        settings = edge_text.Settings(
+        options = edge_text.EdgeTextOptions(
             path=path,
             separator=",",
             header=None,
@@ -24,8 +24,8 @@ def edges(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
             integers_only=True,
             threads=checks.num_threads(None),
         )
-        sources, targets, _, _ = edge_text.read_edge_lines(stream, settings)
-        return sources, targets
+        table = edge_text.read_edge_lines(stream, options)
+        return table.sources, table.targets
 
 
 def numbers(path: Path, dtype: type, what: str) -> NDArray[Any]:

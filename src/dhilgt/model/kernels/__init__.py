@@ -1,4 +1,4 @@
-"""Kernels for a GPU, written in Triton; nothing here is imported before it is asked for."""
+"""The encoder in kernels for a GPU, written in Triton, which is imported by the first launch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from dhilgt.model.config import DHILGTConfig
 
 MOST_SLOTS = 128
-"""Slots of a row with its virtual nodes that a program holds on the chip."""
+"""Slots of a row, virtual nodes counted, that one program holds on the chip."""
 
 MOST_CHANNELS = 1024
 MOST_INNER = 4096
@@ -20,25 +20,32 @@ MOST_HEAD = 128
 
 @cache
 def has_triton() -> bool:
-    """Says whether Triton can be imported."""
+    """Return whether Triton can be imported."""
     return importlib.util.find_spec("triton") is not None
 
 
 def interpreted() -> bool:
-    """Says whether Triton was told to run kernels on the CPU, for tests."""
+    """Return whether Triton runs kernels on the CPU, by its interpreter, as tests have it."""
     return os.environ.get("TRITON_INTERPRET", "") == "1"
+
+
+def compute_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
+    """Return the precision of products: that of autocast where it is on, else `dtype`."""
+    if torch.is_autocast_enabled(device.type):
+        return torch.get_autocast_dtype(device.type)
+    return dtype
 
 
 def obstacle(
     config: DHILGTConfig, slots: int, device: torch.device, dtype: torch.dtype
 ) -> str | None:
-    """Gives the reason why the fused path cannot run, or None if it can.
+    """Return the reason why the kernels cannot run, or None if they can.
 
     Args:
         config: Settings of the model.
         slots: Slots of a row, virtual nodes not counted.
         device: Where the model is.
-        dtype: Of its parameters.
+        dtype: The precision of products; see `compute_dtype`.
 
     Example:
         >>> config = DHILGTConfig(in_channels=4, hidden_channels=16, out_channels=2)

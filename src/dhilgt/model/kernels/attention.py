@@ -1,4 +1,4 @@
-"""Launches of the attention kernels; attention alone as an operation with a gradient."""
+"""Launch the attention kernels; attention alone as a differentiable operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dhilgt.model.attention import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES, Pairs
+from dhilgt.model.codes import FIRST_VIRTUAL, MASKED, NO_BIAS, NUM_DISTANCES
 from dhilgt.model.kernels import attention_backward_kernels, attention_kernels, pair_kernels
 
 LOG2_E = math.log2(math.e)
@@ -19,20 +19,20 @@ NEAR = 32
 LOWEST = -1e30
 _LEVELS = 2.0**31
 
-_SCRATCH = 96 << 20  # bytes of score slopes between two kernels; most of them stay in the cache
-SUMMED = 64  # pairs at once
+_SCRATCH = 96 << 20  # bytes of score gradients between two kernels; most of them stay in the cache
+SUMMED = 64  # pairs that a program sums at once
 SUMMING_WARPS = 2
-_SUMMING = 1056  # programs that do: eight per multiprocessor of a large GPU
+_SUMMING = 1056  # programs that sum pairs: eight per multiprocessor of a large GPU
 
 
 class Blocks(NamedTuple):
-    """How the kernels cut up a row.
+    """Block sizes of the attention kernels.
 
     Attributes:
         queries: Queries of a block.
-        warps: Of a program.
-        heads: Most heads of a program, in the forward pass.
-        registers: Most of a thread; None leaves it to the compiler.
+        warps: Warps of a program.
+        heads: Largest number of heads of a program, in the forward pass.
+        registers: Largest number per thread; None leaves it to the compiler.
     """
 
     queries: int
@@ -42,31 +42,31 @@ class Blocks(NamedTuple):
 
 
 TUNED: dict[tuple[str, int], Blocks] = {}
-"""Blocks in place of the usual ones, by "forward" or "backward" and bytes per number."""
+"""Blocks that replace the default ones, by direction and bytes per number."""
 
 
-def choose_blocks(way: str, t: int, per_head: int, size: int) -> Blocks:
-    """Gives blocks for which a program's numbers fit into its registers.
+def choose_blocks(direction: str, t: int, per_head: int, size: int) -> Blocks:
+    """Return blocks for which a program's numbers fit into its registers.
 
     Args:
-        way: "forward" or "backward".
-        t: Slots with virtual nodes.
+        direction: "forward" or "backward".
+        t: Slots, virtual nodes included.
         per_head: Channels of a head.
         size: Bytes per number.
     """
-    if (way, size) in TUNED:
-        return TUNED[way, size]
-    held = sum(key_blocks(t)) * power_of_two(per_head) * size  # of keys, as of values
+    if (direction, size) in TUNED:
+        return TUNED[direction, size]
+    key_bytes = sum(key_blocks(t)) * power_of_two(per_head) * size  # values take as many
     warps = 1
-    while warps < 8 and held > 2048 * warps:
+    while warps < 8 and key_bytes > 2048 * warps:
         warps *= 2
-    # Measured: more programs at once are worth a few registers.
-    registers = 168 if way == "backward" and size == 2 and held <= 2048 else None
+    # Measured: more programs at once outweigh fewer registers.
+    registers = 168 if direction == "backward" and size == 2 and key_bytes <= 2048 else None
     return Blocks(16, warps, 8, registers)
 
 
 def key_blocks(t: int) -> tuple[int, int]:
-    """Gives two blocks, powers of two from 16 on or 0, that hold `t` keys.
+    """Return two block sizes, powers of two from 16 on or 0, that hold `t` keys.
 
     Example:
         >>> key_blocks(36), key_blocks(60), key_blocks(16)
@@ -79,7 +79,7 @@ def key_blocks(t: int) -> tuple[int, int]:
 
 
 def short_keys(t: int) -> int:
-    """Gives one block that holds the keys of most packed tokens: the others take `key_blocks`.
+    """Return the size of one block for the keys of most packed tokens; the rest use `key_blocks`.
 
     Example:
         >>> short_keys(36), short_keys(60), short_keys(16)
@@ -90,50 +90,50 @@ def short_keys(t: int) -> int:
 
 
 class Draw(NamedTuple):
-    """Decisions of one site: the seed, which stream of it, and the share that is dropped."""
+    """One dropout site: the seed, the stream of random numbers and the dropout probability."""
 
     seed: Tensor  # [1] int64, on the device
     stream: int
-    share: float
+    probability: float
 
     @property
     def level(self) -> int:
-        """The share in units of 2 ** -31."""
-        return min(round(self.share * _LEVELS), int(_LEVELS) - 1)
+        """The probability in units of 2 ** -31."""
+        return min(round(self.probability * _LEVELS), int(_LEVELS) - 1)
 
     @property
-    def kept(self) -> float:
-        """Factor on what is kept."""
-        return 1.0 / (1.0 - self.share)
+    def keep_scale(self) -> float:
+        """Factor on the entries that are kept."""
+        return 1.0 / (1.0 - self.probability)
 
 
 class Codes(NamedTuple):
-    """The codes of all pairs of a batch; see `attention_kernels`."""
+    """Codes of all pairs of a batch; see `attention_kernels`."""
 
     values: Tensor  # [tokens, t, t] int16
     farthest: Tensor  # [tokens] int32
     slots: int
     virtual: int
-    offsets: Tensor | None = None  # of packed rows, see `packing`
+    offsets: Tensor | None = None  # first row of each token where rows are packed, see `packing`
 
 
 def power_of_two(value: int, least: int = 16) -> int:
-    """Gives the next power of two."""
+    """Return the smallest power of two that is not below `value` or `least`."""
     return max(least, 1 << (value - 1).bit_length())
 
 
 def num_pairs(virtual: int) -> int:
-    """Gives the number of kinds of pairs with virtual nodes."""
+    """Return the number of codes of pairs with virtual nodes."""
     return 2 * virtual + virtual * virtual
 
 
 @cache
 def code_order(virtual: int, device: torch.device) -> Tensor:
-    """Gives the reference's code of every code of the kernels, [258 + V] int64.
+    """Return the code in `dhilgt.model.attention` of every code of the kernels, [258 + V] int64.
 
     Args:
         virtual: Number of virtual nodes.
-        device: Where it is wanted.
+        device: Device of the result.
     """
     distances = [(place - 2) % NUM_DISTANCES for place in range(NUM_DISTANCES)]
     pairs = [FIRST_VIRTUAL + pair for pair in range(num_pairs(virtual))]
@@ -144,14 +144,14 @@ def code_order(virtual: int, device: torch.device) -> Tensor:
 def make_codes(
     spd: Tensor, real: Tensor, virtual: int, draw: Draw, offsets: Tensor | None = None
 ) -> Codes:
-    """Gives the codes of all pairs; `draw` says which lose their bias.
+    """Return the codes of all pairs.
 
     Args:
         spd: [B, s, s] uint8.
         real: [B, s] bool.
         virtual: Number of virtual nodes.
-        draw: Share of pairs that lose their bias.
-        offsets: Where the tokens lie in packed rows; None: each has all of its slots.
+        draw: Dropout of the biases of pairs.
+        offsets: First row of each token where rows are packed; None if they are not.
     """
     batch, slots, _ = spd.shape
     tokens = batch if offsets is None else len(offsets) - 1
@@ -170,7 +170,7 @@ def make_codes(
         M=virtual,
         BLOCK_I=16,
         BLOCK=power_of_two(t),
-        DROP=draw.share > 0.0,
+        DROP=draw.probability > 0.0,
         PACKED=offsets is not None,
         num_warps=2,
     )
@@ -178,7 +178,7 @@ def make_codes(
 
 
 def flat_tables(tables: Sequence[Tensor]) -> Tensor:
-    """Gives bias tables as the kernels read them: [tables, H, codes] float32, in powers of two."""
+    """Return bias tables in the kernels' layout: [tables, H, codes] float32, times log2(e)."""
     joined = torch.stack(tuple(tables)).detach().float()  # [tables, codes, H]
     virtual = math.isqrt(1 + joined.shape[1] - FIRST_VIRTUAL) - 1  # 2 m + m * m pairs
     ours = joined.index_select(1, code_order(virtual, joined.device))
@@ -188,8 +188,7 @@ def flat_tables(tables: Sequence[Tensor]) -> Tensor:
 
 
 def product_precision(like: Tensor) -> str:
-    """Gives the precision of products in kernels."""
-    # As PyTorch's own products: exact unless told otherwise.
+    """Return the precision of products in kernels: that of PyTorch's own products."""
     if not like.is_cuda:
         return "interpreted"
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
@@ -198,14 +197,14 @@ def product_precision(like: Tensor) -> str:
 def attend_forward(
     qkv: Tensor, codes: Codes, table: Tensor, heads: int, draw: Draw
 ) -> tuple[Tensor, Tensor]:
-    """Gives the mixed values [..., F] and the logarithms of the softmax's sums [tokens, H, t].
+    """Return the mixed values [..., F] and the log2 of the softmax's sums [tokens, H, t].
 
     Args:
-        qkv: [B, t, 3 F] or, packed or not, [rows, 3 F]; contiguous.
-        codes: Of the pairs.
+        qkv: [B, t, 3 F] or [rows, 3 F], contiguous.
+        codes: Codes of the pairs.
         table: See `flat_tables`.
         heads: Number of heads.
-        draw: Attention weights to drop.
+        draw: Dropout of attention weights.
     """
     batch, t, _ = codes.values.shape
     width = qkv.shape[-1] // 3
@@ -226,7 +225,7 @@ def attend_forward(
         draw.seed,
         draw.stream,
         draw.level,
-        draw.kept,
+        draw.keep_scale,
         LOG2_E * per_head**-0.5,
         T=t,
         H=heads,
@@ -238,7 +237,7 @@ def attend_forward(
         REST=rest,
         SHORT=short_keys(t),
         BLOCK_D=power_of_two(per_head),
-        DROP=draw.share > 0.0,
+        DROP=draw.probability > 0.0,
         PACKED=codes.offsets is not None,
         PRECISION=product_precision(qkv),
         num_warps=blocks.warps,
@@ -248,35 +247,35 @@ def attend_forward(
     return out, lse
 
 
-class AttendSlopes(NamedTuple):
-    """What the backward pass of attention gives: sums of its programs, to be added up."""
+class AttentionGradients(NamedTuple):
+    """Gradients of attention; sums are those of single programs or tokens, still to be added up."""
 
-    qkv: Tensor  # as qkv
-    sums: Tensor  # [tokens, 3 F] float32: slopes of qkv summed over the slots
-    parts: Tensor  # [programs, places, H] float32: slopes of the table's first places
+    qkv: Tensor  # in the shape of qkv
+    sums: Tensor  # [tokens, 3 F] float32: gradients of qkv summed over the slots
+    parts: Tensor  # [programs, places, H] float32: gradients of the table's first places
 
 
 def table_places(codes: Codes, distances: bool) -> int:
-    """Gives how many of the first places of a table have a slope.
+    """Return how many of the first places of a table have a gradient.
 
     Args:
-        codes: Of the pairs.
-        distances: Whether distances have a bias that is learned.
+        codes: Codes of the pairs.
+        distances: Whether distances have a learned bias.
     """
     return (NUM_DISTANCES if distances else NEAR) + num_pairs(codes.virtual)
 
 
 class _Chunks(NamedTuple):
-    """How the rows of a batch are cut so that the slopes of scores between two kernels are few."""
+    """Parts of a batch, such that the score gradients of one part fit into `_SCRATCH`."""
 
     starts: range
     each: int
-    summing: int  # programs that sum them by code
+    summing: int  # programs that sum gradients by code
 
 
 def _chunks(codes: Codes, heads: int, size: int) -> _Chunks:
     batch, t, _ = codes.values.shape
-    row = heads * t * t * size  # bytes of a row's score slopes
+    row = heads * t * t * size  # bytes of a row's score gradients
     each = -(-batch // max(1, -(-batch * row // _SCRATCH)))
     return _Chunks(range(0, batch, each), each, max(1, min(_SUMMING, each)))
 
@@ -284,15 +283,15 @@ def _chunks(codes: Codes, heads: int, size: int) -> _Chunks:
 def empty_sums(
     codes: Codes, layers: int, width: int, heads: int, like: Tensor, learned: bool
 ) -> tuple[Tensor, Tensor]:
-    """Gives room for the sums of `attend_backward` of all layers, to be added up at once.
+    """Return empty tensors for the sums of `attend_backward` of all layers.
 
     Args:
-        codes: Of the pairs.
+        codes: Codes of the pairs.
         layers: Number of layers.
         width: Channels.
         heads: Number of heads.
-        like: Has the device and the precision of qkv.
-        learned: Whether distances have a bias that is learned.
+        like: A tensor with the device and precision of qkv.
+        learned: Whether distances have a learned bias.
     """
     chunks = _chunks(codes, heads, like.element_size())
     programs = len(chunks.starts) * chunks.summing
@@ -302,7 +301,7 @@ def empty_sums(
 
 
 def attend_backward(
-    slope: Tensor,
+    grad: Tensor,
     qkv: Tensor,
     codes: Codes,
     table: Tensor,
@@ -311,22 +310,22 @@ def attend_backward(
     distances: bool = True,
     in_place: bool = False,
     room: tuple[Tensor, Tensor] | None = None,
-) -> AttendSlopes:
-    """Gives the slopes of qkv and of the bias table.
+) -> AttentionGradients:
+    """Return the gradients of qkv and of the bias table.
 
     Args:
-        slope: Of the output, contiguous.
+        grad: Gradient of the output, contiguous.
         qkv: As in the forward pass.
         codes: As in the forward pass.
         table: As in the forward pass.
-        lse: What the forward pass gave.
+        lse: Second result of the forward pass.
         draw: As in the forward pass.
-        distances: Whether distances have a bias that is learned.
-        in_place: Whether the slopes of qkv may take its place.
-        room: For the sums: a layer's part of `empty_sums`.
+        distances: Whether distances have a learned bias.
+        in_place: Whether the gradient of qkv may overwrite it.
+        room: Tensors for the sums: a layer's part of `empty_sums`.
     """
     batch, t, _ = codes.values.shape
-    width, (heads, size) = slope.shape[-1], table.shape
+    width, (heads, size) = grad.shape[-1], table.shape
     per_head = width // heads
     out = qkv if in_place else torch.empty_like(qkv)
     if room is None:
@@ -347,7 +346,7 @@ def attend_backward(
             codes.values,
             table,
             offsets,
-            slope,
+            grad,
             lse,
             out,
             sums,
@@ -356,7 +355,7 @@ def attend_backward(
             draw.stream,
             draw.level,
             first,
-            draw.kept,
+            draw.keep_scale,
             LOG2_E * per_head**-0.5,
             per_head**-0.5,
             T=t,
@@ -368,7 +367,7 @@ def attend_backward(
             REST=rest,
             SHORT=short_keys(t),
             BLOCK_D=power_of_two(per_head),
-            DROP=draw.share > 0.0,
+            DROP=draw.probability > 0.0,
             LEARNED=learned,
             PACKED=codes.offsets is not None,
             PRECISION=product_precision(qkv),
@@ -378,7 +377,7 @@ def attend_backward(
         )
         if learned:
             further = -(-(places - pairs - NEAR) // NEAR)
-            pair_kernels.bias_slopes_kernel[(chunks.summing, 1 + further)](
+            pair_kernels.bias_gradients_kernel[(chunks.summing, 1 + further)](
                 scratch,
                 codes.values,
                 codes.farthest,
@@ -399,54 +398,28 @@ def attend_backward(
                 num_warps=SUMMING_WARPS,
                 num_stages=1,
             )
-    return AttendSlopes(out, sums, parts)
+    return AttentionGradients(out, sums, parts)
 
 
 def draw_seed(device: torch.device) -> Tensor:
-    """Gives a seed for one forward pass, [1] int64, from PyTorch's generator of the device."""
+    """Return a seed for one forward pass, [1] int64, from PyTorch's generator of the device."""
     return torch.randint(-(2**63), 2**63 - 1, (1,), dtype=torch.int64, device=device)
 
 
 def fused_attention(
     qkv: Tensor, codes: Codes, table: Tensor, dropout: Draw, distances: bool = True
 ) -> Tensor:
-    """Gives softmax(query key^T / sqrt(d) + bias) value, [B, t, F]; zeros for queries of padding.
+    """Return softmax(query key^T / sqrt(d) + bias) value, [B, t, F]; zeros for padding queries.
 
     Args:
-        qkv: Queries, keys and values as the projection gives them, [B, t, 3 F].
-        codes: See `launch.make_codes`.
-        table: Bias of each code and head, [codes, H]; see `dhilgt.attention.bias_table`.
-        dropout: Attention weights to drop.
+        qkv: Queries, keys and values, [B, t, 3 F].
+        codes: See `make_codes`.
+        table: Bias of each code and head, [codes, H]; see `dhilgt.model.attention.bias_table`.
+        dropout: Dropout of attention weights.
         distances: Whether the bias of distances is learned.
     """
     out: Tensor = _Attend.apply(qkv, table, codes, dropout, distances)  # type: ignore[no-untyped-call]
     return out
-
-
-def attend_by_codes(
-    query: Tensor, key: Tensor, value: Tensor, pairs: Pairs, table: Tensor, dropout_p: float
-) -> Tensor:
-    """Gives what `dhilgt.attention.attend` asks a path for, [B, H, t, d].
-
-    Args:
-        query: [B, H, t, d].
-        key: [B, H, t, d].
-        value: [B, H, t, d].
-        pairs: Codes as int64; the model's own way makes short ones in the kernels.
-        table: Bias of each code and head, [codes, H].
-        dropout_p: Share of attention weights to drop.
-    """
-    batch, heads, t, width = query.shape
-    virtual = math.isqrt(1 + table.shape[0] - FIRST_VIRTUAL) - 1  # 2 m + m * m of them
-    seen = (pairs.codes != MASKED) & pairs.real[:, :, None]
-    order = code_order(virtual, query.device)
-    values = order.argsort()[pairs.codes.masked_fill(~seen, MASKED)]
-    last = values.masked_fill(values >= len(order) - 2, 0).amax((1, 2))
-    codes = Codes(values.short().contiguous(), last.int(), t - virtual, virtual)
-    qkv = torch.stack([query, key, value]).permute(1, 3, 0, 2, 4).reshape(batch, t, -1)
-    draw = Draw(draw_seed(query.device), 1, dropout_p)
-    out = fused_attention(qkv, codes, table, draw)
-    return out.view(batch, t, heads, width).transpose(1, 2)
 
 
 class _Attend(torch.autograd.Function):
@@ -457,33 +430,33 @@ class _Attend(torch.autograd.Function):
         qkv, flat = qkv.contiguous(), flat_tables([table])[0]
         out, lse = attend_forward(qkv, codes, flat, table.shape[1], draw)
         ctx.save_for_backward(qkv, flat, lse, codes.values, codes.farthest, draw.seed)
-        ctx.rest = (codes.slots, codes.virtual, draw.stream, draw.share, distances, table.dtype)
+        ctx.rest = (codes.slots, codes.virtual, draw[1:], distances, table.dtype)
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         qkv, flat, lse, values, farthest, seed = ctx.saved_tensors
-        slots, virtual, stream, share, distances, dtype = ctx.rest
-        codes, draw = Codes(values, farthest, slots, virtual), Draw(seed, stream, share)
-        found = attend_backward(slope.contiguous(), qkv, codes, flat, lse, draw, distances)
-        table = _whole_table(found.parts, codes, flat.shape[1], distances)
-        return found.qkv, table.to(dtype), None, None, None
+        slots, virtual, site, distances, dtype = ctx.rest
+        codes, draw = Codes(values, farthest, slots, virtual), Draw(seed, *site)
+        grads = attend_backward(grad.contiguous(), qkv, codes, flat, lse, draw, distances)
+        table = _whole_table(grads.parts, codes, flat.shape[1], distances)
+        return grads.qkv, table.to(dtype), None, None, None
 
 
 def _whole_table(parts: Tensor, codes: Codes, size: int, distances: bool) -> Tensor:
-    """Gives the slopes of a table in the reference's order, [size, H].
+    """Return the gradients of a table in the order of `dhilgt.model.attention`, [size, H].
 
     Args:
-        parts: See `launch.AttendSlopes`.
-        codes: Of the pairs.
+        parts: See `AttentionGradients`.
+        codes: Codes of the pairs.
         size: Places of the table.
-        distances: Whether distances have a bias that is learned.
+        distances: Whether distances have a learned bias.
     """
     whole = parts.new_zeros((size, parts.shape[-1]))
     if distances or codes.virtual:
-        found = parts.sum(0)  # [places, H]
-        whole[code_order(codes.virtual, parts.device)[: len(found)]] = found
+        grads = parts.sum(0)  # [places, H]
+        whole[code_order(codes.virtual, parts.device)[: len(grads)]] = grads
         if not distances:
             whole[:NO_BIAS] = 0.0
     return whole

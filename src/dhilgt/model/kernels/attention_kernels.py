@@ -1,13 +1,13 @@
-"""Attention over one short row of slots, the bias looked up inside.
+"""Attention over one short row of slots; the bias is looked up in the kernel.
 
-A pair of slots has a code of 16 bits. With V pairs of virtual nodes these are, in this order: no
+A pair of slots has a 16-bit code. With V pairs of virtual nodes the codes are, in this order: no
 path, far and the first distances, NEAR in all; the V pairs with virtual nodes; the other distances;
-256 + V for a pair that lost its bias; 257 + V where the query or the key is padding. What occurs
-often comes first. Codes are made once per forward and shared by all layers and heads; the bias
-itself is never held. Scores are in powers of two: the table comes multiplied by log2(e), with a
-very low number for padding, so that nothing else has to be masked.
+256 + V for a pair whose bias is dropped; 257 + V where the query or the key is padding. Frequent
+codes come first. Codes are computed once per forward pass and used by all layers and heads; the
+bias matrix is never stored. Scores are base-2 exponents: the table is multiplied by log2(e) and
+has a very low number for padding, so that no other mask is needed.
 
-Keys are taken in two blocks, so that a row of 36 slots is 32 + 16 and not 64.
+Keys are read in two blocks, so that a row of 36 slots takes 32 + 16 places and not 64.
 """
 
 import triton
@@ -15,13 +15,13 @@ import triton.language as tl
 
 from dhilgt.model.kernels.random_kernels import dropped, row_key, stream_key
 
-PLACES = tl.constexpr(256)  # a row of places that no block exceeds, so that no mask depends on it
-FAR_OFF = tl.constexpr(1.0e30)  # as the table's entry for padding, with the other sign
+PLACES = tl.constexpr(256)  # no block is larger, so that dropout masks do not depend on block sizes
+FAR_OFF = tl.constexpr(1.0e30)  # minus the table's entry for padding
 
 
 @triton.jit
 def product(a, b, PRECISION: tl.constexpr):
-    """Gives a b in float32; Triton's interpreter knows no products of bfloat16."""
+    """Return a b in float32; Triton's interpreter cannot multiply bfloat16."""
     if PRECISION == "interpreted":
         return tl.dot(a.to(tl.float32), b.to(tl.float32))
     else:
@@ -30,7 +30,7 @@ def product(a, b, PRECISION: tl.constexpr):
 
 @triton.jit
 def token_rows(offsets, token, T: tl.constexpr, PACKED: tl.constexpr):
-    """Gives the first row of a token and how many it has; see `packing`."""
+    """Return the first row of a token and its number of rows; see `packing`."""
     if PACKED:
         first = tl.load(offsets + token)
         return first.to(tl.int64), tl.load(offsets + token + 1) - first
@@ -48,7 +48,7 @@ def load_block(
     N: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    """Gives slots `first` to `first` + N of one head, [N, BLOCK_D], zeros behind the last."""
+    """Return slots `first` to `first` + N of one head, [N, BLOCK_D], zeros after the last."""
     slot = first + tl.arange(0, N)
     channel = tl.arange(0, BLOCK_D)
     inside = (slot < length)[:, None] & (channel < D)[None, :]
@@ -57,7 +57,7 @@ def load_block(
 
 @triton.jit
 def load_codes(codes, row, i, first, length, T: tl.constexpr, N: tl.constexpr, CODES: tl.constexpr):
-    """Gives the codes of queries `i` and keys `first` to `first` + N, [queries, N]."""
+    """Return the codes of queries `i` and keys `first` to `first` + N, [queries, N]."""
     j = first + tl.arange(0, N)
     both = (i < length)[:, None] & (j < length)[None, :]
     at = codes + row * (T * T) + i[:, None] * T + j[None, :]
@@ -74,7 +74,7 @@ def attend_queries(
     seed,
     stream,
     level,
-    kept,
+    keep_scale,
     scale,
     row,
     first,
@@ -92,7 +92,7 @@ def attend_queries(
     DROP: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Attention of queries `i` of a token to all keys of their token; codes are loaded once."""
+    """Attend from queries `i` of a token to all of its keys; codes are loaded once."""
     STEP: tl.constexpr = 3 * H * D
     channel = tl.arange(0, BLOCK_D)
     own = (i < length)[:, None] & (channel < D)[None, :]
@@ -118,22 +118,22 @@ def attend_queries(
         total = tl.sum(power, 1)
         if REST > 0:
             total += tl.sum(power_rest, 1)
-        seeing = top > -0.5 * FAR_OFF  # padding sees nothing and gets zeros
-        height = tl.where(seeing, top + tl.log2(total), FAR_OFF)
-        tl.store(lse + (row * H + head) * T + i, height, mask=i < length)
+        attends = top > -0.5 * FAR_OFF  # padding attends to nothing and gets zeros
+        log_total = tl.where(attends, top + tl.log2(total), FAR_OFF)
+        tl.store(lse + (row * H + head) * T + i, log_total, mask=i < length)
         if DROP:
             mask_key = row_key(stream_key(seed, stream), row * H + head)
             j = tl.arange(0, KEYS)
-            gone = dropped(mask_key, i[:, None] * PLACES + j[None, :], level)
-            power = tl.where(gone, 0.0, power * kept)
+            drop = dropped(mask_key, i[:, None] * PLACES + j[None, :], level)
+            power = tl.where(drop, 0.0, power * keep_scale)
             if REST > 0:
                 j_rest = KEYS + tl.arange(0, REST)
-                gone = dropped(mask_key, i[:, None] * PLACES + j_rest[None, :], level)
-                power_rest = tl.where(gone, 0.0, power_rest * kept)
+                drop = dropped(mask_key, i[:, None] * PLACES + j_rest[None, :], level)
+                power_rest = tl.where(drop, 0.0, power_rest * keep_scale)
         mixed = product(power.to(value.dtype), value, PRECISION)
         if REST > 0:
             mixed += product(power_rest.to(value.dtype), value_rest, PRECISION)
-        mixed = mixed * tl.where(seeing, 1.0 / total, 0.0)[:, None]
+        mixed = mixed * tl.where(attends, 1.0 / total, 0.0)[:, None]
         place = first * (H * D) + i[:, None] * (H * D) + head * D + channel[None, :]
         tl.store(out + place, mixed.to(out.dtype.element_ty), mask=own)
 
@@ -149,7 +149,7 @@ def attend_forward_kernel(
     seed,
     stream,
     level,
-    kept,
+    keep_scale,
     scale,
     T: tl.constexpr,
     H: tl.constexpr,
@@ -165,7 +165,7 @@ def attend_forward_kernel(
     PACKED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """A program takes a block of queries and HEADS heads."""
+    """Run one program per block of queries and HEADS heads."""
     TILES: tl.constexpr = (T + BLOCK_I - 1) // BLOCK_I
     GROUPS: tl.constexpr = H // HEADS
     row = (tl.program_id(0) // (TILES * GROUPS)).to(tl.int64)
@@ -184,7 +184,7 @@ def attend_forward_kernel(
                 seed,
                 stream,
                 level,
-                kept,
+                keep_scale,
                 scale,
                 row,
                 first,
@@ -212,7 +212,7 @@ def attend_forward_kernel(
                 seed,
                 stream,
                 level,
-                kept,
+                keep_scale,
                 scale,
                 row,
                 first,
@@ -240,7 +240,7 @@ def attend_forward_kernel(
             seed,
             stream,
             level,
-            kept,
+            keep_scale,
             scale,
             row,
             first,

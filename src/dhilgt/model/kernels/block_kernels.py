@@ -1,6 +1,6 @@
-"""A layer behind its attention as one kernel: two residual sums, their norms and three products.
+"""A layer after its attention as one kernel: two residual sums, their norms and three products.
 
-A program takes some slots through all of it; what lies between the products stays on the chip.
+A program computes all steps for a block of slots; intermediate results stay on the chip.
 """
 
 import triton
@@ -21,18 +21,18 @@ def times_weight(
     BLOCK_OUT: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Gives a weight^T + bias in float32, [rows, BLOCK_OUT]."""
-    inward = tl.arange(0, BLOCK_IN)
-    outward = tl.arange(0, BLOCK_OUT)
-    inside = (outward < OUT)[:, None] & (inward < IN)[None, :]
-    w = tl.load(weight + outward[:, None] * IN + inward[None, :], mask=inside, other=0.0)
-    shift = tl.load(bias + outward, mask=outward < OUT, other=0.0).to(tl.float32)
+    """Return a weight^T + bias in float32, [rows, BLOCK_OUT]."""
+    column = tl.arange(0, BLOCK_IN)
+    out_row = tl.arange(0, BLOCK_OUT)
+    inside = (out_row < OUT)[:, None] & (column < IN)[None, :]
+    w = tl.load(weight + out_row[:, None] * IN + column[None, :], mask=inside, other=0.0)
+    shift = tl.load(bias + out_row, mask=out_row < OUT, other=0.0).to(tl.float32)
     return product(a, tl.trans(w), PRECISION) + shift[None, :]
 
 
 @triton.jit
 def normalise(h, weight, bias, eps, F: tl.constexpr, BLOCK_F: tl.constexpr):
-    """Gives the layer norm of float32 rows whose channels from F on are zero."""
+    """Return the layer norm of float32 rows whose channels from F on are zero."""
     channel = tl.arange(0, BLOCK_F)
     scale = tl.load(weight + channel, mask=channel < F, other=0.0).to(tl.float32)
     shift = tl.load(bias + channel, mask=channel < F, other=0.0).to(tl.float32)
@@ -44,11 +44,11 @@ def normalise(h, weight, bias, eps, F: tl.constexpr, BLOCK_F: tl.constexpr):
 
 @triton.jit(do_not_specialize=["first_stream", "second_stream", "level"])
 def block_kernel(
-    mixed,  # [R, F]: what attention gave
-    h,  # [R, F]: the sum so far
-    middle,  # [R, F], out: the sum behind attention
-    inner,  # [R, INNER], out: the input of GELU
-    out,  # [R, F], out: the sum behind the layer
+    mixed,  # [R, F]: output of attention
+    h,  # [R, F]: residual stream
+    middle,  # [R, F], out: residual stream after attention
+    inner,  # [R, INNER], out: input of GELU
+    out,  # [R, F], out: residual stream after the layer
     normed,  # [R, F], out: its norm
     projection,
     projection_bias,
@@ -64,7 +64,7 @@ def block_kernel(
     first_stream,
     second_stream,
     level,
-    kept,
+    keep_scale,
     eps,
     rows,
     F: tl.constexpr,
@@ -84,9 +84,9 @@ def block_kernel(
     added = times_weight(a, projection, projection_bias, F, F, BLOCK_F, BLOCK_F, PRECISION)
     if DROP:
         key = row_key(stream_key(seed, first_stream), row)
-        gone = dropped(key[:, None], channel[None, :], level)
-        added = tl.where(gone, 0.0, added * kept)
-    # Rounded as it is stored, so that the backward pass sees the same numbers.
+        drop = dropped(key[:, None], channel[None, :], level)
+        added = tl.where(drop, 0.0, added * keep_scale)
+    # Rounded to the stored precision, so that the backward pass uses the same numbers.
     total = (tl.load(h + at, mask=inside, other=0.0).to(tl.float32) + added).to(a.dtype)
     if KEEP:
         tl.store(middle + at, total, mask=inside)
@@ -101,8 +101,8 @@ def block_kernel(
     added = times_weight(g, ffn_out, ffn_out_bias, INNER, F, BLOCK_INNER, BLOCK_F, PRECISION)
     if DROP:
         key = row_key(stream_key(seed, second_stream), row)
-        gone = dropped(key[:, None], channel[None, :], level)
-        added = tl.where(gone, 0.0, added * kept)
+        drop = dropped(key[:, None], channel[None, :], level)
+        added = tl.where(drop, 0.0, added * keep_scale)
     total = (total.to(tl.float32) + added).to(a.dtype)
     tl.store(out + at, total, mask=inside)
     y = normalise(total.to(tl.float32), next_norm, next_shift, eps, F, BLOCK_F)

@@ -1,10 +1,10 @@
 """Whole steps as CUDA graphs, so that small batches do not wait for kernel launches.
 
-A step is more than a hundred kernels; for a small batch, launching each one costs more than running
-it. Batches of one shape run the same kernels at the same addresses, so they are recorded once and
-replayed: forward, loss, backward, clipping and the optimizer in training, logits in evaluation.
-Where rows are packed, a recorded step has room for batches of somewhat fewer rows. A recording that
-fails leaves streams, generators and memory pools as they were.
+A step is more than a hundred kernels; for a small batch, launching each one takes longer than
+running it. Batches of one shape run the same kernels at the same addresses, so they are recorded
+once and replayed: forward, loss, backward, clipping and the optimizer in training, logits in
+evaluation. Where rows are packed, a recorded step has room for batches of somewhat fewer rows. A
+recording that fails leaves streams, generators and memory pools as they were.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dhilgt.errors import TrainingWarning, warn
-from dhilgt.model.kernels.packing import Room, choose_room, packed_rows, room_for
+from dhilgt.model.kernels.packing import Room, choose_room, packed_rows
 
-# What ends the rerouting of memory into a graph's pool has no public name, and had two.
+# The function that ends the rerouting of memory into a graph's pool is not public, and was renamed.
 _ENDS = ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool")
 
 
 @cache
 def recording_stream(device: torch.device) -> torch.cuda.Stream:
-    """Gives the stream that steps are recorded on, which nothing else uses.
+    """Return the stream that steps are recorded on, which nothing else uses.
 
     PyTorch has 32 streams of each priority and hands them out in turn. Work that another thread
-    puts on the stream of a recording becomes part of it or breaks it; hence one of the priority
-    that loaders, and most other code, do not ask for.
+    queues on the stream of a recording becomes part of it or breaks it; hence a stream of the
+    priority that loaders, and most other code, do not ask for.
 
     Args:
         device: A CUDA device.
@@ -43,15 +43,15 @@ def recording_stream(device: torch.device) -> torch.cuda.Stream:
 
 @contextlib.contextmanager
 def recording(graph: torch.cuda.CUDAGraph, pool: Any, device: torch.device) -> Iterator[None]:
-    """Records what is done inside; after a failure work goes on kernel by kernel.
+    """Record the kernels of a block; after a failure, undo what PyTorch leaves behind.
 
-    PyTorch lets a recording that broke leave its stream the current one, its generator drawing for
-    a graph and memory coming from the graph's pool: the next dropout would raise.
+    After a recording that failed, PyTorch leaves its stream the current one, its generator drawing
+    for a graph, and memory coming from the graph's pool: the next dropout would raise.
 
     Args:
-        graph: Takes the kernels.
-        pool: Of `torch.cuda.graph_pool_handle`.
-        device: Of the kernels.
+        graph: Records the kernels.
+        pool: From `torch.cuda.graph_pool_handle`.
+        device: Where the kernels run.
     """
     generator = torch.cuda.default_generators[device.index]
     before = generator.clone_state()
@@ -72,14 +72,14 @@ def _end_rerouting(pool: Any, device: torch.device) -> None:
     for name in _ENDS:
         end = getattr(torch._C, name, None)
         if end is not None:
-            with contextlib.suppress(RuntimeError):  # it was ended already
+            with contextlib.suppress(RuntimeError):  # it has ended already
                 end(device.index, pool)
 
 
 MOST_SHAPES = 6
-"""Shapes of batches that are recorded; others run step by step."""
+"""Shapes of batches that are recorded; others run kernel by kernel."""
 
-_ROOM = 256  # rows of features are provided for in steps of this many
+_ROOM = 256  # room for rows of features grows in steps of this many
 Inputs = tuple[Tensor, ...]  # x, index, spd and, with label inputs, known
 
 
@@ -93,11 +93,11 @@ class HeldInputs:
     def __init__(self, inputs: Inputs) -> None:
         x, index, spd, *known = inputs
         self.index, self.spd = torch.empty_like(index), torch.empty_like(spd)
-        rows = _room(len(x), index.numel())
+        rows = _spare_room(len(x), index.numel())
         if x.layout == torch.strided:
             self.x = x.new_zeros(rows, x.shape[1])
         else:
-            stored = _room(len(x.col_indices()), 1 << 62)
+            stored = _spare_room(len(x.col_indices()), 1 << 62)
             offsets = x.crow_indices().new_zeros(rows + 2)  # at least one row is never looked at
             columns = torch.arange(stored, device=x.device) % x.shape[1]
             columns = columns.to(x.col_indices().dtype)
@@ -110,28 +110,28 @@ class HeldInputs:
         self.put(inputs)
 
     def __call__(self) -> Inputs:
-        """Gives the inputs."""
+        """Return the inputs."""
         return self.x, self.index, self.spd, *self.known
 
     def holds(self, x: Tensor) -> bool:
-        """Says whether there is room for the rows of `x`."""
+        """Return whether there is room for the rows of `x`."""
         if x.layout == torch.strided:
             return len(x) <= len(self.x)
         stored = len(self.x.col_indices())
         return len(x) < len(self.x) and len(x.col_indices()) <= stored
 
     def put(self, inputs: Inputs) -> None:
-        """Takes a batch."""
+        """Copy a batch into the inputs."""
         x, index, spd, *known = inputs
         if x.layout == torch.strided:
-            # Rows behind these are those of an earlier batch; no slot points at them.
+            # Later rows are those of an earlier batch; no slot points at them.
             self.x[: len(x)].copy_(x)
         else:
             stored = len(x.col_indices())
             offsets = self.x.crow_indices()
             offsets[: len(x) + 1].copy_(x.crow_indices())
-            # Rows that no slot points at share the entries that are not needed: all of them in one
-            # row would take longer than the others together.
+            # The unused entries are spread over the rows that no slot points at: one row with all
+            # of them would take longer than the other rows together.
             unused, left = len(self.x) - len(x), len(self.x.col_indices()) - stored
             steps = torch.arange(1, unused + 1, device=x.device)
             offsets[len(x) + 1 :].copy_(stored + steps * left // unused)
@@ -139,11 +139,11 @@ class HeldInputs:
             self.x.values()[:stored].copy_(x.values())
         self.index.copy_(index)
         self.spd.copy_(spd)
-        for own, given in zip(self.known, known, strict=True):
-            own[: len(given)].copy_(given)
+        for own, values in zip(self.known, known, strict=True):
+            own[: len(values)].copy_(values)
 
 
-def _room(count: int, most: int) -> int:
+def _spare_room(count: int, most: int) -> int:
     # An eighth more than now: the number of distinct nodes varies from batch to batch.
     room = -(-count * 9 // (8 * _ROOM)) * _ROOM
     return max(count, min(room, most))
@@ -151,6 +151,8 @@ def _room(count: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class _Recorded:
+    """A recorded step, with the tensors that it reads and writes."""
+
     graph: torch.cuda.CUDAGraph
     inputs: HeldInputs
     room: Room
@@ -158,27 +160,37 @@ class _Recorded:
     labels: Tensor | None = None
 
 
-class _Wanted:
-    """What a recorded step must be like to take a batch."""
+class _Request:
+    """What a recorded step needs to be able to take a batch.
+
+    Args:
+        model: Called with the inputs.
+        inputs: Of the batch.
+        filled: Number of slots that hold a node, all egos counted; counted if None, which waits
+            for the device.
+    """
 
     def __init__(self, model: nn.Module, inputs: Inputs, filled: int | None) -> None:
         self.inputs = inputs
-        index = inputs[1]
-        x = inputs[0]
+        x, index = inputs[:2]
         self.shape = (index.shape, index.dtype, x.dtype, x.layout)
         self.batch, slots = index.shape
         config = getattr(model, "config", None)
         self.slots = slots + getattr(config, "num_virtual", 0)
-        packs = getattr(model, "attention_used", None) == "fused" and hasattr(model, "packing")
-        self.rows = packed_rows(model, index, filled) if packs else None  # type: ignore[arg-type]
+        self.packs = getattr(model, "attention_used", None) == "fused" and hasattr(model, "packing")
+        self.rows = packed_rows(model, index, filled) if self.packs else None  # type: ignore[arg-type]
 
     def room(self) -> Room:
-        """Gives the room that a step recorded for it has."""
+        """Return the room of a step that is recorded for the batch."""
         return choose_room(self.rows, self.batch, self.slots)
 
-    def fits(self, held: _Recorded) -> bool:
-        """Says whether a recorded step takes it."""
-        return held.inputs.holds(self.inputs[0]) and held.room.holds(self.rows, self.slots)
+    def keywords(self, room: Room) -> dict[str, Room]:
+        """Return the keyword arguments with which the model computes on the rows of `room`."""
+        return {"room": room} if self.packs else {}
+
+    def fits(self, step: _Recorded) -> bool:
+        """Return whether a recorded step takes the batch."""
+        return step.inputs.holds(self.inputs[0]) and step.room.holds(self.rows, self.slots)
 
 
 class _Recorder:
@@ -190,30 +202,30 @@ class _Recorder:
         self._given_up = False
         self._pool: Any = None
 
-    def _found(self, wanted: _Wanted) -> _Recorded | None:
-        """Gives the step with the least room that takes a batch."""
-        fitting = [held for held in self._held.get(wanted.shape, ()) if wanted.fits(held)]
-        return min(fitting, key=lambda held: held.room.rows or 0, default=None)
+    def _smallest_fitting(self, request: _Request) -> _Recorded | None:
+        """Return the recorded step with the least room that takes a batch."""
+        fitting = [step for step in self._held.get(request.shape, ()) if request.fits(step)]
+        return min(fitting, key=lambda step: step.room.rows or 0, default=None)
 
-    def _keep(self, wanted: _Wanted, held: _Recorded) -> None:
-        """Holds a new step; it replaces one of its room, whose table of features was too small."""
-        others = self._held.get(wanted.shape, [])
-        self._held[wanted.shape] = [old for old in others if old.room != held.room] + [held]
+    def _keep(self, request: _Request, step: _Recorded) -> None:
+        """Keep a new step; it replaces one of its room, whose table of features was too small."""
+        others = self._held.get(request.shape, [])
+        self._held[request.shape] = [old for old in others if old.room != step.room] + [step]
 
-    def _is_full(self, wanted: _Wanted) -> bool:
-        """Says whether no further step can be recorded beside those that are."""
-        known = any(old.room == wanted.room() for old in self._held.get(wanted.shape, ()))
-        return not known and sum(map(len, self._held.values())) >= MOST_SHAPES
+    def _is_full(self, request: _Request) -> bool:
+        """Return whether no further step can be recorded."""
+        replaces = any(old.room == request.room() for old in self._held.get(request.shape, ()))
+        return not replaces and sum(map(len, self._held.values())) >= MOST_SHAPES
 
-    def _warmed_up(self, device: torch.device, work: Callable[[], Any]) -> None:
-        """Has products and kernels choose their plans, without drawing random numbers for it."""
-        beside = recording_stream(device)
-        beside.wait_stream(torch.cuda.current_stream(device))
-        with torch.random.fork_rng(devices=[device]), torch.cuda.stream(beside):
+    def _warm_up(self, device: torch.device, work: Callable[[], Any]) -> None:
+        """Let products and kernels choose their plans, without using up random numbers."""
+        stream = recording_stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.random.fork_rng(devices=[device]), torch.cuda.stream(stream):
             for _ in range(2):
                 work()
-        torch.cuda.current_stream(device).wait_stream(beside)
-        # What was set aside for single kernels is not needed any more.
+        torch.cuda.current_stream(device).wait_stream(stream)
+        # Memory that was set aside for single kernels is no longer needed.
         torch.cuda.empty_cache()
 
     def _recording(self, graph: torch.cuda.CUDAGraph, device: torch.device) -> Any:
@@ -228,16 +240,16 @@ class _Recorder:
 
 
 class StepGraphs(_Recorder):
-    """Replays training steps of batches whose shape it has seen.
+    """Replay training steps on batches of shapes that were seen before.
 
     The optimizer must have taken a step before, so that its state exists, and must be able to run
-    inside a graph (`dhilgt.schedule.build_optimizer` sees to it on CUDA).
+    inside a graph (as `dhilgt.training.optimizer.build_optimizer` makes it on CUDA).
 
     Args:
         model: Called with a batch's inputs.
         optimizer: Over the model's parameters; its rate is a tensor.
         clip_norm: Largest norm of all gradients; None for no limit.
-        context: Gives the context of the forward pass: autocast, or one that does nothing.
+        context: Makes the context of each forward pass: autocast, or one that does nothing.
     """
 
     def __init__(
@@ -252,45 +264,50 @@ class StepGraphs(_Recorder):
         self._parameters = [p for p in model.parameters() if p.requires_grad]
 
     def step(self, inputs: Inputs, labels: Tensor, filled: int | None = None) -> Tensor | None:
-        """Takes a step and gives its loss, which the next step overwrites; None: not recorded.
+        """Take a step and return its loss, which the next step overwrites; None: not recorded.
 
         Args:
             inputs: x, index, spd and maybe known of a batch, on the device.
             labels: Classes of the egos.
-            filled: Slots that hold a node, with all egos; found out if None, which waits for the
-                device.
+            filled: Number of slots that hold a node, all egos counted; counted if None, which
+                waits for the device.
         """
         if self._given_up:
             return None
-        wanted = _Wanted(self._model, inputs, filled)
-        held = self._found(wanted)
-        if held is None:
-            if self._is_full(wanted):
+        request = _Request(self._model, inputs, filled)
+        step = self._smallest_fitting(request)
+        if step is None:
+            if self._is_full(request):
                 return None
-            held = self._record(wanted, labels)
-            if held is None:
+            step = self._record(request, labels)
+            if step is None:
                 return None
-            self._keep(wanted, held)
-        assert held.labels is not None
-        held.inputs.put(inputs)
-        held.labels.copy_(labels)
-        held.graph.replay()
-        return held.out
+            self._keep(request, step)
+        assert step.labels is not None
+        step.inputs.put(inputs)
+        step.labels.copy_(labels)
+        step.graph.replay()
+        return step.out
 
-    def _record(self, wanted: _Wanted, labels: Tensor) -> _Recorded | None:
-        own, own_labels, room = HeldInputs(wanted.inputs), labels.clone(), wanted.room()
+    def _record(self, request: _Request, labels: Tensor) -> _Recorded | None:
+        own, own_labels, room = HeldInputs(request.inputs), labels.clone(), request.room()
+
+        def compute_loss() -> Tensor:
+            with self._context():
+                logits = self._model(*own(), **request.keywords(room))
+            return functional.cross_entropy(logits.float(), own_labels)
 
         def learn() -> None:
             self._optimizer.zero_grad(set_to_none=True)
-            self._loss(own(), own_labels, room).backward()  # type: ignore[no-untyped-call]
+            compute_loss().backward()  # type: ignore[no-untyped-call]
 
         try:
             self._optimizer.zero_grad(set_to_none=True)
-            self._warmed_up(labels.device, learn)
+            self._warm_up(labels.device, learn)
             self._optimizer.zero_grad(set_to_none=True)
             graph = torch.cuda.CUDAGraph()
             with self._recording(graph, labels.device):
-                loss = self._loss(own(), own_labels, room)
+                loss = compute_loss()
                 loss.backward()  # type: ignore[no-untyped-call]
                 if self._clip_norm is not None:
                     nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)
@@ -302,20 +319,15 @@ class StepGraphs(_Recorder):
             return None
         return _Recorded(graph, own, room, loss, own_labels)
 
-    def _loss(self, inputs: tuple[Tensor, ...], labels: Tensor, room: Room) -> Tensor:
-        with room_for(room), self._context():
-            logits = self._model(*inputs)
-        return functional.cross_entropy(logits.float(), labels)
-
 
 class ForwardGraphs(_Recorder):
-    """Gives the logits of a model in evaluation mode; of batches whose shape it has seen, replayed.
+    """Compute logits of a model in evaluation mode, replayed for shapes that were seen before.
 
-    Recording takes as long as some batches do, so that a shape is recorded when it comes again.
+    Recording takes as long as several batches do, so a shape is recorded when it comes again.
 
     Args:
         model: Called with a batch's inputs; on CUDA.
-        context: Gives the context of the forward pass: autocast, or one that does nothing.
+        context: Makes the context of each forward pass: autocast, or one that does nothing.
     """
 
     def __init__(self, model: nn.Module, context: Callable[[], Any]) -> None:
@@ -323,58 +335,63 @@ class ForwardGraphs(_Recorder):
         self._seen: set[tuple[Any, ...]] = set()
         self._addresses: list[int] = []
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        """Gives logits, which the next call may overwrite.
+    def __call__(self, *inputs: Tensor, filled: int | None = None) -> Tensor:
+        """Return logits, which the next call may overwrite.
 
         Args:
             inputs: x, index, spd and maybe known of a batch, on the device.
+            filled: Number of slots that hold a node, all egos counted; counted if None, which
+                waits for the device.
         """
         with torch.inference_mode():
-            held = self._find(inputs)
-            if held is None:
-                with self._context():
-                    logits: Tensor = self._model(*inputs)
-                return logits
-            held.inputs.put(inputs)
-            held.graph.replay()
-            return held.out
+            if self._given_up or self._model.training or not self._is_fused():
+                return self._run(inputs, {})
+            request = _Request(self._model, inputs, filled)
+            step = self._find(request)
+            if step is None:
+                return self._run(inputs, request.keywords(Room(request.rows)))
+            step.inputs.put(inputs)
+            step.graph.replay()
+            return step.out
 
-    def _find(self, inputs: Inputs) -> _Recorded | None:
-        model = self._model
-        if self._given_up or model.training or getattr(model, "attention_used", "") != "fused":
-            return None
-        addresses = [p.data_ptr() for p in model.parameters()]
-        if addresses != self._addresses:  # weights that lie elsewhere now
+    def _is_fused(self) -> bool:
+        return getattr(self._model, "attention_used", "") == "fused"
+
+    def _run(self, inputs: Inputs, keywords: dict[str, Room]) -> Tensor:
+        with self._context():
+            logits: Tensor = self._model(*inputs, **keywords)
+        return logits
+
+    def _find(self, request: _Request) -> _Recorded | None:
+        addresses = [p.data_ptr() for p in self._model.parameters()]
+        if addresses != self._addresses:  # the weights have moved
             self._held.clear()
             self._addresses = addresses
-        wanted = _Wanted(model, inputs, None)
-        held = self._found(wanted)
-        if held is not None:
-            return held
-        if wanted.shape not in self._seen:
-            self._seen.add(wanted.shape)
+        step = self._smallest_fitting(request)
+        if step is not None:
+            return step
+        if request.shape not in self._seen:
+            self._seen.add(request.shape)
             return None
-        if self._is_full(wanted):
+        if self._is_full(request):
             return None
-        held = self._record(wanted)
-        if held is not None:
-            self._keep(wanted, held)
-        return held
+        step = self._record(request)
+        if step is not None:
+            self._keep(request, step)
+        return step
 
-    def _record(self, wanted: _Wanted) -> _Recorded | None:
-        own, room = HeldInputs(wanted.inputs), wanted.room()
+    def _record(self, request: _Request) -> _Recorded | None:
+        own, room = HeldInputs(request.inputs), request.room()
 
-        def answer() -> Tensor:
-            with room_for(room), self._context():
-                logits: Tensor = self._model(*own())
-            return logits
+        def compute_logits() -> Tensor:
+            return self._run(own(), request.keywords(room))
 
-        device = wanted.inputs[1].device
+        device = request.inputs[1].device
         try:
-            self._warmed_up(device, answer)
+            self._warm_up(device, compute_logits)
             graph = torch.cuda.CUDAGraph()
             with self._recording(graph, device):
-                logits = answer()
+                logits = compute_logits()
         except RuntimeError as error:
             self._give_up(error)
             return None

@@ -1,9 +1,9 @@
-"""All layers of the encoder as one operation with a gradient.
+"""All layers of the encoder as one differentiable operation.
 
-What the backward pass needs is chosen by hand: of each layer the sum along the layers, queries,
-keys and values, the mixed values, the sum behind attention and the input of GELU. Norms, GELU's
-output and all dropout masks are computed again. With `recompute` the first of these alone is kept.
-The backward pass writes slopes over what it has used, and lets go of the rest as it goes.
+For the backward pass each layer saves the residual stream, queries, keys and values, the mixed
+values, the residual stream after attention and the input of GELU. Norms, GELU's output and all
+dropout masks are recomputed. With `recompute` only the residual stream is saved. The backward pass
+overwrites saved tensors with gradients and frees the others as soon as they are used.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from dhilgt.model.kernels.gradients import (
     Sums,
     Weights,
     all_tables,
-    slopes_of_layers,
-    weight_slope,
+    layer_gradients,
+    weight_gradient,
 )
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What stays the same over a forward pass and its backward pass.
+class EncoderArgs:
+    """Settings of a forward pass and its backward pass.
 
     Attributes:
         heads: Number of heads.
-        eps: Of the norms.
-        dropout: Share dropped of what each block adds.
-        attention_dropout: Share dropped of the attention weights.
+        eps: Epsilon of the norms.
+        dropout: Dropout probability of the output of each block.
+        attention_dropout: Dropout probability of the attention weights.
         bias_scale: Factor on the learned biases of pairs.
-        recompute: Keep the sum along the layers alone, and compute each layer twice.
+        recompute: Save only the residual stream, and compute each layer twice.
         keep: Whether a backward pass may follow.
     """
 
@@ -51,8 +51,8 @@ class Plan:
     keep: bool = True
 
 
-class _Kept(NamedTuple):
-    """What a layer leaves for its backward pass."""
+class _Saved(NamedTuple):
+    """Tensors that a layer saves for its backward pass."""
 
     h: Tensor  # [R, F]
     qkv: Tensor  # [R, 3 F]
@@ -66,24 +66,24 @@ def encode(
     h: Tensor,
     codes: Codes,
     seed: Tensor,
-    plan: Plan,
+    args: EncoderArgs,
     layers: Sequence[Weights],
     norm: Tensor,
     shift: Tensor,
 ) -> Tensor:
-    """Gives the normed representations behind the last layer, in shape and dtype of `h`.
+    """Return the normed representations after the last layer, in shape and dtype of `h`.
 
     Args:
-        h: [B, t, F], or packed [rows, F]; in the precision to compute in.
-        codes: Of the pairs.
-        seed: Of all dropout; see `attention.draw_seed`.
-        plan: Settings.
+        h: [B, t, F], or packed [rows, F]; in the precision of the computation.
+        codes: Codes of the pairs.
+        seed: Seed of all dropout; see `attention.draw_seed`.
+        args: Settings of the pass.
         layers: Parameters of the layers, in their own precision.
         norm: Weight of the last norm.
         shift: Bias of the last norm.
     """
     flat = [tensor for layer in layers for tensor in layer]
-    out: Tensor = _Encode.apply(h, codes, seed, plan, norm, shift, *flat)  # type: ignore[no-untyped-call]
+    out: Tensor = _Encode.apply(h, codes, seed, args, norm, shift, *flat)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -94,13 +94,13 @@ class _Encode(torch.autograd.Function):
         h: Tensor,
         codes: Codes,
         seed: Tensor,
-        plan: Plan,
+        args: EncoderArgs,
         norm: Tensor,
         shift: Tensor,
         *flat: Tensor,
     ) -> Tensor:
         shape, h = h.shape, h.contiguous().view(-1, h.shape[-1])
-        layers, tables = _prepared(_layers(flat), h.dtype, plan)
+        layers, tables = _prepared(_layers(flat), h.dtype, args)
         kept: list[Tensor] = []
         first = layers[0]
         _, normed = row_ops.add_norm(
@@ -108,86 +108,88 @@ class _Encode(torch.autograd.Function):
             None,
             first.attention_norm,
             first.attention_shift,
-            plan.eps,
-            _branch(seed, plan, 0, 0),
+            args.eps,
+            _branch(seed, args, 0, 0),
         )
         for at in range(len(layers)):
-            found, h, normed = _layer_forward(
-                h, normed, layers, tables, (norm, shift), codes, seed, plan, at
+            saved, h, normed = _layer_forward(
+                h, normed, layers, tables, (norm, shift), codes, seed, args, at
             )
-            if plan.keep:
-                kept += found[:1] if plan.recompute else found
-        if plan.keep:
+            if args.keep:
+                kept += saved[:1] if args.recompute else saved
+        if args.keep:
             ctx.save_for_backward(seed, *codes[:2], codes.offsets, norm, shift, *flat)
-            # Not as saved tensors, which stay to the end: each goes when it was used.
+            # Not through save_for_backward: the list lets each tensor be freed after its use.
             ctx.kept = [h, *kept]
-            ctx.rest = (codes.slots, codes.virtual, plan, layers, tables)
+            ctx.rest = (codes.slots, codes.virtual, args, layers, tables)
         return normed.view(shape)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.kept is None:
             raise RuntimeError(
-                "a second backward pass through the fused kernels: they keep nothing for it; "
-                'give the model attention="sdpa"'
+                "a second backward pass through the fused kernels: they free what it needs; "
+                'create the model with attention="sdpa"'
             )
-        slots, virtual, plan, layers, tables = ctx.rest
+        slots, virtual, args, layers, tables = ctx.rest
         seed, values, farthest, offsets, norm, shift, *flat = ctx.saved_tensors
         kept: list[Tensor] = ctx.kept
         ctx.kept = None
         codes = Codes(values, farthest, slots, virtual, offsets)
-        count, shape = len(layers), slope.shape
+        count, shape = len(layers), grad.shape
         each = (len(kept) - 1) // count
         h = kept.pop(0)
-        sums = Sums.empty(layers, codes, h, plan.heads)
+        sums = Sums.empty(layers, codes, h, args.heads)
         last = row_ops.add_norm_backward(
             h,
-            slope.contiguous().view(-1, shape[-1]),
+            grad.contiguous().view(-1, shape[-1]),
             None,
             norm,
             shift,
-            plan.eps,
-            _branch(seed, plan, count - 1, 1),
-            again=False,
+            args.eps,
+            _branch(seed, args, count - 1, 1),
+            recompute=False,
             room=sums.norms[2 * count],
         )
-        del h, slope
+        del h, grad
         stream, branch = last.stream, last.branch
         del last
         products: list[dict[str, Tensor]] = [{} for _ in layers]
         for at in reversed(range(count)):
             layer = layers[at]
-            mine = kept[at * each :]
+            own = kept[at * each :]
             del kept[at * each :]
-            if plan.recompute:
+            if args.recompute:
                 _, normed = row_ops.add_norm(
-                    mine[0],
+                    own[0],
                     None,
                     layer.attention_norm,
                     layer.attention_shift,
-                    plan.eps,
-                    _branch(seed, plan, at, 0),
+                    args.eps,
+                    _branch(seed, args, at, 0),
                 )
-                found, _, _ = _layer_forward(
-                    mine[0], normed, layers, tables, (norm, shift), codes, seed, plan, at
+                saved, _, _ = _layer_forward(
+                    own[0], normed, layers, tables, (norm, shift), codes, seed, args, at
                 )
                 del normed
             else:
-                found = _Kept(*mine)
+                saved = _Saved(*own)
             assert branch is not None
-            held = list(found)
-            del mine, found
-            branches = [branch]  # the callee lets go of it
+            held = list(saved)
+            del own, saved
+            branches = [branch]  # a list, so that the callee can free it
             del branch
-            own = products[at]
-            branch = _ffn_backward(held, stream, branches, layer, seed, plan, at, own, sums)
+            weight_grads = products[at]
+            branch = _ffn_backward(
+                held, stream, branches, layer, seed, args, at, weight_grads, sums
+            )
             down = _attention_backward(
-                held, stream, branch, layer, tables[at], codes, seed, plan, at, own, sums
+                held, stream, branch, layer, tables[at], codes, seed, args, at, weight_grads, sums
             )
             stream, branch = down.stream, down.branch
             del down
-        own_slopes, ends = slopes_of_layers(_layers(flat), products, sums, codes, plan.bias_scale)
+        grads, ends = layer_gradients(_layers(flat), products, sums, codes, args.bias_scale)
         return (
             stream.view(shape),
             None,
@@ -195,7 +197,7 @@ class _Encode(torch.autograd.Function):
             None,
             ends[0].to(norm.dtype),
             ends[1].to(shift.dtype),
-            *own_slopes,
+            *grads,
         )
 
 
@@ -205,13 +207,13 @@ def _layers(flat: Sequence[Tensor]) -> list[Weights]:
 
 
 def _prepared(
-    layers: Sequence[Weights], dtype: torch.dtype, plan: Plan
+    layers: Sequence[Weights], dtype: torch.dtype, args: EncoderArgs
 ) -> tuple[list[Weights], Tensor]:
-    """Gives the parameters as the products and kernels take them, and the tables of all layers."""
+    """Return the parameters in the precision of the computation, and all bias tables."""
     names = [name for name in Weights._fields if name.removesuffix("_bias") in PRODUCTS]
     chosen = [getattr(layer, name).detach() for layer in layers for name in names]
     if any(tensor.dtype != dtype for tensor in chosen):
-        # In two kernels, not one for each.
+        # Two kernels in all, not one per tensor.
         joined = torch.cat([tensor.reshape(-1) for tensor in chosen]).to(dtype)
         parts = torch.split(joined, [tensor.numel() for tensor in chosen])
         chosen = [part.view(like.shape) for part, like in zip(parts, chosen, strict=True)]
@@ -221,13 +223,13 @@ def _prepared(
         for at, layer in enumerate(layers)
     ]
     return ready, all_tables(
-        [layer[-4:] for layer in layers], plan.heads, plan.bias_scale, layers[0].qkv
+        [layer[-4:] for layer in layers], args.heads, args.bias_scale, layers[0].qkv
     )
 
 
-def _branch(seed: Tensor, plan: Plan, layer: int, block: int) -> Draw:
-    """Gives what is dropped of what attention (0) or the feed-forward block (1) adds."""
-    return Draw(seed, 2 + 3 * layer + block, plan.dropout)
+def _branch(seed: Tensor, args: EncoderArgs, layer: int, block: int) -> Draw:
+    """Return the dropout of the output of attention (0) or of the feed-forward block (1)."""
+    return Draw(seed, 2 + 3 * layer + block, args.dropout)
 
 
 def _layer_forward(
@@ -238,53 +240,53 @@ def _layer_forward(
     end: tuple[Tensor, Tensor],
     codes: Codes,
     seed: Tensor,
-    plan: Plan,
+    args: EncoderArgs,
     at: int,
-) -> tuple[_Kept, Tensor, Tensor]:
-    """Gives what a layer keeps, the sum behind it and its norm.
+) -> tuple[_Saved, Tensor, Tensor]:
+    """Return what a layer saves, the residual stream after it, and its norm.
 
     Args:
-        h: The sum before the layer, [R, F].
+        h: The residual stream before the layer, [R, F].
         normed: Its norm.
-        layers: Prepared parameters.
-        tables: Of all layers.
-        end: Weight and bias of the norm behind the last layer.
-        codes: Of the pairs.
-        seed: Of all dropout.
-        plan: Settings.
-        at: Number of the layer.
+        layers: Parameters from `_prepared`.
+        tables: Bias tables of all layers.
+        end: Weight and bias of the norm after the last layer.
+        codes: Codes of the pairs.
+        seed: Seed of all dropout.
+        args: Settings of the pass.
+        at: Index of the layer.
     """
     layer = layers[at]
-    follows = end
+    next_norm = end
     if at + 1 < len(layers):
-        follows = (layers[at + 1].attention_norm, layers[at + 1].attention_shift)
+        next_norm = (layers[at + 1].attention_norm, layers[at + 1].attention_shift)
     qkv = torch.addmm(layer.qkv_bias, normed, layer.qkv.t())  # [R, 3 F]
-    weights = Draw(seed, 1 + 3 * at, plan.attention_dropout)
-    mixed, lse = attention.attend_forward(qkv, codes, tables[at], plan.heads, weights)
-    draws = (_branch(seed, plan, at, 0), _branch(seed, plan, at, 1))
+    weights = Draw(seed, 1 + 3 * at, args.attention_dropout)
+    mixed, lse = attention.attend_forward(qkv, codes, tables[at], args.heads, weights)
+    draws = (_branch(seed, args, at, 0), _branch(seed, args, at, 1))
     if row_ops.fits(h, len(layer.ffn_in)):
-        found = row_ops.run_block(
+        block = row_ops.run_block(
             mixed,
             h,
             (layer.projection, layer.projection_bias),
             (layer.ffn_norm, layer.ffn_shift),
             (layer.ffn_in, layer.ffn_in_bias),
             (layer.ffn_out, layer.ffn_out_bias),
-            follows,
-            plan.eps,
+            next_norm,
+            args.eps,
             draws,
-            plan.keep,
+            args.keep,
         )
-        middle, inner = (mixed if part is None else part for part in found[:2])
-        return _Kept(h, qkv, lse, mixed, middle, inner), found.h, found.normed
+        middle, inner = (mixed if part is None else part for part in block[:2])
+        return _Saved(h, qkv, lse, mixed, middle, inner), block.h, block.normed
     added = torch.addmm(layer.projection_bias, mixed, layer.projection.t())
     middle, middle_normed = row_ops.add_norm(
-        h, added, layer.ffn_norm, layer.ffn_shift, plan.eps, draws[0]
+        h, added, layer.ffn_norm, layer.ffn_shift, args.eps, draws[0]
     )
     inner = torch.addmm(layer.ffn_in_bias, middle_normed, layer.ffn_in.t())
     added = torch.addmm(layer.ffn_out_bias, row_ops.gelu(inner), layer.ffn_out.t())
-    out, normed = row_ops.add_norm(middle, added, *follows, plan.eps, draws[1])
-    return _Kept(h, qkv, lse, mixed, middle, inner), out, normed
+    out, normed = row_ops.add_norm(middle, added, *next_norm, args.eps, draws[1])
+    return _Saved(h, qkv, lse, mixed, middle, inner), out, normed
 
 
 def _ffn_backward(
@@ -293,44 +295,44 @@ def _ffn_backward(
     branches: list[Tensor],
     layer: Weights,
     seed: Tensor,
-    plan: Plan,
+    args: EncoderArgs,
     at: int,
-    own: dict[str, Tensor],
+    weight_grads: dict[str, Tensor],
     sums: Sums,
 ) -> Tensor:
-    """Goes back through a feed-forward block; gives the slope of what attention added.
+    """Run a feed-forward block backwards; return the gradient of the output of attention.
 
     Args:
-        held: What the layer kept, as `_Kept`; used up from the end.
-        stream: Slope of the layer's output; overwritten by that of the sum behind attention.
-        branches: Slope of what the block added; used up.
-        layer: Prepared parameters.
-        seed: Of all dropout.
-        plan: Settings.
-        at: Number of the layer.
-        own: Takes the slopes of the products' weights.
-        sums: Takes those of the other parameters.
+        held: The fields of `_Saved`; removed from the end.
+        stream: Gradient of the layer's output; overwritten by that of the stream after attention.
+        branches: Gradient of the output of the block; removed.
+        layer: Parameters from `_prepared`.
+        seed: Seed of all dropout.
+        args: Settings of the pass.
+        at: Index of the layer.
+        weight_grads: Takes the gradients of the weights of `PRODUCTS`.
+        sums: Takes the gradients of the other parameters.
     """
     inner, branch = held.pop(), branches.pop()
-    inner_slope = branch @ layer.ffn_out
-    row_ops.gelu_backward(inner, inner_slope, sums.gelus[at])
-    own["ffn_out"] = weight_slope(branch, inner)
+    inner_grad = branch @ layer.ffn_out
+    row_ops.gelu_backward(inner, inner_grad, sums.gelus[at])
+    weight_grads["ffn_out"] = weight_gradient(branch, inner)
     del inner, branch
     middle = row_ops.add_norm_backward(
         held.pop(),
-        inner_slope @ layer.ffn_in,
+        inner_grad @ layer.ffn_in,
         stream,
         layer.ffn_norm,
         layer.ffn_shift,
-        plan.eps,
-        _branch(seed, plan, at, 0),
-        again=True,
+        args.eps,
+        _branch(seed, args, at, 0),
+        recompute=True,
         reuse=True,
         room=sums.norms[2 * at + 1],
     )
     assert middle.branch is not None
     assert middle.normed is not None
-    own["ffn_in"] = weight_slope(inner_slope, middle.normed)
+    weight_grads["ffn_in"] = weight_gradient(inner_grad, middle.normed)
     return middle.branch
 
 
@@ -342,27 +344,27 @@ def _attention_backward(
     table: Tensor,
     codes: Codes,
     seed: Tensor,
-    plan: Plan,
+    args: EncoderArgs,
     at: int,
-    own: dict[str, Tensor],
+    weight_grads: dict[str, Tensor],
     sums: Sums,
-) -> row_ops.NormSlopes:
-    """Goes back through an attention block and the norm before it.
+) -> row_ops.NormGradients:
+    """Run an attention block and the norm before it backwards.
 
     Args:
-        held: What the layer kept, without what `_ffn_backward` took.
-        stream: Slope of the sum behind attention; overwritten by that of the layer's input.
-        branch: Slope of what attention added.
-        layer: Prepared parameters.
-        table: Of its biases.
-        codes: Of the pairs.
-        seed: Of all dropout.
-        plan: Settings.
-        at: Number of the layer.
-        own: Takes the slopes of the products' weights.
-        sums: Takes those of the other parameters.
+        held: The fields of `_Saved` that `_ffn_backward` left.
+        stream: Gradient of the stream after attention; overwritten by that of the layer's input.
+        branch: Gradient of the output of attention.
+        layer: Parameters from `_prepared`.
+        table: Its bias table.
+        codes: Codes of the pairs.
+        seed: Seed of all dropout.
+        args: Settings of the pass.
+        at: Index of the layer.
+        weight_grads: Takes the gradients of the weights of `PRODUCTS`.
+        sums: Takes the gradients of the other parameters.
     """
-    own["projection"] = weight_slope(branch, held.pop())
+    weight_grads["projection"] = weight_gradient(branch, held.pop())
     h, qkv, lse = held
     held.clear()
     attended = attention.attend_backward(
@@ -371,7 +373,7 @@ def _attention_backward(
         codes,
         table,
         lse,
-        Draw(seed, 1 + 3 * at, plan.attention_dropout),
+        Draw(seed, 1 + 3 * at, args.attention_dropout),
         layer.spd_bias is not None,
         in_place=True,
         room=(sums.qkv[at], sums.tables[at]),
@@ -382,12 +384,12 @@ def _attention_backward(
         stream,
         layer.attention_norm,
         layer.attention_shift,
-        plan.eps,
-        _branch(seed, plan, at - 1, 1) if at else None,
-        again=True,
-        reuse=at > 0,  # the first layer's input is not its own
+        args.eps,
+        _branch(seed, args, at - 1, 1) if at else None,
+        recompute=True,
+        reuse=at > 0,  # the first layer's input belongs to the caller
         room=sums.norms[2 * at],
     )
     assert down.normed is not None
-    own["qkv"] = weight_slope(attended.qkv, down.normed)
+    weight_grads["qkv"] = weight_gradient(attended.qkv, down.normed)
     return down

@@ -1,4 +1,4 @@
-"""The model's way from features to representations through the fused kernels."""
+"""The forward pass of the model, from features to representations, through the fused kernels."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dhilgt.model.attention import compute_dtype
-from dhilgt.model.kernels import attention, encoder
+from dhilgt.model.kernels import attention, compute_dtype, encoder
 from dhilgt.model.kernels.attention import Draw, draw_seed
-from dhilgt.model.kernels.encoder import Plan
+from dhilgt.model.kernels.encoder import EncoderArgs
 from dhilgt.model.kernels.gather import gather
 from dhilgt.model.kernels.gradients import Weights
-from dhilgt.model.kernels.packing import Packing, pack
+from dhilgt.model.kernels.packing import Packing, Room, pack
 from dhilgt.model.kernels.row_ops import read_out, reads_out
 from dhilgt.tokens.spec import PADDING
 
@@ -24,9 +23,14 @@ if TYPE_CHECKING:
 
 
 def embed(
-    model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+    model: DHILGT,
+    x: Tensor,
+    index: Tensor,
+    spd: Tensor,
+    known: Tensor | None = None,
+    room: Room | None = None,
 ) -> Tensor:
-    """Does what `DHILGT.embed` does.
+    """Return what `DHILGT.embed` returns, [B, F].
 
     Args:
         model: Whose parameters and settings are used.
@@ -34,17 +38,25 @@ def embed(
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
         known: As for `DHILGT.forward`.
+        room: As for `DHILGT.forward`.
     """
     with launching_on(index.device):
-        return _embed(model, x, index, spd, known)
+        return _embed(model, x, index, spd, known, room)
 
 
-def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> Tensor:
+def _embed(
+    model: DHILGT,
+    x: Tensor,
+    index: Tensor,
+    spd: Tensor,
+    known: Tensor | None,
+    room: Room | None,
+) -> Tensor:
     dtype, virtual = model.norm.weight.dtype, model.config.num_virtual
     real = index != PADDING
     slots, readout = index.shape[1], model.readout
     fits = readout is None or reads_out(slots + virtual, model.config.hidden_channels)
-    packing = pack(model, index, real) if fits else None
+    packing = pack(model, index, real, room) if fits else None
     normed = _encode(model, x, index, spd, known, real, packing)
     if readout is None:
         egos = normed[:, 0] if packing is None else normed[packing.offsets[: len(index)]]
@@ -59,7 +71,7 @@ def _embed(model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor |
 def encode(
     model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
 ) -> Tensor:
-    """Gives the normed representations of all slots and virtual nodes, [B, t, F].
+    """Return the normed representations of all slots and virtual nodes, [B, t, F].
 
     The sums along the layers have the precision of the products: bfloat16 under autocast.
 
@@ -82,7 +94,7 @@ def _encode(
     real: Tensor,
     packing: Packing | None,
 ) -> Tensor:
-    """Gives what `encode` gives, or the packed rows of it, [rows, F]."""
+    """Return what `encode` returns, or the packed rows of it, [rows, F]."""
     config, training = model.config, model.training
     dtype = compute_dtype(index.device, model.norm.weight.dtype)
     h: Tensor = model.input(x).to(dtype)  # [n, F]
@@ -91,27 +103,27 @@ def _encode(
     dropped = config.bias_dropout if training else 0.0
     offsets = None if packing is None else packing.offsets
     codes = attention.make_codes(spd, real, config.num_virtual, Draw(seed, 0, dropped), offsets)
-    plan = Plan(
+    args = EncoderArgs(
         heads=config.heads,
         eps=model.norm.eps,
         dropout=config.dropout if training else 0.0,
         attention_dropout=config.attention_dropout if training else 0.0,
-        # Dropped pairs lose their bias in the codes; the others make up for them.
+        # Dropped pairs lose their bias in the codes; the others are scaled up to keep the mean.
         bias_scale=1.0 / (1.0 - dropped),
         recompute=model.recompute,
         keep=torch.is_grad_enabled(),
     )
     layers = [layer_weights(layer) for layer in model.layers]  # type: ignore[arg-type]
-    return encoder.encode(h, codes, seed, plan, layers, model.norm.weight, model.norm.bias)
+    return encoder.encode(h, codes, seed, args, layers, model.norm.weight, model.norm.bias)
 
 
 def launching_on(device: torch.device) -> AbstractContextManager[Any]:
-    """Gives the context in which kernels start on a device: Triton takes the current one."""
+    """Return the context in which kernels start on a device: Triton takes the current one."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def layer_weights(layer: EncoderLayer) -> Weights:
-    """Gives the parameters of a layer in the order of `Weights`."""
+    """Return the parameters of a layer in the order of `Weights`."""
     linear = (layer.qkv, layer.projection, layer.ffn_in, layer.ffn_out)
     qkv, projection, ffn_in, ffn_out = ((part.weight, part.bias) for part in linear)
     norms = (layer.attention_norm, layer.ffn_norm)

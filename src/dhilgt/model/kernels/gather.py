@@ -1,4 +1,4 @@
-"""The rows of nodes at their slots, with the virtual nodes behind them; with a gradient."""
+"""Gather node rows into slots, followed by the virtual nodes, as a differentiable operation."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dhilgt.model.kernels import gather_kernels
 from dhilgt.model.kernels.attention import power_of_two, product_precision
 from dhilgt.model.kernels.packing import Packing
 
-_BLOCK = 32  # slots, in the order of their nodes, that a program sums
-_STEP = 16  # blocks that are put together at once
+_BLOCK = 32  # slots, sorted by node, that a program sums
+_STEP = 16  # blocks that are added up at once
 _CHANNELS = 128
 
 
 def gather(
     h: Tensor, index: Tensor, virtual: Tensor | None, packing: Packing | None = None
 ) -> Tensor:
-    """Gives the rows of `h` that `index` names, zeros for -1, then the virtual nodes.
+    """Return the rows of `h` at `index`, zeros for -1, then the virtual nodes.
 
-    These are [B, t, F], or packed [rows, F].
+    The result is [B, t, F], or packed [rows, F].
 
     Args:
-        h: [n, F], in the precision to compute in.
+        h: [n, F], in the precision of the computation.
         index: [B, s] int32 or int64.
         virtual: [m, F], or None.
-        packing: Where the rows of tokens lie; None for all slots of all tokens.
+        packing: Where packed rows lie; None for all slots of all tokens.
     """
     out: Tensor = _Gather.apply(h, index, virtual, packing)  # type: ignore[no-untyped-call]
     return out
@@ -72,41 +72,41 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         index, places, offsets = ctx.saved_tensors
         nodes, extra, dtype = ctx.rest
-        slope, slots = slope.contiguous(), index.shape[1]
+        grad, slots = grad.contiguous(), index.shape[1]
         packed = offsets is not None
-        of_virtual = None
+        virtual_grad = None
         if extra and packed:
             each = torch.arange(-extra, 0, device=index.device)
-            behind = offsets[1 : len(index) + 1, None] + each  # [B, m]
-            of_virtual = slope[behind].sum(0, dtype=torch.float32).to(dtype)
+            rows = offsets[1 : len(index) + 1, None] + each  # [B, m]
+            virtual_grad = grad[rows].sum(0, dtype=torch.float32).to(dtype)
         elif extra:
-            of_virtual = slope[:, slots:].sum(0, dtype=torch.float32).to(dtype)
-        found = sum_by_node(slope, index, nodes, places if packed else None)
-        return found, None, of_virtual, None
+            virtual_grad = grad[:, slots:].sum(0, dtype=torch.float32).to(dtype)
+        node_grad = sum_by_node(grad, index, nodes, places if packed else None)
+        return node_grad, None, virtual_grad, None
 
 
-def sum_by_node(slope: Tensor, index: Tensor, nodes: int, places: Tensor | None = None) -> Tensor:
-    """Gives the sum over each node's slots, [nodes, F]; the same bits every time.
+def sum_by_node(grad: Tensor, index: Tensor, nodes: int, places: Tensor | None = None) -> Tensor:
+    """Return the sum over each node's slots, [nodes, F], in a fixed order.
 
     Args:
-        slope: [B, t, F], contiguous; slots behind those of `index` are left out.
+        grad: [B, t, F], contiguous; slots after those of `index` are left out.
         index: [B, s], -1 for no node.
         nodes: Number of nodes.
-        places: The row of each slot in a packed `slope`, [rows, F]; [B, s] int32.
+        places: The row of each slot in a packed `grad`, [rows, F]; [B, s] int32.
     """
-    width, slots = slope.shape[-1], index.shape[1]
-    t = slots if places is not None else slope.shape[1]
+    width, slots = grad.shape[-1], index.shape[1]
+    t = slots if places is not None else grad.shape[1]
     ids, order = torch.sort(index.reshape(-1).to(torch.int32), stable=True)
-    out = slope.new_zeros((nodes, width))
+    out = grad.new_zeros((nodes, width))
     blocks = -(-len(ids) // _BLOCK)
-    parts = slope.new_empty((blocks, 2, width), dtype=torch.float32)
+    parts = grad.new_empty((blocks, 2, width), dtype=torch.float32)
     block_f = min(_CHANNELS, power_of_two(width))
     grid = (blocks, -(-width // block_f))
     gather_kernels.sum_blocks_kernel[grid](
-        slope,
+        grad,
         ids,
         order,
         order if places is None else places,
@@ -119,7 +119,7 @@ def sum_by_node(slope: Tensor, index: Tensor, nodes: int, places: Tensor | None 
         BLOCK=_BLOCK,
         BLOCK_F=block_f,
         PACKED=places is not None,
-        PRECISION=product_precision(slope),
+        PRECISION=product_precision(grad),
         num_warps=4,
     )
     gather_kernels.join_blocks_kernel[grid](

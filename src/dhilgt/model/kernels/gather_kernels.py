@@ -1,8 +1,8 @@
-"""From a row per node to a row per slot, and the slopes back: sums over all slots of a node.
+"""Gather node rows into slots, and sum the gradients of all slots of a node.
 
-The way back goes over the slots in the order of their nodes, in blocks of one length whatever the
-nodes are, because a hub stands in most rows of a batch and most nodes in few. Sums of nodes that
-lie inside one block are final; others are put together from the blocks' parts, in one order.
+The backward pass goes through the slots sorted by node, in blocks of equal length, because a hub is
+in most rows of a batch and most nodes are in few. The sum of a node whose slots lie in one block is
+final; other sums are added up from the partial sums of blocks, in a fixed order.
 """
 
 import triton
@@ -31,38 +31,38 @@ def gather_kernel(
     row = tl.program_id(0).to(tl.int64)
     channel = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
     slot = tl.arange(0, BLOCK_T)
-    # A filler has no slots and no virtual nodes, but rows that want zeros.
+    # A filler has no slots and no virtual nodes, but its rows are set to zero.
     slots = tl.where(row < batch, S, 0)
     last_place = tl.where(row < batch, T, 0)
     node = tl.load(index + row * S + slot, mask=slot < slots, other=-1).to(tl.int64)
     real = (node >= 0)[:, None] & (channel < F)[None, :]
     value = tl.load(h + node[:, None] * F + channel[None, :], mask=real, other=0.0)
     if M > 0:
-        behind = ((slot >= S) & (slot < last_place))[:, None] & (channel < F)[None, :]
+        is_virtual = ((slot >= S) & (slot < last_place))[:, None] & (channel < F)[None, :]
         at = virtual + (slot - S)[:, None] * F + channel[None, :]
-        value = tl.where(behind, tl.load(at, mask=behind, other=0.0).to(value.dtype), value)
+        value = tl.where(is_virtual, tl.load(at, mask=is_virtual, other=0.0).to(value.dtype), value)
     first, length = token_rows(offsets, row, T, PACKED)
-    there = slot < T
+    used = slot < T
     place = slot
     if PACKED:
-        there = there & ((node >= 0) | (slot == 0) | (slot >= slots))
-        place = tl.cumsum(there.to(tl.int32), 0) - 1
-        there = there & (place < length)
+        used = used & ((node >= 0) | (slot == 0) | (slot >= slots))
+        place = tl.cumsum(used.to(tl.int32), 0) - 1
+        used = used & (place < length)
         if tl.program_id(1) == 0:
             own = places + row * S + slot
-            tl.store(own, (first + place).to(tl.int32), mask=there & (slot < slots))
-    inside = there[:, None] & (channel < F)[None, :]
+            tl.store(own, (first + place).to(tl.int32), mask=used & (slot < slots))
+    inside = used[:, None] & (channel < F)[None, :]
     tl.store(out + (first + place)[:, None] * F + channel[None, :], value, mask=inside)
 
 
 @triton.jit
 def sum_blocks_kernel(
-    slope,  # [B, T, F]
+    grad,  # [B, T, F]
     nodes,  # [slots]: in ascending order
     order,  # [slots] int64: the slot of each
     places,  # [slots] int32: the row of each slot, where rows are packed
     out,  # [n, F]: sums of nodes that lie in one block
-    parts,  # [blocks, 2, F] float32: of the first node, and of the last one if it begins here
+    parts,  # [blocks, 2, F] float32: sums of the first node, and of a last one that continues
     slots,
     S: tl.constexpr,
     T: tl.constexpr,
@@ -86,22 +86,24 @@ def sum_blocks_kernel(
         row = tl.load(places + slot, mask=node >= 0, other=0).to(tl.int64)
     else:
         row = slot // S * T + slot % S
-    value = tl.load(slope + row[:, None] * F + channel[None, :], mask=real, other=0.0)
+    value = tl.load(grad + row[:, None] * F + channel[None, :], mask=real, other=0.0)
     member = number[:, None] == run[None, :]  # [runs, slots]
-    one = tl.full([], 1.0, slope.dtype.element_ty)
-    zero = tl.full([], 0.0, slope.dtype.element_ty)
+    one = tl.full([], 1.0, grad.dtype.element_ty)
+    zero = tl.full([], 0.0, grad.dtype.element_ty)
     total = product(tl.where(member, one, zero), value, PRECISION)  # [runs, F]
     of_run = tl.max(tl.where(member, node[None, :], -1), 1)
-    comes_in = tl.max(tl.where(member & ((number == 0) & (node == before))[None, :], 1, 0), 1) > 0
+    begun_before = (
+        tl.max(tl.where(member & ((number == 0) & (node == before))[None, :], 1, 0), 1) > 0
+    )
     last = number == BLOCK - 1
     goes_on = tl.max(tl.where(member & (last & (node == after))[None, :], 1, 0), 1) > 0
-    whole = (of_run >= 0) & (comes_in == 0) & (goes_on == 0)
+    whole = (of_run >= 0) & (begun_before == 0) & (goes_on == 0)
     place = of_run.to(tl.int64)[:, None] * F + channel[None, :]
     inside = (channel < F)[None, :]
     tl.store(out + place, total.to(out.dtype.element_ty), mask=whole[:, None] & inside)
     part = parts + block.to(tl.int64) * (2 * F) + channel[None, :] + tl.zeros([BLOCK, 1], tl.int32)
-    tl.store(part, total, mask=comes_in[:, None] & inside)
-    tl.store(part + F, total, mask=(goes_on & (comes_in == 0))[:, None] & inside)
+    tl.store(part, total, mask=begun_before[:, None] & inside)
+    tl.store(part + F, total, mask=(goes_on & (begun_before == 0))[:, None] & inside)
 
 
 @triton.jit
@@ -115,7 +117,7 @@ def join_blocks_kernel(
     STEP: tl.constexpr,
     BLOCK_F: tl.constexpr,
 ):
-    """Puts together the sum of a node that begins in one block and goes on in the next."""
+    """Add up the sum of a node that begins in one block and continues in the next."""
     block = tl.program_id(0)
     channel = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
     end = block * BLOCK + BLOCK  # the first slot of the next block
@@ -133,8 +135,8 @@ def join_blocks_kernel(
             while more:
                 some = next_block + tl.arange(0, STEP)
                 start = some.to(tl.int64) * BLOCK
-                found = tl.load(nodes + start, mask=start < slots, other=-2).to(tl.int32)
-                same = found == node
+                first_node = tl.load(nodes + start, mask=start < slots, other=-2).to(tl.int32)
+                same = first_node == node
                 place = some.to(tl.int64)[:, None] * (2 * F) + channel[None, :]
                 each += tl.load(
                     parts + place, mask=same[:, None] & (channel < F)[None, :], other=0.0

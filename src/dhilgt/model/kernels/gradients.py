@@ -1,7 +1,7 @@
-"""Parameters of all layers as the kernels read them, and their gradients in the backward pass.
+"""Parameters of all layers in the kernels' layout, and their gradients in the backward pass.
 
-Each kernel program leaves partial sums; those of all layers lie side by side, so that a single
-operation per kind adds them up, in one fixed order.
+Each kernel program writes partial sums; those of all layers are in one tensor per kind, so that a
+single operation adds them up, in a fixed order.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dhilgt.model.attention import NUM_DISTANCES
+from dhilgt.model.codes import NUM_DISTANCES
 from dhilgt.model.kernels import attention, row_ops
 from dhilgt.model.kernels.attention import LOG2_E, LOWEST, NEAR, Codes, num_pairs
 
 Biases = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
-"""Of distances, and of pairs with virtual nodes: seen, seeing and among themselves."""
+"""Biases of distances, and of pairs with virtual nodes: to them, from them, among them."""
 
 
 def all_tables(layers: Sequence[Biases], heads: int, scale: float, like: Tensor) -> Tensor:
-    """Gives the tables of layers, [layers, H, codes] float32, in powers of two.
+    """Return the bias tables of layers, [layers, H, codes] float32, times log2(e).
 
     Args:
-        layers: Learned biases of each layer; None for what is not learned.
+        layers: Learned biases of each layer; None for biases that are not learned.
         heads: Number of heads.
-        scale: Factor on them.
-        like: A parameter.
+        scale: Factor on the biases.
+        like: A tensor with the device and precision of the parameters.
     """
     device, dtype = like.device, like.dtype
     virtual = 0 if layers[0][1] is None else len(layers[0][1])
@@ -43,39 +43,39 @@ def all_tables(layers: Sequence[Biases], heads: int, scale: float, like: Tensor)
     return picked.view(len(layers), heads, -1)
 
 
-def slopes_of_tables(
+def table_gradients(
     sums: Tensor, layers: Sequence[Biases], virtual: int, scale: float
 ) -> list[tuple[Tensor | None, ...]]:
-    """Gives the slopes of each layer's biases.
+    """Return the gradients of each layer's biases.
 
     Args:
-        sums: Slopes of the first places of each table, [layers, places, H].
+        sums: Gradients of the first places of each table, [layers, places, H].
         layers: The biases.
         virtual: Number of virtual nodes.
-        scale: Factor on them.
+        scale: Factor on the biases.
     """
     distances = layers[0][0] is not None
     order = _places(virtual, distances, sums.device)
     whole = sums.index_select(1, order).mul_(scale)  # [layers, biases, H]
     first = NUM_DISTANCES if distances else 0
     ends = (first, first + virtual, first + 2 * virtual, len(order))
-    found = []
+    grads = []
     for at, biases in enumerate(layers):
         cuts = zip((0, *ends), ends, strict=False)
-        found.append(
+        grads.append(
             tuple(
                 None if bias is None else whole[at, start:end].view(bias.shape).to(bias.dtype)
                 for bias, (start, end) in zip(biases, cuts, strict=True)
             )
         )
-    return found
+    return grads
 
 
 @cache
 def _fixed(
     heads: int, scale: float, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Gives what stands for distances without a bias, and the rows of lost bias and of padding."""
+    """Return zero biases of distances, and the rows of dropped bias and of padding."""
     none = torch.zeros(NUM_DISTANCES, heads, device=device, dtype=dtype)
     last = torch.tensor([[0.0], [LOWEST / scale]], device=device, dtype=dtype)
     return none, last.expand(2, heads).contiguous()
@@ -83,16 +83,18 @@ def _fixed(
 
 @cache
 def _places(virtual: int, distances: bool, device: torch.device) -> Tensor:
-    """Gives the kernels' place of every bias, in the order of the parameters."""
+    """Return the place in a kernel's table of every bias, in the order of the parameters."""
     pairs = num_pairs(virtual)
     rotated = [(distance + 2) % NUM_DISTANCES for distance in range(NUM_DISTANCES)]
-    own = [place if place < NEAR else place + pairs for place in rotated] if distances else []
-    return torch.tensor(own + [NEAR + pair for pair in range(pairs)], device=device)
+    near_first = (
+        [place if place < NEAR else place + pairs for place in rotated] if distances else []
+    )
+    return torch.tensor(near_first + [NEAR + pair for pair in range(pairs)], device=device)
 
 
 @cache
 def _picks(virtual: int, heads: int, device: torch.device) -> Tensor:
-    """Gives, for a table [H, codes], the places of its numbers among biases [codes, H]."""
+    """Return, for a table [H, codes], the positions of its entries in flat biases [codes, H]."""
     known = _places(virtual, True, torch.device("cpu"))
     order = torch.empty(len(known) + 2, dtype=torch.int64)
     order[known] = torch.arange(len(known))
@@ -102,7 +104,7 @@ def _picks(virtual: int, heads: int, device: torch.device) -> Tensor:
 
 
 class Weights(NamedTuple):
-    """The parameters of a layer, in the order in which they are used."""
+    """Parameters of a layer, in the order of their use."""
 
     attention_norm: Tensor
     attention_shift: Tensor
@@ -123,29 +125,29 @@ class Weights(NamedTuple):
 
 
 PRODUCTS = ("qkv", "projection", "ffn_in", "ffn_out")
-"""With their biases these are used in the precision to compute in."""
+"""Linear maps, which with their biases are cast to the precision of the computation."""
 
 
-# Since PyTorch 2.8 a product can give float32 from bfloat16 without rounding in between.
+# Since PyTorch 2.8 a product of bfloat16 can be returned in float32 without rounding.
 _WIDENS = hasattr(torch.ops.aten.mm, "dtype")
 
 
 class Sums(NamedTuple):
-    """Room for the sums of programs, of all layers."""
+    """Partial sums of programs, of all layers."""
 
-    norms: Tensor  # [2 layers + 1, programs, 3, F]: weight, bias, and what was added before
+    norms: Tensor  # [2 layers + 1, programs, 3, F]: weight, bias, and the branch added before
     gelus: Tensor  # [layers, programs, inner]
     qkv: Tensor  # [layers, tokens, 3 F]
     tables: Tensor  # [layers, programs, places, H]
 
     @classmethod
     def empty(cls, layers: Sequence[Weights], codes: Codes, h: Tensor, heads: int) -> Sums:
-        """Gives room, nothing in it.
+        """Return empty tensors.
 
         Args:
-            layers: Parameters.
-            codes: Of the pairs.
-            h: The sum along the layers, [R, F].
+            layers: Parameters of the layers.
+            codes: Codes of the pairs.
+            h: The residual stream, [R, F].
             heads: Number of heads.
         """
         rows, width = h.shape
@@ -155,32 +157,32 @@ class Sums(NamedTuple):
         return cls(*rooms, *of_pairs)
 
 
-def weight_slope(above: Tensor, below: Tensor) -> Tensor:
-    """Gives above^T below, in float32 where that costs nothing.
+def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
+    """Return the gradient of a weight, grad^T x, in float32 where that is free.
 
     Args:
-        above: Slope of a product, [R, out].
-        below: What was multiplied, [R, in].
+        grad: Gradient of the output of a linear map, [R, out].
+        x: Its input, [R, in].
     """
-    if _WIDENS and above.is_cuda and above.dtype == torch.bfloat16:
-        return torch.mm(above.t(), below, out_dtype=torch.float32)
-    return above.t() @ below
+    if _WIDENS and grad.is_cuda and grad.dtype == torch.bfloat16:
+        return torch.mm(grad.t(), x, out_dtype=torch.float32)
+    return grad.t() @ x
 
 
-def slopes_of_layers(
+def layer_gradients(
     layers: Sequence[Weights],
     products: Sequence[dict[str, Tensor]],
     sums: Sums,
     codes: Codes,
     scale: float,
 ) -> tuple[list[Tensor | None], tuple[Tensor, Tensor]]:
-    """Gives the slopes of all parameters in the order of `Weights`, and of the last norm.
+    """Return the gradients of all parameters in the order of `Weights`, and of the last norm.
 
     Args:
-        layers: The parameters themselves.
-        products: Slopes of the weights of products, of each layer.
-        sums: What kernels left.
-        codes: Of the pairs.
+        layers: The parameters.
+        products: Gradients of the weights of `PRODUCTS`, of each layer.
+        sums: Partial sums of the kernels.
+        codes: Codes of the pairs.
         scale: Factor on the biases of pairs.
     """
     norms = sums.norms.sum(1)  # [2 layers + 1, 3, F]
@@ -188,11 +190,11 @@ def slopes_of_layers(
     biases = [layer[-4:] for layer in layers]
     tables: list[tuple[Tensor | None, ...]] = [(None,) * 4 for _ in layers]
     if biases[0][0] is not None or codes.virtual:
-        tables = slopes_of_tables(sums.tables.sum(1), biases, codes.virtual, scale)
-    found: list[Tensor | None] = []
+        tables = table_gradients(sums.tables.sum(1), biases, codes.virtual, scale)
+    grads: list[Tensor | None] = []
     for at, layer in enumerate(layers):
-        first, second, behind = norms[2 * at], norms[2 * at + 1], norms[2 * at + 2]
-        slopes = Weights(
+        first, second, next_norm = norms[2 * at], norms[2 * at + 1], norms[2 * at + 2]
+        layer_grads = Weights(
             first[0],
             first[1],
             products[at]["qkv"],
@@ -204,11 +206,11 @@ def slopes_of_layers(
             products[at]["ffn_in"],
             inner[at],
             products[at]["ffn_out"],
-            behind[2],
+            next_norm[2],
             *tables[at],
         )
-        found += [
-            None if own is None or like is None else own.to(like.dtype)
-            for own, like in zip(slopes, layer, strict=True)
+        grads += [
+            None if grad is None or parameter is None else grad.to(parameter.dtype)
+            for grad, parameter in zip(layer_grads, layer, strict=True)
         ]
-    return found, (norms[-1, 0], norms[-1, 1])
+    return grads, (norms[-1, 0], norms[-1, 1])

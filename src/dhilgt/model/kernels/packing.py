@@ -2,44 +2,45 @@
 
 A token of s slots seldom has s nodes, but products, norms and attention take as long for a slot of
 padding as for a node. Packed, a token has a row for each of its nodes and for each virtual node,
-and tokens lie one behind the other: `offsets` says where each begins. An ego's slot is always kept.
+and tokens are stored one after the other: `offsets` holds the first row of each. The slot of the
+ego is always kept.
 
 A CUDA graph runs on tensors of one size. So a recorded step has room for more rows than its batch
-needs, and fillers behind the batch: tokens of no nodes that take the rows that are left, see
-nothing, and give zeros.
+needs, and fillers after the batch: tokens without nodes that take the remaining rows, attend to
+nothing, and result in zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from dhilgt.loader.batch import known_fill
-
 if TYPE_CHECKING:
     from dhilgt.model.dhilgt import DHILGT
 
 WORTH = 0.88
-"""Share of all slots below which their rows are packed."""
+"""Fraction of all slots below which their rows are packed."""
 
-_STEPS = 32  # room is provided for in steps of this part of all slots
+_STEPS = 32  # room grows in steps of this part of all slots
 _FILLERS = 8  # one for so many tokens: a recorded step takes batches of an eighth fewer rows
 _BLOCK = 256
 
 
 class Room(NamedTuple):
-    """Rows that a recorded step has room for, and its fillers; no rows: it is not packed."""
+    """The rows that a forward pass computes on.
+
+    Attributes:
+        rows: Rows in all; None where the batch is not packed.
+        fillers: Tokens after the batch that take the rows it does not need.
+    """
 
     rows: int | None
     fillers: int = 0
 
     def holds(self, rows: int | None, slots: int) -> bool:
-        """Says whether a batch of `rows` rows fits: its fillers must reach the last row.
+        """Return whether a batch of `rows` rows fits: its fillers must reach the last row.
 
         Args:
             rows: Of the batch; None where it is not packed.
@@ -51,45 +52,27 @@ class Room(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Where the rows of tokens lie."""
+    """Where the rows of tokens are."""
 
-    offsets: Tensor  # [tokens + 1] int32: the first row of each; fillers stand behind the batch
+    offsets: Tensor  # [tokens + 1] int32: the first row of each; fillers follow the batch
     rows: int
 
 
-_room: ContextVar[Room | None] = ContextVar("room", default=None)
-
-
-@contextmanager
-def room_for(room: Room) -> Iterator[None]:
-    """Has models inside pack into this room, which costs no look at the batch.
-
-    Args:
-        room: See `choose_room`.
-    """
-    before = _room.set(room)
-    try:
-        yield
-    finally:
-        _room.reset(before)
-
-
 def packed_rows(model: DHILGT, index: Tensor, filled: int | None = None) -> int | None:
-    """Gives the rows of a batch if it is worth packing, else None.
+    """Return the number of rows of a batch if it is worth packing, else None.
 
-    The same batch has one answer, however it is run: what dropout drops depends on it.
+    It depends on the batch alone, not on how the batch is run: the numbers that dropout draws
+    depend on it.
 
     Args:
         model: Whose setting `packing` counts.
         index: [B, s].
-        filled: Slots that hold a node, with all egos; if None and not known otherwise (see
-            `batch.knowing_fill`) it is found out, which waits for the device.
+        filled: Number of slots that hold a node, all egos counted; counted here if None, which
+            waits for the device.
     """
     if model.packing == "off" or not len(index):
         return None
     virtual = model.config.num_virtual
-    if filled is None:
-        filled = known_fill(index)
     if filled is None:
         filled = int((index[:, 1:] >= 0).sum()) + len(index)
     rows, whole = filled + len(index) * virtual, len(index) * (index.shape[1] + virtual)
@@ -97,7 +80,7 @@ def packed_rows(model: DHILGT, index: Tensor, filled: int | None = None) -> int 
 
 
 def choose_room(rows: int | None, batch: int, slots: int) -> Room:
-    """Gives room for a batch and others like it.
+    """Return the room of a recorded step: for this batch and for others like it.
 
     Args:
         rows: Of the batch; None where it is not packed.
@@ -111,23 +94,24 @@ def choose_room(rows: int | None, batch: int, slots: int) -> Room:
     if rows is None:
         return Room(None)
     step = max(1, batch * slots // _STEPS)
-    # At least a third of a step more: batches of one size differ by less, most of the time.
+    # At least a third of a step more: batches of one size mostly differ by less.
     most = -(-(3 * rows + step) // (3 * step)) * step
     return Room(min(most, batch * slots), max(1, batch // _FILLERS))
 
 
-def pack(model: DHILGT, index: Tensor, real: Tensor) -> Packing | None:
-    """Gives where the rows of a batch lie; None where they are not packed.
+def pack(model: DHILGT, index: Tensor, real: Tensor, room: Room | None = None) -> Packing | None:
+    """Return where the rows of a batch are; None where they are not packed.
 
     Args:
         model: Whose settings count.
         index: [B, s].
         real: Which slots hold a node, [B, s] bool.
+        room: The rows to compute on; None for exactly those of the batch, which are counted: that
+            waits for the device.
     """
-    room = _room.get()
     if room is None:
         if index.is_cuda and torch.cuda.is_current_stream_capturing():
-            return None  # nothing can be looked at
+            return None  # a recording cannot wait for the device
         room = Room(packed_rows(model, index))
     if room.rows is None:
         return None

@@ -1,8 +1,8 @@
-"""What there is to know of pairs of slots: their codes, and the slopes of scores summed by code.
+"""Codes of pairs of slots, and the gradients of scores summed by code.
 
-See `attention_kernels` for the codes. Where rows are packed (see `packing`), a token's slots stand
-close together, the virtual nodes behind them; the squares of pairs keep their full size in memory,
-and of each the upper left corner is used.
+See `attention_kernels` for the codes. Where rows are packed (see `packing`), a token's nodes are
+contiguous and followed by the virtual nodes; matrices of pairs keep their full size in memory, and
+the upper left corner of each is used.
 """
 
 import triton
@@ -16,7 +16,7 @@ NEAR = tl.constexpr(32)
 
 @triton.jit
 def offsets_kernel(
-    filled,  # [B] int32: slots behind the ego that hold a node, summed up to and with each token
+    filled,  # [B] int32: cumulative number of slots after the ego that hold a node
     offsets,  # [tokens + 1] int32, out: first row of each token
     batch,
     tokens,
@@ -25,11 +25,11 @@ def offsets_kernel(
     LEAST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Tokens behind the batch are fillers: they take the rows that are left, T at most each."""
+    """Compute where tokens begin; those after the batch are fillers of at most T rows each."""
     number = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    known = tl.minimum(number, batch)
-    start = tl.load(filled + known - 1, mask=known > 0, other=0) + known * LEAST
-    start = tl.minimum(start + (number - known) * T, rows)
+    in_batch = tl.minimum(number, batch)
+    start = tl.load(filled + in_batch - 1, mask=in_batch > 0, other=0) + in_batch * LEAST
+    start = tl.minimum(start + (number - in_batch) * T, rows)
     tl.store(offsets + number, start, mask=number <= tokens)
 
 
@@ -59,7 +59,7 @@ def pair_codes_kernel(
     key_real = tl.load(real + row * S + j, mask=j < slots, other=0) != 0
     key_real = key_real | ((j >= S) & (j < last_place))
     if PACKED:
-        # Padding but that of an ego has no place; fillers keep all of theirs, and see nothing.
+        # Padding has no row, except that of an ego; fillers keep all rows and attend to nothing.
         key_there = (key_real | (j == 0) | (j >= last_place)) & (j < T)
         key_place = tl.cumsum(key_there.to(tl.int32), 1) - 1
     last = tl.full([BLOCK_I], -1, tl.int32)
@@ -67,16 +67,16 @@ def pair_codes_kernel(
         i = start + tl.arange(0, BLOCK_I)[:, None]
         query_real = tl.load(real + row * S + i, mask=i < slots, other=0) != 0
         query_real = query_real | ((i >= S) & (i < last_place))
-        there = (i < slots) & (j < S)
-        distance = tl.load(spd + (row * S + i) * S + j, mask=there, other=0)
+        both_slots = (i < slots) & (j < S)
+        distance = tl.load(spd + (row * S + i) * S + j, mask=both_slots, other=0)
         code = (distance.to(tl.int32) + 2) & 255
         if M > 0:
             code = tl.where(code < NEAR, code, code + V)
-            seen = NEAR + (j - S)
-            seeing = NEAR + M + (i - S)
-            among = NEAR + 2 * M + M * (i - S) + (j - S)
-            code = tl.where(j >= S, seen, code)
-            code = tl.where(i >= S, tl.where(j >= S, among, seeing), code)
+            to_virtual = NEAR + (j - S)
+            from_virtual = NEAR + M + (i - S)
+            within_virtual = NEAR + 2 * M + M * (i - S) + (j - S)
+            code = tl.where(j >= S, to_virtual, code)
+            code = tl.where(i >= S, tl.where(j >= S, within_virtual, from_virtual), code)
         if DROP:
             key = row_key(stream_key(seed, tl.full([], 0, tl.int32)), row)
             code = tl.where(dropped(key, i * PLACES + j, level), 256 + V, code)
@@ -96,14 +96,14 @@ def pair_codes_kernel(
 
 @triton.jit
 def quotient(number, by):
-    """Gives number // by for numbers below 2 ** 15: a division of whole numbers takes longer."""
+    """Return number // by for numbers below 2 ** 15, faster than integer division."""
     return ((number.to(tl.float32) + 0.5) * (1.0 / by.to(tl.float32))).to(tl.int32)
 
 
 @triton.jit
-def slopes_by_code(
+def add_by_code(
     total,
-    score_slopes,
+    score_grads,
     codes,
     pair,
     inside,
@@ -113,23 +113,23 @@ def slopes_by_code(
     BLOCK_H: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Adds the slopes of some pairs to the sums of their codes, [places, BLOCK_H]."""
+    """Return the sums by code, [places, BLOCK_H], with the gradients of some pairs added."""
     head = tl.arange(0, BLOCK_H)
-    one = tl.full([], 1.0, score_slopes.dtype.element_ty)
-    zero = tl.full([], 0.0, score_slopes.dtype.element_ty)
+    one = tl.full([], 1.0, score_grads.dtype.element_ty)
+    zero = tl.full([], 0.0, score_grads.dtype.element_ty)
     code = tl.load(codes + pair, mask=inside, other=-1)
-    slopes = tl.load(
-        score_slopes + head[:, None] * (T * T) + pair[None, :],
+    grads = tl.load(
+        score_grads + head[:, None] * (T * T) + pair[None, :],
         mask=(head < H)[:, None] & inside[None, :],
         other=0.0,
     )
     chosen = tl.where(place[:, None] == code[None, :], one, zero)
-    return total + product(chosen, tl.trans(slopes), PRECISION)
+    return total + product(chosen, tl.trans(grads), PRECISION)
 
 
 @triton.jit(do_not_specialize=["first_row", "rows"])
-def bias_slopes_kernel(
-    score_slopes,  # [rows, H, T, T]
+def bias_gradients_kernel(
+    score_grads,  # [rows, H, T, T]
     codes,
     farthest,
     offsets,  # see `packing`
@@ -147,11 +147,10 @@ def bias_slopes_kernel(
     PACKED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Sums the slopes of scores by code: a product with a matrix of zeros and ones.
+    """Sum the gradients of scores by code: a product with a matrix of zeros and ones.
 
-    The first programs of the second axis take the NEAR first codes, and those of virtual nodes of
-    the pairs that have some. Each of the others takes BLOCK_P codes of larger distances, and leaves
-    rows out that have none of them.
+    The first programs of the second axis sum the first NEAR codes and the codes of virtual nodes.
+    Each of the others sums BLOCK_P codes of larger distances, and skips rows without any of them.
     """
     T: tl.constexpr = S + M
     V: tl.constexpr = 2 * M + M * M
@@ -160,13 +159,13 @@ def bias_slopes_kernel(
     first = tl.where(far, NEAR + V + (tl.program_id(1) - 1) * BLOCK_P, 0)
     place = first + tl.arange(0, BLOCK_P)
     total = tl.zeros([BLOCK_P, BLOCK_H], tl.float32)
-    virtual = NEAR + tl.arange(0, BLOCK_V)
-    of_virtual = tl.zeros([BLOCK_V, BLOCK_H], tl.float32)
+    place_v = NEAR + tl.arange(0, BLOCK_V)
+    total_v = tl.zeros([BLOCK_V, BLOCK_H], tl.float32)
     for at in range(tl.program_id(0), rows, tl.num_programs(0)):
         row = (at + first_row).to(tl.int64)
         if tl.load(farthest + row) >= first:
-            of_row = score_slopes + (tl.zeros([], tl.int64) + at) * (H * T * T)
-            own = codes + row * (T * T)
+            grads = score_grads + (tl.zeros([], tl.int64) + at) * (H * T * T)
+            at_codes = codes + row * (T * T)
             if PACKED:
                 _, length = token_rows(offsets, row, T, PACKED)
                 slots = length - M
@@ -175,35 +174,44 @@ def bias_slopes_kernel(
             for start in range(0, slots * slots, BLOCK_K):
                 number = start + tl.arange(0, BLOCK_K)
                 if PACKED:
-                    over = quotient(number, slots)
-                    pair = over * T + (number - over * slots)
+                    line = quotient(number, slots)
+                    pair = line * T + (number - line * slots)
                 else:
                     pair = number // S * T + number % S
                 inside = number < slots * slots
-                total = slopes_by_code(
-                    total, of_row, own, pair, inside, place, T, H, BLOCK_H, PRECISION
+                total = add_by_code(
+                    total, grads, at_codes, pair, inside, place, T, H, BLOCK_H, PRECISION
                 )
-            if M > 0:  # noqa: SIM102  known when compiling, unlike the other
+            if M > 0:  # noqa: SIM102  a compile-time condition, unlike the other
                 if first == 0:
                     for start in range(0, M * M + 2 * M * slots, BLOCK_K):
                         number = start + tl.arange(0, BLOCK_K)
-                        seen = number // M * T + slots + number % M
+                        to_virtual = number // M * T + slots + number % M
                         below = number - slots * M  # in the rows of virtual nodes
                         if PACKED:
-                            over = quotient(below, length)
-                            below = (slots + over) * T + (below - over * length)
+                            line = quotient(below, length)
+                            below = (slots + line) * T + (below - line * length)
                         else:
                             below = below + S * T
-                        pair = tl.where(number < slots * M, seen, below)
+                        pair = tl.where(number < slots * M, to_virtual, below)
                         inside = number < M * M + 2 * M * slots
-                        of_virtual = slopes_by_code(
-                            of_virtual, of_row, own, pair, inside, virtual, T, H, BLOCK_H, PRECISION
+                        total_v = add_by_code(
+                            total_v,
+                            grads,
+                            at_codes,
+                            pair,
+                            inside,
+                            place_v,
+                            T,
+                            H,
+                            BLOCK_H,
+                            PRECISION,
                         )
-    found = parts + tl.program_id(0).to(tl.int64) * (WIDTH * H) + head[None, :]
+    partial = parts + tl.program_id(0).to(tl.int64) * (WIDTH * H) + head[None, :]
     fits = tl.where(far, place < WIDTH, place < NEAR)
-    tl.store(found + place[:, None] * H, total, mask=fits[:, None] & (head < H)[None, :])
+    tl.store(partial + place[:, None] * H, total, mask=fits[:, None] & (head < H)[None, :])
     if M > 0:  # noqa: SIM102
         if first == 0:
-            fits_too = virtual < NEAR + V
-            at_virtual = found + virtual[:, None] * H
-            tl.store(at_virtual, of_virtual, mask=fits_too[:, None] & (head < H)[None, :])
+            fits_v = place_v < NEAR + V
+            at_virtual = partial + place_v[:, None] * H
+            tl.store(at_virtual, total_v, mask=fits_v[:, None] & (head < H)[None, :])

@@ -1,7 +1,7 @@
-"""Random numbers by position: a decision that was drawn once can be drawn again, not stored.
+"""Counter-based random numbers: dropout masks are recomputed, not stored.
 
-Each number is a hash of (seed, stream, row, place). Forward and backward ask for the same ones, in
-any order and from any program, so that masks cost no memory and results repeat bit for bit.
+Each number is a hash of (seed, stream, row, place). The forward and the backward pass compute the
+same ones, in any order and from any program: masks take no memory and results are reproducible.
 """
 
 import triton
@@ -10,7 +10,7 @@ import triton.language as tl
 
 @triton.jit
 def scramble(x):
-    """Gives 32 bits each of which depends on all bits of `x`, uint32 to uint32."""
+    """Return 32 bits each of which depends on all bits of `x`, uint32 to uint32."""
     x = x ^ (x >> 16)
     x = x * 0x7FEB352D
     x = x ^ (x >> 15)
@@ -20,7 +20,7 @@ def scramble(x):
 
 @triton.jit
 def stream_key(seed, stream):
-    """Gives the key of a stream of decisions from the int64 at `seed`."""
+    """Return the key of a stream of random numbers from the int64 at `seed`."""
     bits = tl.load(seed)
     low = bits.to(tl.uint32)
     high = (bits >> 32).to(tl.uint32)
@@ -29,15 +29,15 @@ def stream_key(seed, stream):
 
 @triton.jit
 def row_key(key, row):
-    """Gives the key of a row of a stream."""
+    """Return the key of a row of a stream."""
     return scramble(key ^ scramble(row.to(tl.uint32) + 0x9E3779B9))
 
 
 @triton.jit
 def dropped(key, place, level):
-    """Says which places of a row are dropped: a share of level / 2 ** 31 of them."""
+    """Return which places of a row are dropped, each with probability level / 2 ** 31."""
     x = key ^ (place.to(tl.uint32) * 0x9E3779B9)
-    # As `scramble`, without the last step: it changes lower bits than a share can tell apart.
+    # As `scramble`, without the last step, which changes only bits too low to matter.
     x = x ^ (x >> 16)
     x = x * 0x7FEB352D
     x = x ^ (x >> 15)

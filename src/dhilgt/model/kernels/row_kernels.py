@@ -1,8 +1,8 @@
-"""What a layer does to each slot by itself: residual sum, dropout, norm, GELU.
+"""Slot-wise operations of a layer: residual sum, dropout, norm, GELU; and the readout.
 
-A program goes over blocks of slots in steps of the number of programs. Sums over all slots (slopes
-of weights and biases) are kept per program and place of the block, where no thread waits for
-another, and added up afterwards, in one order.
+A program goes through blocks of slots with a stride of the number of programs. Sums over all slots
+(gradients of weights and biases) are kept per program and place of the block, without
+synchronisation, and added up afterwards in a fixed order.
 """
 
 import triton
@@ -14,8 +14,8 @@ from dhilgt.model.kernels.random_kernels import dropped, row_key, stream_key
 
 @triton.jit(do_not_specialize=["stream", "level"])
 def add_norm_forward_kernel(
-    stream_in,  # [R, F]: the sum so far
-    branch,  # [R, F]: what a block adds to it
+    stream_in,  # [R, F]: residual stream
+    branch,  # [R, F]: output of a block, added to it
     stream_out,  # [R, F]
     normed,  # [R, F]
     weight,
@@ -23,7 +23,7 @@ def add_norm_forward_kernel(
     seed,
     stream,
     level,
-    kept,
+    keep_scale,
     eps,
     rows,
     F: tl.constexpr,
@@ -44,9 +44,9 @@ def add_norm_forward_kernel(
             added = tl.load(branch + at, mask=inside, other=0.0).to(tl.float32)
             if DROP:
                 key = row_key(stream_key(seed, stream), row)
-                gone = dropped(key[:, None], channel[None, :], level)
-                added = tl.where(gone, 0.0, added * kept)
-            # Rounded as it is stored, so that the backward pass sees the same numbers.
+                drop = dropped(key[:, None], channel[None, :], level)
+                added = tl.where(drop, 0.0, added * keep_scale)
+            # Rounded to the stored precision, so that the backward pass uses the same numbers.
             rounded = (h + added).to(stream_out.dtype.element_ty)
             tl.store(stream_out + at, rounded, mask=inside)
             h = rounded.to(tl.float32)
@@ -59,19 +59,19 @@ def add_norm_forward_kernel(
 
 @triton.jit(do_not_specialize=["stream", "level"])
 def add_norm_backward_kernel(
-    h_in,  # [R, F]: what was normed
-    normed_slope,  # [R, F]
-    stream_slope,  # [R, F]: from the sum's own way on
+    h_in,  # [R, F]: input of the norm
+    normed_grad,  # [R, F]
+    stream_grad,  # [R, F]: gradient that reaches the sum past the norm
     weight,
     bias,
-    out,  # [R, F]: slope of the sum
-    branch_slope,  # [R, F]
-    normed,  # [R, F]: the norm once more, for the weights behind it
-    sums,  # [programs, 3, F] float32: slopes of weight, bias, and the branch's own bias
+    out,  # [R, F]: gradient of the sum
+    branch_grad,  # [R, F]
+    normed,  # [R, F], out: output of the norm, recomputed for the gradients of weights
+    sums,  # [programs, 3, F] float32: gradients of weight, bias, and the branch's bias
     seed,
     stream,
     level,
-    kept,
+    keep_scale,
     eps,
     rows,
     F: tl.constexpr,
@@ -80,7 +80,7 @@ def add_norm_backward_kernel(
     CARRY: tl.constexpr,
     ADD: tl.constexpr,
     DROP: tl.constexpr,
-    AGAIN: tl.constexpr,
+    RECOMPUTE: tl.constexpr,
 ):
     channel = tl.arange(0, BLOCK_F)
     scale = tl.load(weight + channel, mask=channel < F, other=0.0).to(tl.float32)
@@ -93,52 +93,52 @@ def add_norm_backward_kernel(
         inside = (row < rows)[:, None] & (channel < F)[None, :]
         at = row.to(tl.int64)[:, None] * F + channel[None, :]
         h = tl.load(h_in + at, mask=inside, other=0.0).to(tl.float32)
-        above = tl.load(normed_slope + at, mask=inside, other=0.0).to(tl.float32)
+        grad_in = tl.load(normed_grad + at, mask=inside, other=0.0).to(tl.float32)
         mean = tl.sum(h, 1) / F
         centred = tl.where(inside, h - mean[:, None], 0.0)
         spread = tl.rsqrt(tl.sum(centred * centred, 1) / F + eps)
         unit = centred * spread[:, None]
-        if AGAIN:
+        if RECOMPUTE:
             y = unit * scale[None, :] + shift[None, :]
             tl.store(normed + at, y.to(normed.dtype.element_ty), mask=inside)
-        weight_sum += above * unit
-        bias_sum += above
-        through = above * scale[None, :]
+        weight_sum += grad_in * unit
+        bias_sum += grad_in
+        through = grad_in * scale[None, :]
         first = tl.sum(through, 1) / F
         second = tl.sum(through * unit, 1) / F
-        slope = (through - first[:, None] - unit * second[:, None]) * spread[:, None]
+        grad = (through - first[:, None] - unit * second[:, None]) * spread[:, None]
         if CARRY:
-            slope += tl.load(stream_slope + at, mask=inside, other=0.0).to(tl.float32)
-        tl.store(out + at, slope.to(out.dtype.element_ty), mask=inside)
+            grad += tl.load(stream_grad + at, mask=inside, other=0.0).to(tl.float32)
+        tl.store(out + at, grad.to(out.dtype.element_ty), mask=inside)
         if ADD:
             if DROP:
                 key = row_key(stream_key(seed, stream), row)
-                gone = dropped(key[:, None], channel[None, :], level)
-                slope = tl.where(gone, 0.0, slope * kept)
-            slope = tl.where(inside, slope, 0.0)
-            tl.store(branch_slope + at, slope.to(branch_slope.dtype.element_ty), mask=inside)
-            branch_sum += slope
-    found = sums + tl.program_id(0) * (3 * F) + channel
-    tl.store(found, tl.sum(weight_sum, 0), mask=channel < F)
-    tl.store(found + F, tl.sum(bias_sum, 0), mask=channel < F)
+                drop = dropped(key[:, None], channel[None, :], level)
+                grad = tl.where(drop, 0.0, grad * keep_scale)
+            grad = tl.where(inside, grad, 0.0)
+            tl.store(branch_grad + at, grad.to(branch_grad.dtype.element_ty), mask=inside)
+            branch_sum += grad
+    total = sums + tl.program_id(0) * (3 * F) + channel
+    tl.store(total, tl.sum(weight_sum, 0), mask=channel < F)
+    tl.store(total + F, tl.sum(bias_sum, 0), mask=channel < F)
     if ADD:
-        tl.store(found + 2 * F, tl.sum(branch_sum, 0), mask=channel < F)
+        tl.store(total + 2 * F, tl.sum(branch_sum, 0), mask=channel < F)
 
 
 @triton.jit
 def gelu_forward_kernel(inner, out, count, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     u = tl.load(inner + at, mask=at < count, other=0.0).to(tl.float32)
-    below = 0.5 * (1.0 + tl.erf(u * 0.7071067811865476))
-    tl.store(out + at, (u * below).to(out.dtype.element_ty), mask=at < count)
+    cdf = 0.5 * (1.0 + tl.erf(u * 0.7071067811865476))
+    tl.store(out + at, (u * cdf).to(out.dtype.element_ty), mask=at < count)
 
 
 @triton.jit
 def gelu_backward_kernel(
     inner,  # [R, F]
-    slope,  # [R, F]: of GELU's output; replaced by that of its input
-    again,  # [R, F]: GELU's output once more; may be its input
-    sums,  # [programs, F] float32: slopes of the inner layer's bias
+    grad,  # [R, F]: gradient of the output; overwritten by that of the input
+    out,  # [R, F]: GELU's output, recomputed; may be `inner`
+    sums,  # [programs, F] float32: gradients of the inner layer's bias
     rows,
     F: tl.constexpr,
     BLOCK_R: tl.constexpr,
@@ -151,13 +151,13 @@ def gelu_backward_kernel(
         inside = (row < rows)[:, None] & (channel < F)[None, :]
         at = row.to(tl.int64)[:, None] * F + channel[None, :]
         u = tl.load(inner + at, mask=inside, other=0.0).to(tl.float32)
-        above = tl.load(slope + at, mask=inside, other=0.0).to(tl.float32)
-        below = 0.5 * (1.0 + tl.erf(u * 0.7071067811865476))
+        out_grad = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)
+        cdf = 0.5 * (1.0 + tl.erf(u * 0.7071067811865476))
         density = 0.3989422804014327 * tl.exp(-0.5 * u * u)
-        under = above * (below + u * density)
-        tl.store(again + at, (u * below).to(again.dtype.element_ty), mask=inside)
-        tl.store(slope + at, under.to(slope.dtype.element_ty), mask=inside)
-        total += under
+        inner_grad = out_grad * (cdf + u * density)
+        tl.store(out + at, (u * cdf).to(out.dtype.element_ty), mask=inside)
+        tl.store(grad + at, inner_grad.to(grad.dtype.element_ty), mask=inside)
+        total += inner_grad
     tl.store(sums + tl.program_id(0) * F + channel, tl.sum(total, 0), mask=channel < F)
 
 
@@ -165,10 +165,10 @@ def gelu_backward_kernel(
 def members_of(
     real, offsets, row, batch, i, S: tl.constexpr, T: tl.constexpr, PACKED: tl.constexpr
 ):
-    """Gives the first row of a token, its rows, and which of places `i` are nodes and slots."""
+    """Return a token's first row, its rows, and which of places `i` are nodes and slots."""
     first, length = token_rows(offsets, row, T, PACKED)
     if PACKED:
-        # All slots hold nodes but that of an ego that is padding.
+        # All slots hold nodes, except that of an ego that is padding.
         slot = i < tl.where(row < batch, length - (T - S), 0)
         ego = tl.load(real + row * S + i, mask=slot & (i == 0), other=0) != 0
         present = slot & ((i > 0) | ego)
@@ -204,9 +204,9 @@ def readout_forward_kernel(
     scores = tl.where(present, tl.sum(h * w[None, :], 1), -1.0e30)
     power = tl.where(present, tl.exp(scores - tl.max(scores, 0)), 0.0)
     total = tl.sum(power, 0)
-    share = power / tl.where(total > 0.0, total, 1.0)
-    share += tl.where(i == 0, 1.0, 0.0)  # the ego itself
-    mixed = tl.sum(h * share[:, None], 0)
+    probability = power / tl.where(total > 0.0, total, 1.0)
+    probability += tl.where(i == 0, 1.0, 0.0)  # the ego itself
+    mixed = tl.sum(h * probability[:, None], 0)
     tl.store(out + row * F + channel, mixed.to(out.dtype.element_ty), mask=channel < F)
 
 
@@ -216,9 +216,9 @@ def readout_backward_kernel(
     real,
     weight,
     offsets,
-    above,  # [B, F]
-    out,  # [R, F]: slope of normed, zeros behind the slots
-    sums,  # [programs, F] float32: slope of the weight
+    out_grad,  # [B, F]
+    out,  # [R, F]: gradient of normed, zeros after the slots
+    sums,  # [programs, F] float32: gradient of the weight
     batch,
     tokens,
     S: tl.constexpr,
@@ -231,7 +231,7 @@ def readout_backward_kernel(
     i = tl.arange(0, BLOCK)
     channel = tl.arange(0, BLOCK_F)
     w = tl.load(weight + channel, mask=channel < F, other=0.0).to(tl.float32)
-    total_slope = tl.zeros([BLOCK_F], tl.float32)
+    weight_grad = tl.zeros([BLOCK_F], tl.float32)
     for at in range(tl.program_id(0), tokens, tl.num_programs(0)):
         row = tl.zeros([], tl.int64) + at
         first, length, present, slot = members_of(real, offsets, row, batch, i, S, T, PACKED)
@@ -241,17 +241,17 @@ def readout_backward_kernel(
         scores = tl.where(present, tl.sum(h * w[None, :], 1), -1.0e30)
         power = tl.where(present, tl.exp(scores - tl.max(scores, 0)), 0.0)
         total = tl.sum(power, 0)
-        share = power / tl.where(total > 0.0, total, 1.0)
+        probability = power / tl.where(total > 0.0, total, 1.0)
         z = tl.load(
-            above + row * F + channel, mask=channel < tl.where(row < batch, F, 0), other=0.0
+            out_grad + row * F + channel, mask=channel < tl.where(row < batch, F, 0), other=0.0
         )
         z = z.to(tl.float32)
-        share_slope = tl.sum(h * z[None, :], 1)
-        score_slope = share * (share_slope - tl.sum(share * share_slope, 0))
-        total_slope += tl.sum(score_slope[:, None] * h, 0)
-        share += tl.where(i == 0, 1.0, 0.0)
-        slope = share[:, None] * z[None, :] + score_slope[:, None] * w[None, :]
-        behind = (i < length)[:, None] & (channel < F)[None, :]
-        slope = tl.where(slot[:, None], slope, 0.0)
-        tl.store(out + place, slope.to(out.dtype.element_ty), mask=behind)
-    tl.store(sums + tl.program_id(0) * F + channel, total_slope, mask=channel < F)
+        probability_grad = tl.sum(h * z[None, :], 1)
+        score_grad = probability * (probability_grad - tl.sum(probability * probability_grad, 0))
+        weight_grad += tl.sum(score_grad[:, None] * h, 0)
+        probability += tl.where(i == 0, 1.0, 0.0)
+        grad = probability[:, None] * z[None, :] + score_grad[:, None] * w[None, :]
+        in_token = (i < length)[:, None] & (channel < F)[None, :]
+        grad = tl.where(slot[:, None], grad, 0.0)
+        tl.store(out + place, grad.to(out.dtype.element_ty), mask=in_token)
+    tl.store(sums + tl.program_id(0) * F + channel, weight_grad, mask=channel < F)

@@ -1,4 +1,4 @@
-"""Launches of the kernels that work slot by slot, and the readout with its gradient."""
+"""Launch the slot-wise kernels; the readout as a differentiable operation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dhilgt.model.kernels.attention import Draw, power_of_two, product_precision
 _MOST_HELD = 1 << 15
 _PROGRAMS = 1056  # eight per multiprocessor of a large GPU
 _FEWEST = 528
-_AT_ONCE = 2048  # numbers of a tensor that a program works on
+_AT_ONCE = 2048  # numbers of a tensor that a program holds
 _AT_ONCE_BACK = 1024
-_EACH = 512  # of these for a warp
+_EACH = 512  # of these per warp
 
 
 def _row_blocks(rows: int, width: int, at_once: int) -> tuple[int, int, int, int]:
-    """Gives block of rows, block of channels, programs and warps."""
+    """Return the block of rows, the block of channels, programs and warps."""
     block_f = power_of_two(width)
     block_r = max(1, at_once // block_f)
     blocks = -(-rows // block_r)
-    # The programs' sums are added up afterwards: of few rows by fewer programs.
+    # Each program leaves sums to be added up, hence fewer programs for few rows.
     programs = max(1, min(_PROGRAMS, blocks, max(_FEWEST, blocks // 8)))
     return block_r, block_f, programs, max(1, min(8, block_r * block_f // _EACH))
 
@@ -37,15 +37,15 @@ def add_norm(
     eps: float,
     draw: Draw,
 ) -> tuple[Tensor, Tensor]:
-    """Gives stream + dropout(branch), and its layer norm.
+    """Return stream + dropout(branch), and its layer norm.
 
     Args:
         stream: [R, F], contiguous.
         branch: [R, F], contiguous; None adds nothing.
-        weight: Of the norm, [F].
-        bias: Of the norm, [F].
-        eps: Of the norm.
-        draw: What is dropped of the branch.
+        weight: Weight of the norm, [F].
+        bias: Bias of the norm, [F].
+        eps: Epsilon of the norm.
+        draw: Dropout of the branch.
     """
     rows, width = stream.shape
     block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE)
@@ -61,39 +61,39 @@ def add_norm(
         draw.seed,
         draw.stream,
         draw.level,
-        draw.kept,
+        draw.keep_scale,
         eps,
         rows,
         F=width,
         BLOCK_R=block_r,
         BLOCK_F=block_f,
         ADD=branch is not None,
-        DROP=draw.share > 0.0,
+        DROP=draw.probability > 0.0,
         num_warps=warps,
     )
     return out, normed
 
 
-class NormSlopes(NamedTuple):
-    """What the backward pass of `add_norm` gives."""
+class NormGradients(NamedTuple):
+    """Gradients of the inputs of `add_norm`, and its recomputed output."""
 
     stream: Tensor  # [R, F]
     branch: Tensor | None  # [R, F]
-    sums: Tensor  # [programs, 3, F] float32: to be added up, slopes of weight, bias and branch
+    sums: Tensor  # [programs, 3, F] float32: gradients of weight, bias and branch, to be added up
     normed: Tensor | None  # [R, F]
 
 
 def empty_sums(
     layers: int, rows: int, width: int, inner: int, like: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gives room for the sums of all norms and of GELU in all layers, to be added up at once.
+    """Return empty tensors for the sums of all norms and of GELU in all layers.
 
     Args:
-        layers: Number of layers; each has two norms, and one stands behind the last.
+        layers: Number of layers; each has two norms, and one follows the last.
         rows: Rows of the tensors.
         width: Channels.
         inner: Channels of the feed-forward blocks.
-        like: Has the device.
+        like: A tensor on the device.
     """
     norms, gelus = (_row_blocks(rows, each, _AT_ONCE_BACK)[2] for each in (width, inner))
     return (
@@ -104,39 +104,39 @@ def empty_sums(
 
 def add_norm_backward(
     h: Tensor,
-    slope: Tensor,
+    grad: Tensor,
     carried: Tensor | None,
     weight: Tensor,
     bias: Tensor,
     eps: float,
     draw: Draw | None,
-    again: bool,
+    recompute: bool,
     reuse: bool = False,
     room: Tensor | None = None,
-) -> NormSlopes:
-    """Gives the slopes of what `add_norm` took, and the norm once more.
+) -> NormGradients:
+    """Return the gradients of the inputs of `add_norm`, and the recomputed norm.
 
     Args:
-        h: What was normed.
-        slope: Of the norm's output.
-        carried: Slope of the sum from elsewhere; it is overwritten.
-        weight: Of the norm.
-        bias: Of the norm.
-        eps: Of the norm.
-        draw: What was dropped of the branch; None where there was none.
-        again: Whether the norm's output is wanted.
-        reuse: Whether the branch's slope may take the place of `slope`, and the norm that of `h`.
-        room: For the sums: a norm's part of `empty_sums`.
+        h: Input of the norm.
+        grad: Gradient of the norm's output.
+        carried: Gradient that reaches the sum past the norm; overwritten.
+        weight: Weight of the norm.
+        bias: Bias of the norm.
+        eps: Epsilon of the norm.
+        draw: Dropout of the branch; None where there was no branch.
+        recompute: Whether to compute the norm's output again.
+        reuse: Whether the branch's gradient may overwrite `grad`, and the norm `h`.
+        room: A tensor for the sums: a norm's part of `empty_sums`.
     """
     rows, width = h.shape
     block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE_BACK)
     out = torch.empty_like(h) if carried is None else carried
-    branch = None if draw is None else slope if reuse else torch.empty_like(h)
-    normed = None if not again else h if reuse else torch.empty_like(h)
+    branch = None if draw is None else grad if reuse else torch.empty_like(h)
+    normed = None if not recompute else h if reuse else torch.empty_like(h)
     sums = h.new_empty((programs, 3, width), dtype=torch.float32) if room is None else room
     row_kernels.add_norm_backward_kernel[(programs,)](
         h,
-        slope,
+        grad,
         out,
         weight,
         bias,
@@ -147,7 +147,7 @@ def add_norm_backward(
         sums if draw is None else draw.seed,
         0 if draw is None else draw.stream,
         0 if draw is None else draw.level,
-        1.0 if draw is None else draw.kept,
+        1.0 if draw is None else draw.keep_scale,
         eps,
         rows,
         F=width,
@@ -155,37 +155,38 @@ def add_norm_backward(
         BLOCK_F=block_f,
         CARRY=carried is not None,
         ADD=draw is not None,
-        DROP=draw is not None and draw.share > 0.0,
-        AGAIN=again,
+        DROP=draw is not None and draw.probability > 0.0,
+        RECOMPUTE=recompute,
         num_warps=warps,
     )
-    return NormSlopes(out, branch, sums, normed)
+    return NormGradients(out, branch, sums, normed)
 
 
 def gelu(inner: Tensor) -> Tensor:
-    """Gives GELU by the error function."""
+    """Return GELU, computed by the error function."""
     out = torch.empty_like(inner)
     count, block = inner.numel(), 1024
     row_kernels.gelu_forward_kernel[(-(-count // block),)](inner, out, count, BLOCK=block)
     return out
 
 
-def gelu_backward(inner: Tensor, slope: Tensor, room: Tensor | None = None) -> Tensor:
-    """Replaces `slope` by that of the input, `inner` by GELU's output.
-
-    Gives the sums of slopes, [programs, F], to be added up.
+def gelu_backward(inner: Tensor, grad: Tensor, room: Tensor | None = None) -> Tensor:
+    """Overwrite `grad` with the gradient of the input, and `inner` with GELU's output.
 
     Args:
         inner: GELU's input, [R, F].
-        slope: Of its output, [R, F].
-        room: For the sums: a layer's part of `empty_sums`.
+        grad: Gradient of its output, [R, F].
+        room: A tensor for the sums: a layer's part of `empty_sums`.
+
+    Returns:
+        Sums of gradients, [programs, F], to be added up.
     """
     rows, width = inner.shape
     block_r, block_f, programs, warps = _row_blocks(rows, width, _AT_ONCE_BACK)
     sums = inner.new_empty((programs, width), dtype=torch.float32) if room is None else room
     row_kernels.gelu_backward_kernel[(programs,)](
         inner,
-        slope,
+        grad,
         inner,
         sums,
         rows,
@@ -198,21 +199,21 @@ def gelu_backward(inner: Tensor, slope: Tensor, room: Tensor | None = None) -> T
 
 
 def reads_out(slots: int, width: int) -> bool:
-    """Says whether a program of the readout can hold a row of so many slots and channels."""
+    """Return whether a program of the readout can hold so many slots and channels."""
     return power_of_two(slots) * power_of_two(width) <= _MOST_HELD
 
 
 def readout(
     normed: Tensor, real: Tensor, weight: Tensor, virtual: int, offsets: Tensor | None = None
 ) -> Tensor:
-    """Gives the ego plus the weighted members, [B, F] float32.
+    """Return the ego plus the weighted members, [B, F] float32.
 
     Args:
         normed: [B, t, F], or packed [rows, F]; contiguous.
         real: [B, s] bool.
-        weight: Of the scores, [F].
-        virtual: Number of virtual nodes behind the slots.
-        offsets: Of packed rows, see `packing`.
+        weight: Weight of the scores, [F].
+        virtual: Number of virtual nodes after the slots.
+        offsets: First row of each token where rows are packed, see `packing`.
     """
     (batch, slots), width = real.shape, normed.shape[-1]
     out = normed.new_empty((batch, width), dtype=torch.float32)
@@ -235,17 +236,17 @@ def readout(
 
 
 def readout_backward(
-    slope: Tensor,
+    grad: Tensor,
     normed: Tensor,
     real: Tensor,
     weight: Tensor,
     virtual: int,
     offsets: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Gives the slopes of `normed` and of the weight.
+    """Return the gradients of `normed` and of the weight.
 
     Args:
-        slope: Of the output, [B, F] float32.
+        grad: Gradient of the output, [B, F] float32.
         normed: As in the forward pass.
         real: As in the forward pass.
         weight: As in the forward pass.
@@ -262,7 +263,7 @@ def readout_backward(
         real.view(torch.uint8),
         weight,
         sums if offsets is None else offsets,
-        slope,
+        grad,
         out,
         sums,
         batch,
@@ -285,19 +286,19 @@ _FEW = 132 * 64 * 4
 
 
 class Block(NamedTuple):
-    """What a layer gives behind its attention."""
+    """Results of a layer after its attention."""
 
-    middle: Tensor | None  # [R, F]: the sum behind attention
-    inner: Tensor | None  # [R, ffn]: the input of GELU
+    middle: Tensor | None  # [R, F]: residual stream after attention
+    inner: Tensor | None  # [R, ffn]: input of GELU
     h: Tensor  # [R, F]
     normed: Tensor  # [R, F]
 
 
 def fits(h: Tensor, inner: int) -> bool:
-    """Says whether one kernel does it all: for narrow layers in bfloat16.
+    """Return whether `run_block` can run: for narrow layers in bfloat16.
 
     Args:
-        h: The sum along the layers, [R, F].
+        h: The residual stream, [R, F].
         inner: Channels of the feed-forward block.
     """
     return h.dtype == torch.bfloat16 and max(h.shape[1], inner) <= _WIDEST
@@ -315,18 +316,18 @@ def run_block(
     draws: tuple[Draw, Draw],
     keep: bool,
 ) -> Block:
-    """Adds what attention and the feed-forward block give, and gives the next norm.
+    """Run a layer after its attention, and the next norm, as one kernel.
 
     Args:
-        mixed: What attention gave, [R, F], contiguous.
-        h: The sum so far, [R, F], contiguous.
+        mixed: Output of attention, [R, F], contiguous.
+        h: The residual stream, [R, F], contiguous.
         projection: Weight and bias.
         ffn_norm: Weight and bias of the norm before the feed-forward block.
         ffn_in: Weight and bias.
         ffn_out: Weight and bias.
-        next_norm: Weight and bias of the norm behind the layer.
-        eps: Of the norms.
-        draws: What is dropped of the two sums.
+        next_norm: Weight and bias of the norm after the layer.
+        eps: Epsilon of the norms.
+        draws: Dropout of the two branches.
         keep: Whether a backward pass may follow.
     """
     (rows, width), inner_width = h.shape, len(ffn_in[0])
@@ -351,7 +352,7 @@ def run_block(
         first.stream,
         second.stream,
         first.level,
-        first.kept,
+        first.keep_scale,
         eps,
         rows,
         F=width,
@@ -359,7 +360,7 @@ def run_block(
         BLOCK_R=block,
         BLOCK_F=power_of_two(width),
         BLOCK_INNER=power_of_two(inner_width),
-        DROP=first.share > 0.0,
+        DROP=first.probability > 0.0,
         KEEP=keep,
         PRECISION=product_precision(h),
         num_warps=warps,
@@ -371,14 +372,14 @@ def run_block(
 def read_out(
     normed: Tensor, real: Tensor, weight: Tensor, virtual: int, offsets: Tensor | None = None
 ) -> Tensor:
-    """Gives the ego plus the weighted members of its row, [B, F] float32.
+    """Return the ego plus the weighted members of its row, [B, F] float32.
 
     Args:
         normed: [B, t, F], or packed [rows, F]; virtual nodes are left out.
         real: [B, s] bool.
-        weight: Of the scores, [1, F].
-        virtual: Number of virtual nodes behind the slots.
-        offsets: Of packed rows, see `packing`.
+        weight: Weight of the scores, [1, F].
+        virtual: Number of virtual nodes after the slots.
+        offsets: First row of each token where rows are packed, see `packing`.
     """
     out: Tensor = _ReadOut.apply(normed, real, weight, virtual, offsets)  # type: ignore[no-untyped-call]
     return out
@@ -396,9 +397,9 @@ class _ReadOut(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         normed, real, weight, offsets = ctx.saved_tensors
-        down, own = readout_backward(
-            slope.float().contiguous(), normed, real, weight, ctx.virtual, offsets
+        normed_grad, weight_grad = readout_backward(
+            grad.float().contiguous(), normed, real, weight, ctx.virtual, offsets
         )
-        return down, None, own.view(weight.shape).to(weight.dtype), None, None
+        return normed_grad, None, weight_grad.view(weight.shape).to(weight.dtype), None, None

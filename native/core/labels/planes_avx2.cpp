@@ -1,0 +1,7 @@
+#include "labels/planes_kernel.h"
+
+namespace dhilgt::avx2 {
+
+#include "labels/planes_kernel.inc"
+
+}  // namespace dhilgt::avx2

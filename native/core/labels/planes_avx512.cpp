@@ -1,0 +1,9 @@
+#include <immintrin.h>
+
+#include "labels/planes_kernel.h"
+
+namespace dhilgt::avx512 {
+
+#include "labels/planes_kernel.inc"
+
+}  // namespace dhilgt::avx512

@@ -1,0 +1,11 @@
+// Pruned landmark labeling (Algorithm 1), one root after the other: the reference implementation.
+#pragma once
+
+#include "graph/ranked_graph.h"
+#include "labels/set.h"
+
+namespace dhilgt {
+
+Labels label_by_pll(const RankedGraph& graph, Control& control);
+
+}  // namespace dhilgt

@@ -1,7 +1,0 @@
-#include "token_kernel.h"
-
-namespace dhilgt::portable {
-
-#include "token_kernel.inc"
-
-}  // namespace dhilgt::portable
