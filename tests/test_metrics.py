@@ -15,7 +15,6 @@ from hypothesis.extra import numpy as hnp
 from dhilgt.metrics import (
     METRICS,
     Metric,
-    Predictions,
     Score,
     accuracy,
     class_scores,
@@ -23,7 +22,6 @@ from dhilgt.metrics import (
     log_softmax,
     macro_f1,
     metric,
-    ogb_shapes,
     predicted_classes,
     roc_auc,
 )
@@ -185,43 +183,9 @@ def test_a_score_is_a_number_that_keeps_its_note():
     assert (again, again.note) == (0.25, "why")
 
 
-def test_batches_add_up_in_any_split_and_over_processes():
-    rng = np.random.default_rng(1)
-    labels, logits = rng.integers(0, 4, 50), rng.normal(size=(50, 4))
-    wanted = {name: METRICS[name](labels, logits) for name in METRICS}
-    for parts in (1, 3, 50):
-        found = Predictions()
-        for rows in np.array_split(np.arange(50), parts):
-            found.add(torch.tensor(logits[rows]), torch.tensor(labels[rows]), rows)
-        assert len(found) == 50
-        assert {name: found.score(name) for name in METRICS} == wanted
-    order = rng.permutation(50)
-    shares = [Predictions() for _ in range(3)]
-    for share, rows in zip(shares, (order[:20], order[20:], order[:0]), strict=True):
-        if rows.size:
-            share.add(logits[rows], labels[rows], rows)
-    merged = Predictions.merged(shares)
-    assert merged.nodes.tolist() == list(range(50))
-    assert (merged.logits == logits).all()
-    assert {name: merged.score(name) for name in METRICS} == wanted
-
-
-def test_predictions_without_labels_or_batches():
-    found = Predictions()
-    assert "no nodes" in found.score("accuracy").note
-    found.add([[1.0, 2.0]])
-    assert found.labels is None
-    assert "no labels" in found.score("accuracy").note
-    with pytest.raises(ValueError, match="some batches have labels"):
-        found.add([[1.0, 2.0]], [1])
-    with pytest.raises(ValueError, match="one label and node per row"):
-        found.add([[1.0, 2.0]], nodes=[1, 2])
-    assert len(Predictions.merged([])) == 0
-
-
-def ogb_eval(kind, given_dict):
-    """The checks and the law of OGB's node evaluator."""
-    y_true, y_pred = given_dict["y_true"], given_dict["y_pred"]
+def ogb_eval(kind, columns):
+    """The checks and the formula of OGB's node evaluator."""
+    y_true, y_pred = columns["y_true"], columns["y_pred"]
     assert isinstance(y_true, np.ndarray)
     assert isinstance(y_pred, np.ndarray)
     assert y_true.shape == y_pred.shape
@@ -237,16 +201,16 @@ def ogb_eval(kind, given_dict):
 
 
 @pytest.mark.parametrize("classes", [1, 2, 4])
-def test_shapes_for_ogb(classes):
+def test_scores_are_those_of_ogb(classes):
     rng = np.random.default_rng(2)
     labels, logits = rng.integers(0, max(2, classes), 60), rng.normal(size=(60, classes))
-    for name, kind in (("accuracy", "acc"), ("roc_auc", "rocauc")):
-        shapes = ogb_shapes(torch.tensor(labels), torch.tensor(logits), name)
-        assert ogb_eval(kind, shapes) == pytest.approx(METRICS[name](labels, logits), abs=1e-9)
-        assert shapes["y_true"].shape == (60, 1 if name == "accuracy" or classes < 3 else classes)
-    assert ogb_shapes(labels, logits, "accuracy")["y_pred"].dtype.kind == "i"
-    with pytest.raises(ValueError, match="no evaluator for 'macro_f1'"):
-        ogb_shapes(labels, logits, "macro_f1")
+    columns = {"y_true": labels[:, None], "y_pred": predicted_classes(logits)[:, None]}
+    assert ogb_eval("acc", columns) == pytest.approx(METRICS["accuracy"](labels, logits), abs=1e-9)
+    columns["y_pred"] = class_scores(logits).reshape(60, -1)
+    if classes > 2:  # one column per class, which OGB averages
+        columns["y_true"] = (labels[:, None] == np.arange(classes)).astype(np.int64)
+    area = METRICS["roc_auc"](torch.tensor(labels), torch.tensor(logits))
+    assert ogb_eval("rocauc", columns) == pytest.approx(area, abs=1e-9)
 
 
 def test_one_column_is_the_logit_of_class_1():

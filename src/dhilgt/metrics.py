@@ -1,10 +1,10 @@
 """Scores of predictions, equal to scikit-learn's, in plain NumPy.
 
-Labels are classes, [n] integers; logits are [n, classes]. Torch tensors are taken as they are.
-A score that is undefined is NaN and says why; it is never 0.
+Labels are classes, (n,) integers; logits are (n, classes). Torch tensors are accepted too.
+A score that is undefined is NaN with a note that gives the reason; it is never 0.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class Score(float):
     note: str
 
     def __new__(cls, value: float, note: str = "") -> "Score":
-        """Gives the number; `note` is kept beside it."""
+        """Make a number with a note."""
         score = super().__new__(cls, value)
         score.note = note
         return score
@@ -46,9 +46,9 @@ class Metric:
     """A score by name.
 
     Attributes:
-        name: What settings call it.
+        name: Its name in settings.
         function: Takes labels and logits.
-        higher_is_better: Which way is up, for early stopping.
+        higher_is_better: Whether a larger score is a better one, for early stopping.
 
     Example:
         >>> metric("accuracy")([0, 1], [[0.2, 0.1], [0.0, 3.0]])
@@ -60,11 +60,11 @@ class Metric:
     higher_is_better: bool = True
 
     def __call__(self, labels: Any, logits: Any) -> Score:
-        """Gives the score of logits."""
+        """Return the score of logits."""
         return self.function(labels, logits)
 
     def better(self, new: float, old: float | None) -> bool:
-        """Says whether a score beats another; an undefined one never does, and loses to any."""
+        """Return whether a score beats another; an undefined score is worse than any other."""
         if new != new:
             return False
         if old is None or old != old:
@@ -73,13 +73,13 @@ class Metric:
 
 
 def metric(name: "str | Metric") -> Metric:
-    """Gives a metric by name.
+    """Return a metric by name.
 
     Args:
-        name: One of `METRICS`; a `Metric` is given back as it is.
+        name: One of `METRICS`; a `Metric` is returned as it is.
 
     Raises:
-        ValueError: If there is none, with the nearest name.
+        ValueError: If there is none of this name; the message has the nearest one.
     """
     if isinstance(name, Metric):
         return name
@@ -93,7 +93,7 @@ def metric(name: "str | Metric") -> Metric:
 
 
 def accuracy(labels: Any, predicted: Any) -> Score:
-    """Gives the share of right classes.
+    """Return the fraction of right classes.
 
     Args:
         labels: True classes.
@@ -108,7 +108,7 @@ def accuracy(labels: Any, predicted: Any) -> Score:
 
 
 def macro_f1(labels: Any, predicted: Any) -> Score:
-    """Gives the mean over the classes, true or predicted, of each class's F1.
+    """Return the mean of the F1 of each class, true or predicted.
 
     Args:
         labels: True classes.
@@ -129,15 +129,15 @@ def macro_f1(labels: Any, predicted: Any) -> Score:
 
 
 def roc_auc(labels: Any, scores: Any) -> Score:
-    """Gives the chance that a node of a class scores higher than one of another; ties count half.
+    """Return the probability that a node of a class scores above one of another; ties count half.
 
-    With two classes, that of class 1. With more, the mean over the classes of each against the
+    With two classes, that of class 1. With more, the mean over the classes of one against the
     rest; classes that no label has (or all have) cannot be scored, are left out and named in the
     note.
 
     Args:
         labels: True classes.
-        scores: Those of class 1, [n] or [n, 1]; or of every class, [n, classes].
+        scores: Those of class 1, (n,) or (n, 1); or of every class, (n, classes).
 
     Example:
         >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
@@ -169,7 +169,7 @@ def roc_auc(labels: Any, scores: Any) -> Score:
 
 
 def _area(positive: NDArray[np.bool_], scores: NDArray[Any]) -> float:
-    """Gives the area under the ROC curve as the Mann-Whitney statistic with mean ranks."""
+    """Return the area under the ROC curve as the Mann-Whitney statistic with mean ranks."""
     _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     ranks = (last - (counts - 1) / 2)[place.reshape(-1)]
@@ -181,10 +181,10 @@ def _area(positive: NDArray[np.bool_], scores: NDArray[Any]) -> float:
 
 
 def predicted_classes(logits: Any) -> NDArray[np.int64]:
-    """Gives the class with the largest logit, the first of equal ones.
+    """Return the class with the largest logit, the first of equal ones.
 
     Args:
-        logits: [n, classes]; a single column is the logit of class 1.
+        logits: (n, classes); a single column is the logit of class 1.
     """
     values = _matrix(logits)
     if values.shape[1] == 1:
@@ -194,12 +194,12 @@ def predicted_classes(logits: Any) -> NDArray[np.int64]:
 
 
 def class_scores(logits: Any) -> NDArray[np.float64]:
-    """Gives what `roc_auc` takes: with two classes the margin of class 1, else probabilities.
+    """Return the scores for `roc_auc`: with two classes the margin of class 1, else probabilities.
 
-    The margin orders nodes as the probability of class 1 does, without becoming 1 early.
+    The margin orders nodes as the probability of class 1 does, and does not saturate at 1.
 
     Args:
-        logits: [n, classes]; a single column is the logit of class 1.
+        logits: (n, classes); a single column is the logit of class 1.
     """
     values = _matrix(logits)
     if values.shape[1] == 1:
@@ -211,10 +211,10 @@ def class_scores(logits: Any) -> NDArray[np.float64]:
 
 
 def log_softmax(logits: Any) -> NDArray[np.float64]:
-    """Gives the logarithms of the probabilities.
+    """Return the logarithms of the probabilities.
 
     Args:
-        logits: [n, classes].
+        logits: (n, classes).
     """
     values = _matrix(logits)
     shifted = values - values.max(axis=1, keepdims=True, initial=-np.inf)
@@ -239,11 +239,11 @@ def _roc_auc_from_logits(labels: Any, logits: Any) -> Score:
 
 
 def log_loss(labels: Any, logits: Any) -> Score:
-    """Gives the mean of -log of the true class's probability.
+    """Return the mean of -log of the true class's probability.
 
     Args:
         labels: True classes.
-        logits: [n, classes].
+        logits: (n, classes).
 
     Example:
         >>> log_loss([0, 1], [[0.0, 0.0], [0.0, 0.0]]).__round__(4)
@@ -269,128 +269,11 @@ METRICS: dict[str, Metric] = {
 }
 
 
-class Predictions:
-    """Logits, labels and nodes of batches, put together; parts of several processes too.
-
-    Example:
-        >>> found = Predictions()
-        >>> found.add([[2.0, 1.0]], [0])
-        >>> found.add([[0.5, 1.0]], [0])
-        >>> found.score("accuracy"), len(found)
-        (0.5, 2)
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[NDArray[Any], NDArray[np.int64] | None, NDArray[np.int64]]] = []
-
-    def add(self, logits: Any, labels: Any = None, nodes: Any = None) -> None:
-        """Adds a batch.
-
-        Args:
-            logits: [b, classes].
-            labels: [b] classes; None without.
-            nodes: [b] node indices; numbered as they come when None.
-        """
-        values = to_numpy(logits)
-        truth = None if labels is None else to_numpy(labels).astype(np.int64)
-        where = np.arange(len(values)) + len(self) if nodes is None else to_numpy(nodes)
-        lengths = {len(values), len(where), len(values if truth is None else truth)}
-        if values.ndim != 2 or len(lengths) != 1:
-            raise ValueError(
-                f"logits has shape {values.shape}, labels "
-                f"{None if truth is None else truth.shape}, nodes {where.shape}; pass (b, classes) "
-                "and one label and node per row"
-            )
-        if self._parts and (self._parts[0][1] is None) != (truth is None):
-            raise ValueError("some batches have labels and some do not; pass them with all")
-        self._parts.append((values, truth, where.astype(np.int64)))
-
-    def __len__(self) -> int:
-        return sum(len(part[0]) for part in self._parts)
-
-    @property
-    def logits(self) -> NDArray[Any]:
-        """All logits, in the order added."""
-        return np.concatenate([part[0] for part in self._parts] or [np.empty((0, 1), np.float32)])
-
-    @property
-    def labels(self) -> NDArray[np.int64] | None:
-        """All labels; None if there are none."""
-        found = [part[1] for part in self._parts if part[1] is not None]
-        return np.concatenate(found) if found else None
-
-    @property
-    def nodes(self) -> NDArray[np.int64]:
-        """All node indices."""
-        return np.concatenate([part[2] for part in self._parts] or [np.empty(0, np.int64)])
-
-    def score(self, name: "str | Metric") -> Score:
-        """Gives a score of everything added.
-
-        Args:
-            name: Which metric.
-        """
-        wanted = metric(name)
-        if not self._parts:
-            return _nothing()
-        labels = self.labels
-        if labels is None:
-            return Score(np.nan, f"{wanted.name} is undefined: there are no labels")
-        return wanted(labels, self.logits)
-
-    @classmethod
-    def merged(cls, parts: "Iterable[Predictions]") -> "Predictions":
-        """Puts the predictions of all processes together, ordered by node.
-
-        Args:
-            parts: One per process.
-        """
-        found = [part for part in parts if len(part)]
-        out = cls()
-        if found:
-            nodes = np.concatenate([part.nodes for part in found])
-            order = np.argsort(nodes, kind="stable")
-            logits = np.concatenate([part.logits for part in found])[order]
-            classes = [part.labels for part in found]
-            known = [labels for labels in classes if labels is not None]
-            if known and len(known) < len(classes):
-                raise ValueError("some processes have labels and some do not; pass them with all")
-            out.add(logits, np.concatenate(known)[order] if known else None, nodes[order])
-        return out
-
-
-def ogb_shapes(labels: Any, logits: Any, name: str) -> dict[str, NDArray[Any]]:
-    """Gives the dict that OGB's evaluators take: two columns of the same shape.
-
-    Args:
-        labels: True classes.
-        logits: [n, classes].
-        name: "accuracy" (classes, [n, 1]) or "roc_auc" (scores of class 1, [n, 1]; with more than
-            two classes one column per class, which OGB averages).
-
-    Example:
-        >>> ogb_shapes([1, 0], [[0.0, 2.0], [1.0, 0.5]], "accuracy")["y_pred"].tolist()
-        [[1], [0]]
-    """
-    wanted = metric(name).name
-    values = _matrix(logits)
-    truth = _classes(labels, len(values), max(2, values.shape[1]))
-    if wanted == "accuracy":
-        return {"y_true": truth[:, None], "y_pred": predicted_classes(values)[:, None]}
-    if wanted != "roc_auc":
-        raise ValueError(f"OGB has no evaluator for {wanted!r}; use 'accuracy' or 'roc_auc'")
-    scores = class_scores(values)
-    if scores.ndim == 1:
-        return {"y_true": truth[:, None], "y_pred": scores[:, None]}
-    one_hot = (truth[:, None] == np.arange(values.shape[1])).astype(np.int64)
-    return {"y_true": one_hot, "y_pred": scores}
-
-
 # ---- checks ------------------------------------------------------------------------------------
 
 
 def to_numpy(values: Any) -> NDArray[Any]:
-    """Gives an array of anything array-like, torch tensors on any device included."""
+    """Return anything array-like as an array, torch tensors on any device included."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type

@@ -34,25 +34,23 @@ _MOST_COPIES = 1 << 20
 
 @functional_transform("add_hub_tokens")
 class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
-    """Adds a row of tokens to every node of a `Data` (functional name: ``add_hub_tokens``).
+    """Add a row of tokens to every node of a `Data` (functional name: ``add_hub_tokens``).
 
     The result has
 
-    - ``token_ids``, [N, size] int64: the node itself, then hubs, holders and padding (-1). PyTorch
-      takes int64 wherever it takes an index, so ``data.x[data.token_ids]`` works as it is; mask
-      the padding first or clamp it.
+    - ``token_ids``, [N, size] int64: the node itself, then hubs, holders and padding (-1). As
+      int64 they index tensors, as in ``data.x[data.token_ids]``; mask or clamp the padding first.
     - ``token_spd``, [N, size, size] uint8: distances of all pairs, row = source: 0 to 253 exact,
       254 far, 255 no path or padding. With ``packed=True`` it is [N, pairs] instead; see
       `dhilgt.PackedRows`.
 
-    With ``copies`` above 1 a dimension follows the first: [N, copies, size] and so on. The same
-    graph and settings give the same rows as `Tokens` and `TokenSampler` do. Everything is kept in
-    the `Data`, about 1.3 kB a node at size 32, 0.75 kB packed: for graphs where that is too much
-    store `Tokens` on disk, or draw rows per batch with a `TokenSampler`.
+    With ``copies`` above 1 a dimension follows the first: [N, copies, size] and so on. The rows are
+    those that `Tokens` and `TokenSampler` draw from the same graph and settings. All rows are kept
+    in the `Data`, about 1.3 kB a node at size 32, 0.75 kB packed; where that is too much, store
+    `Tokens` on disk, or draw rows per batch with a `TokenSampler`.
 
-    The transform suits one graph whose nodes stay together. `token_ids` are indices into that
-    graph: subgraph samplers do not renumber them. When graphs are put into a `Batch` they do not
-    shift either.
+    The transform is for one graph that stays whole: `token_ids` are indices into it, and neither
+    subgraph samplers nor a `Batch` renumber them.
 
     Args:
         size: Slots of a row, the node's own included.
@@ -61,12 +59,12 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         out_exponent: A hub at distance d has weight d ** out_exponent.
         in_exponent: A holder at distance d has weight d ** in_exponent.
         copies: Rows to draw per node.
-        seed: Key of all draws.
+        seed: Seed of all draws.
         spill: Give slots that one side cannot use to the other.
         fill: "neighbors" gives slots still free to neighbours not drawn.
         directed: Keep the direction of the edges; otherwise missing reverse edges are added.
         threads: Threads to use; None for every core.
-        packed: Keep distances packed, which halves them.
+        packed: Keep distances packed, in half the bytes.
         weights: A `Data` with an `edge_weight` other than ones is refused, since distances count
             edges; "ignore" counts every edge as one hop.
 
@@ -113,21 +111,21 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         self.weights = weights
 
     def forward(self, data: "Data") -> "Data":
-        """Gives the data with ``token_ids`` and ``token_spd``.
+        """Return the data with ``token_ids`` and ``token_spd``.
 
         Args:
-            data: One graph with an `edge_index`. Loops and repeated edges count for nothing.
+            data: One graph with an `edge_index`. Loops and repeated edges are ignored.
 
         Raises:
-            GraphError: If there is no `edge_index`, no node, or an edge to a node that is none.
+            GraphError: If there is no `edge_index`, no node, or an edge to an index without a node.
         """
         labels = HubLabels.build(self._graph(data), threads=self.threads, progress=False)
         sampler = TokenSampler(labels, threads=self.threads, progress=False, **self.spec.to_dict())
         nodes = np.arange(labels.num_nodes)
         rows: list[tuple[Any, Any]] = []
         for copy in range(self.copies):
-            made = sampler.packed_rows(nodes, copy) if self.packed else sampler.rows(nodes, copy)
-            rows.append((torch.from_numpy(made.ids).long(), torch.from_numpy(made.spd)))
+            drawn = sampler.packed_rows(nodes, copy) if self.packed else sampler.rows(nodes, copy)
+            rows.append((torch.from_numpy(drawn.ids).long(), torch.from_numpy(drawn.spd)))
         if self.copies == 1:
             data.token_ids, data.token_spd = rows[0]
         else:
@@ -143,7 +141,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
                 "(for heterogeneous data its to_homogeneous())"
             )
         checks.weights(getattr(data, "edge_weight", None), self.weights, "edge_weight")
-        # Only the structure is looked at: features, classes and masks may be of any kind here.
+        # Only the structure is used: features, classes and masks may be of any kind here.
         return Graph.from_edge_index(
             edges, data.num_nodes, directed=self.directed, threads=self.threads
         )

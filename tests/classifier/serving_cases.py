@@ -14,7 +14,7 @@ def assert_served(clf, folder):
     """Exports a classifier and asks the example for some nodes of its graph."""
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
-    from dhilgt.model.export import export_classifier
+    from dhilgt.classifier.serving import export_classifier
 
     clf.save(folder / "run")
     export_classifier(clf, folder / "model.onnx")

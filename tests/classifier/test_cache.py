@@ -156,7 +156,7 @@ def test_clear_removes_all_or_what_was_not_used_for_long(cache):
 def test_clear_leaves_what_another_process_is_making(cache):
     labels = cache.labels(graph_of())
     path = cache.entries()[0].path
-    with cache._alone(path, "", False):
+    with cache._locked(path, "", False):
         assert cache.clear() == []
     assert len(cache.clear()) == 1
     assert labels.distance(0, 4) == 4  # mapped before, still readable

@@ -365,7 +365,8 @@ def test_an_exported_model_takes_the_classes_as_a_fourth_input(tmp_path, ending)
     if ending == ".onnx":
         pytest.importorskip("onnxscript")
         runtime = pytest.importorskip("onnxruntime")
-    from dhilgt.model.export import export_classifier, input_names
+    from dhilgt.classifier.serving import export_classifier
+    from dhilgt.model.export import input_names
 
     clf = trained()
     with torch.no_grad():

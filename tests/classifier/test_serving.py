@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import dhilgt
 from dhilgt.classifier.explanation import explain
+from dhilgt.classifier.serving import export_classifier
 from dhilgt.cli.app import app
-from dhilgt.model.export import export_classifier
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "serve_onnx.py"
 SETTINGS = {

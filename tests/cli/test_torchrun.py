@@ -124,7 +124,7 @@ def test_the_command_to_go_on_is_the_one_that_was_started(monkeypatch):
     assert processes.launched("dhilgt train") == "torchrun ... -m dhilgt train"
     monkeypatch.setenv("RANK", "3")
     assert not processes.is_main()
-    assert processes.who() == "dhilgt (process 3)"
+    assert processes.error_prefix() == "dhilgt (process 3)"
 
 
 def test_runs_as_a_module():

@@ -444,7 +444,7 @@ def test_a_run_goes_on_with_its_own_scale_alone(tmp_path, then, now):
 
 
 def test_an_export_has_the_statistics_beside_it(trained, tmp_path):
-    from dhilgt.model.export import export_classifier
+    from dhilgt.classifier.serving import export_classifier
 
     beside = export_classifier(trained, tmp_path / "model.pt2")
     facts = json.loads(beside.read_text())
@@ -456,7 +456,7 @@ def test_an_export_has_the_statistics_beside_it(trained, tmp_path):
 
 
 def test_an_export_without_a_scale_says_so(tmp_path):
-    from dhilgt.model.export import export_classifier
+    from dhilgt.classifier.serving import export_classifier
 
     clf = learner("none").fit(community_graph())
     facts = json.loads(export_classifier(clf, tmp_path / "model.pt2").read_text())

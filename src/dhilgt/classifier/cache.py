@@ -1,4 +1,4 @@
-"""Labels, tokens and graphs kept between runs, found again by what they were made from."""
+"""The cache of labels, tokens and graphs, keyed by what they were made from."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One thing in the cache.
+class CacheEntry:
+    """An entry of the cache.
 
     Attributes:
         kind: "labels", "tokens" or "graphs".
         key: Its name: a hash of what it was made from.
         num_bytes: Its size on disk.
         made: When it was made, in seconds since 1970.
-        last_used: When it was last asked for.
+        last_used: When it was last used.
         path: Its folder.
-        whole: False for what an interrupted build left behind.
+        whole: False for the remains of an interrupted build.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class Cache:
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
         self.root = cache_folder() if root is None else Path(root).expanduser().resolve()
 
-    # ---- asking for things ---------------------------------------------------------------------
+    # ---- labels, tokens, graphs ----------------------------------------------------------------
 
     def labels(
         self,
@@ -96,12 +96,12 @@ class Cache:
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> HubLabels:
-        """Gives the labels of a graph, made now or found; on disk and mapped either way.
+        """Return the labels of a graph, built now or from the cache; on disk and mapped.
 
         Args:
             graph: The graph.
-            order: Ranking of the nodes by name, one of `dhilgt.orders.ORDERS`.
-            seed: Of the orders that are drawn.
+            order: Ranking of the nodes by name, one of `dhilgt.labels.orders.ORDERS`.
+            seed: Of the orders that are random.
             threads: Threads to use; None for every core.
             progress: False for no display.
         """
@@ -118,8 +118,8 @@ class Cache:
             made.save(path, threads=threads)
             return made
 
-        found = self._get("labels", facts, HubLabels.load, build, progress)
-        return found.with_ids(graph.ids)
+        labels = self._get("labels", facts, HubLabels.load, build, progress)
+        return labels.with_ids(graph.ids)
 
     def tokens(
         self,
@@ -130,7 +130,9 @@ class Cache:
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> Tokens:
-        """Gives the token rows of all nodes, made now or found; an interrupted build goes on.
+        """Return the token rows of all nodes, built now or from the cache.
+
+        An interrupted build is continued.
 
         Args:
             labels: The labels of the graph.
@@ -168,11 +170,11 @@ class Cache:
         *,
         progress: bool | Literal["auto"] = "auto",
     ) -> Graph:
-        """Gives a graph that follows from its name alone, made now or found; features are mapped.
+        """Return a graph determined by its name, made now or from the cache; features are mapped.
 
         Args:
             name: All that determines the graph, such as the arguments of a generator.
-            make: Gives the graph.
+            make: Returns the graph.
             progress: False for no display.
 
         Example:
@@ -198,17 +200,17 @@ class Cache:
         progress: bool | Literal["auto"],
     ) -> _T:
         path = self.path_of(kind, facts)
-        with self._alone(path, f"{kind}: waiting for another process that makes them", progress):
-            found = self._found(path, load)
-            if found is not None:
+        with self._locked(path, f"{kind}: waiting for another process that makes them", progress):
+            content = self._loaded(path, load)
+            if content is not None:
                 progress_note(f"{kind}: reused from the cache", enabled=progress)
             else:
-                found = build(path)
+                content = build(path)
             self._mark_used(path)
-        return found
+        return content
 
     def path_of(self, kind: str, facts: Mapping[str, Any]) -> Path:
-        """Gives the folder of what has these facts, whether it is there or not.
+        """Return the folder of the entry with these facts, whether it exists or not.
 
         Args:
             kind: "labels", "tokens" or "graphs".
@@ -218,8 +220,8 @@ class Cache:
         return self.root / kind / digest[:32]
 
     @contextlib.contextmanager
-    def _alone(self, path: Path, note: str, progress: bool | Literal["auto"]) -> Iterator[None]:
-        """Has one process at a time look for and build an entry; the others wait."""
+    def _locked(self, path: Path, note: str, progress: bool | Literal["auto"]) -> Iterator[None]:
+        """Let one process at a time load or build an entry; the others wait."""
         path.parent.mkdir(parents=True, exist_ok=True)
         gate = _gate_of(path)
         lock: BuildLock | None = None
@@ -228,14 +230,14 @@ class Cache:
                 lock = BuildLock(gate)
             except ArtifactError:  # held by another
                 progress_note(note, enabled=progress)
-                note, progress = "", False  # said once
+                note, progress = "", False  # shown once
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         try:
             yield
         finally:
             lock.release()
 
-    def _found(self, path: Path, load: Callable[[Path], _T]) -> _T | None:
+    def _loaded(self, path: Path, load: Callable[[Path], _T]) -> _T | None:
         if not (path / MANIFEST).exists():
             return None
         try:
@@ -249,11 +251,11 @@ class Cache:
         with contextlib.suppress(OSError):
             _stamp_of(path).touch()
 
-    # ---- what there is -------------------------------------------------------------------------
+    # ---- entries -------------------------------------------------------------------------------
 
-    def entries(self) -> list[Entry]:
-        """Gives all entries, the last used first."""
-        found = []
+    def entries(self) -> list[CacheEntry]:
+        """Return all entries, the last used first."""
+        entries = []
         for kind in KINDS:
             folder = self.root / kind
             if not folder.is_dir():
@@ -261,11 +263,11 @@ class Cache:
             for path in folder.iterdir():
                 if path.is_dir() and not path.name.startswith("."):
                     with contextlib.suppress(OSError):  # removed meanwhile by another process
-                        found.append(_entry(kind, path))
-        return sorted(found, key=lambda entry: (-entry.last_used, entry.kind, entry.key))
+                        entries.append(_entry(kind, path))
+        return sorted(entries, key=lambda entry: (-entry.last_used, entry.kind, entry.key))
 
-    def clear(self, *, older_than: float | None = None) -> list[Entry]:
-        """Removes entries, and gives what is gone; what is being made right now stays.
+    def clear(self, *, older_than: float | None = None) -> list[CacheEntry]:
+        """Remove entries and return them; an entry that is being built stays.
 
         Args:
             older_than: Remove only those not used for this many seconds. None: all.
@@ -290,7 +292,7 @@ class Cache:
 
 
 def cache_folder() -> Path:
-    """Gives the folder of the cache: $DHILGT_CACHE, else one in the user's cache folder."""
+    """Return the folder of the cache: $DHILGT_CACHE, else one in the user's cache folder."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(chosen).expanduser().resolve()
@@ -305,7 +307,7 @@ def cache_folder() -> Path:
 
 
 def remove(path: Path) -> None:
-    """Removes one entry: first from sight by a rename, then from the disk."""
+    """Remove one entry: first hide it by a rename, then delete it."""
     hidden = path.with_name(f".{path.name}.removed-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
         path.rename(hidden)
@@ -322,12 +324,12 @@ def _stamp_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.used")
 
 
-def _entry(kind: str, path: Path) -> Entry:
+def _entry(kind: str, path: Path) -> CacheEntry:
     files = [file.stat() for file in path.iterdir() if file.is_file()]
     whole = (path / MANIFEST).exists()
     made = (path / MANIFEST).stat().st_mtime if whole else path.stat().st_mtime
     stamp = _stamp_of(path)
-    return Entry(
+    return CacheEntry(
         kind=kind,
         key=path.name,
         num_bytes=sum(status.st_size for status in files),

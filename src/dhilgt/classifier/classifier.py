@@ -26,6 +26,7 @@ from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError
 from dhilgt.features.known_classes import carried_over
 from dhilgt.graph.graph import Graph
+from dhilgt.labels.grow import quick_labels
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
@@ -45,67 +46,18 @@ from dhilgt.utils.progress import progress_note
 if TYPE_CHECKING:
     from dhilgt.classifier.explanation import Explanation
 
-
-def training_loaders(
-    inputs: FitInputs,
-    pipeline: Pipeline,
-    model: DHILGT,
-    trainer: Trainer,
-    run_dir: str | PathLike[str] | None,
-    resume: bool,
-) -> tuple[dict[str, TokenLoader], int]:
-    """Gives the loaders of training and validation, and the batch size; keeps the scale."""
-    settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
-    size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
-    train = pipeline.loader(
-        inputs.split["train"], classes, device=device, batch_size=size, training=True
-    )
-    train.class_names = tuple(map(str, inputs.classes.tolist()))  # for warnings
-    if settings.batch_size == "auto":
-        found = size_of_run(run_dir) if resume else None
-        size = found or auto_batch_size(model, train, trainer.config, device)
-        train = train.with_batch_size(size)
-    with trainer.group.agreed():
-        if run_dir is not None and trainer.group.is_main:
-            store.write_scale(RunFolder(run_dir).path, pipeline.scale)
-    loaders = {"train": train}
-    if "val" in inputs.split:
-        loaders["val"] = pipeline.loader(
-            inputs.split["val"], classes, device=device, batch_size=size
-        )
-    return loaders, size
-
-
-def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
-    """Gives a model whose first weights follow from the seed, and leaves other random numbers."""
-    settings = pipeline.settings
-    config = settings.model_config(pipeline.num_channels, num_classes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        return DHILGT(**config.to_dict())
-
-
-def size_of_run(run_dir: str | PathLike[str] | None) -> int | None:
-    """Gives the batch size that the run in a folder began with."""
-    if run_dir is None:
-        return None
-    checkpoint = RunFolder(run_dir).checkpoints.load()
-    found = None if checkpoint is None else checkpoint.values.get("batch_size")
-    return found if isinstance(found, int) else None
-
-
 _RESUME_CALL = "fit(graph, run_dir={run_dir!r}, resume=True)"
 
 
 class NodeClassifier(Parameters):
-    """Learns the classes of a graph's nodes: labels, tokens, model and training in one object.
+    """A classifier of a graph's nodes: labels, tokens, model and training in one object.
 
     The arguments are those of `Settings`, by name, with the same defaults; `cache=False` keeps
     labels and tokens out of the cache, `progress=False` shows nothing. It follows scikit-learn's
     conventions (`get_params`, `set_params`, `clone`) and does not need it.
 
     Attributes:
-        classes_: The user's classes, ascending.
+        classes_: The user's classes, in ascending order.
         n_features_in_: Features per node.
         graph_: The graph it was trained on. Its labels are places in ``classes_`` (-1: unknown),
             its masks are the split.
@@ -114,7 +66,7 @@ class NodeClassifier(Parameters):
         result_: How training ended.
         scores_: Loss and metric by part of the split.
         settings_: The settings it was trained with.
-        batch_size_: Nodes per step; what "auto" came to.
+        batch_size_: Nodes per step; the number chosen for "auto".
 
     Example:
         >>> import dhilgt
@@ -136,9 +88,9 @@ class NodeClassifier(Parameters):
     settings_: Settings
     batch_size_: int
     _pipeline: Pipeline
-    _others: dict[str, tuple[Graph, bool, Pipeline]]  # the last other graph that was asked about
+    _others: dict[str, tuple[Graph, bool, Pipeline]]  # of the last other graph, by "last"
     _from_array: bool
-    _resume_command: str | None = None  # what a command line has the message of a stop name
+    _resume_command: str | None = None  # set by the command line, for the message of a stop
 
     # ---- training ------------------------------------------------------------------------------
 
@@ -152,7 +104,7 @@ class NodeClassifier(Parameters):
         run_dir: str | PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Trains on a graph.
+        """Train on a graph.
 
         Args:
             graph: A `Graph` with features, a PyG `Data`, or a 2-D array or sparse matrix of
@@ -162,33 +114,33 @@ class NodeClassifier(Parameters):
             train: Training nodes: a mask, ids, or (where ids are strings) indices. None takes the
                 graph's mask, else all labelled nodes that are in no other part.
             val: Validation nodes, likewise. None takes the graph's mask where ``train`` is None
-                too, else holds out a share of the training nodes, in every class the same.
+                too, else holds out a fraction of the training nodes, the same in every class.
             run_dir: Folder for checkpoints, scores and the trained classifier. None writes nothing.
             resume: Go on with the run in ``run_dir``; start one if there is none.
 
         Raises:
             GraphError: If the data does not fit together.
             ConfigError: If a setting is wrong.
-            TrainingInterrupted: On Ctrl-C or SIGTERM; with ``run_dir`` all is saved, and the
-                message says how to go on.
+            TrainingInterrupted: On Ctrl-C or SIGTERM; with ``run_dir`` the state is saved, and
+                the message says how to go on.
         """
         settings = self._settings()
-        metrics.metric(settings.metric)  # a name that is none is refused before any work
+        metrics.metric(settings.metric)  # an unknown name is refused before any work
         group = Group()
         device = choose_device(settings.device)
         progress = self.progress if group.is_main else False
         with group.agreed(), warnings_of_main(group):
             if run_dir is not None and group.is_main:
                 folder = RunFolder(run_dir)
-                folder.open(resume=resume)  # and so is a folder that cannot be used
+                folder.open(resume=resume)  # as is a folder that cannot be used
                 folder.close()
             inputs = prepare(
                 graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
             )
-            kept = scale_of_run(run_dir, settings.feature_scale) if resume and run_dir else None
-        self._tell(inputs, device, progress)
+            scale = scale_of_run(run_dir, settings.feature_scale) if resume and run_dir else None
+        self._note_split(inputs, device, progress)
         pipeline = Pipeline(
-            inputs.graph, settings, cache=self._cache(), progress=progress, scale=kept
+            inputs.graph, settings, cache=self._cache(), progress=progress, scale=scale
         )
         model = new_model(pipeline, len(inputs.classes)).to(device)
         trainer = Trainer(
@@ -205,7 +157,7 @@ class NodeClassifier(Parameters):
         for name, stage in pipeline.clock.to_dict().items():
             trainer.stages.add(name, stage["seconds"], stage["host_peak_bytes"])
         result = trainer.fit(loaders["train"], loaders.get("val"))
-        del loaders["train"]  # shuffled; scores are taken in order
+        del loaders["train"]  # it shuffles, and may draw fresh rows; scores need neither
         scores = {}
         for part, nodes in inputs.split.items():
             loader = loaders.get(part) or pipeline.loader(
@@ -213,13 +165,13 @@ class NodeClassifier(Parameters):
             )
             scores[part] = {name: float(value) for name, value in trainer.evaluate(loader).items()}
         pipeline.clock = trainer.stages
-        self._become(inputs, pipeline, model.eval(), result, scores, batch_size)
+        self._set_fitted(inputs, pipeline, model.eval(), result, scores, batch_size)
         with group.agreed():
             if run_dir is not None and group.is_main:
                 store.write(self, run_dir, overwrite=True)
         return self
 
-    def _become(
+    def _set_fitted(
         self,
         inputs: FitInputs,
         pipeline: Pipeline,
@@ -241,12 +193,12 @@ class NodeClassifier(Parameters):
         self._others = {}
         self._from_array = inputs.from_array
 
-    def _tell(
+    def _note_split(
         self, inputs: FitInputs, device: torch.device, progress: bool | Literal["auto"]
     ) -> None:
         parts = ", ".join(f"{len(nodes):,} {name}" for name, nodes in inputs.split.items())
-        how = " (val held out of train)" if inputs.held_out else ""
-        progress_note(f"split: {parts}{how}", enabled=progress)
+        held_out = " (val held out of train)" if inputs.held_out else ""
+        progress_note(f"split: {parts}{held_out}", enabled=progress)
         if self.device == "auto" and device.type == "cpu":
             progress_note("device: cpu, as no GPU was found", enabled=progress)
 
@@ -256,24 +208,24 @@ class NodeClassifier(Parameters):
     # ---- predicting ----------------------------------------------------------------------------
 
     def predict(self, nodes: Any = None, *, graph: Any = None, quick: bool = False) -> NDArray[Any]:
-        """Gives the most likely class of each node, as the user names classes.
+        """Return the most likely class of each node, as the user names classes.
 
         Args:
             nodes: Ids, in any order, or a mask; None for all nodes. A classifier that was trained
                 on an array takes rows of features here.
             graph: Another graph with the same features: grown since, or a new one. None is the
                 one it was trained on.
-            quick: Take the labels of known nodes over instead of making them anew; faster, and an
-                approximation. For a ``graph`` that has grown.
+            quick: Reuse the hub labels of known nodes instead of building all of them; faster, and
+                an approximation. For a ``graph`` that has grown.
         """
-        shares = self.predict_proba(nodes, graph=graph, quick=quick)
-        found: NDArray[Any] = self.classes_[shares.argmax(axis=1)]
-        return found
+        probabilities = self.predict_proba(nodes, graph=graph, quick=quick)
+        predicted: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return predicted
 
     def predict_proba(
         self, nodes: Any = None, *, graph: Any = None, quick: bool = False
     ) -> NDArray[np.float32]:
-        """Gives the probability of each class, [nodes, classes] in the order of ``classes_``.
+        """Return the probability of each class, (nodes, classes) in the order of ``classes_``.
 
         Args:
             nodes: As for `predict`.
@@ -281,18 +233,18 @@ class NodeClassifier(Parameters):
             quick: As for `predict`.
         """
         self._check_fitted("predictions")
-        pipeline, wanted = self._asked(nodes, graph, quick)
-        if not len(wanted):
+        pipeline, indices = self._nodes_to_predict(nodes, graph, quick)
+        if not len(indices):
             return np.zeros((0, len(self.classes_)), np.float32)
-        distinct, places = np.unique(wanted, return_inverse=True)
+        distinct, places = np.unique(indices, return_inverse=True)
         device = choose_device(self.settings_.device)
         model = self.model_.to(device)
-        shares = pipeline.probabilities(model, distinct, device, self.batch_size_)
-        found: NDArray[np.float32] = shares[places]
-        return found
+        of_distinct = pipeline.probabilities(model, distinct, device, self.batch_size_)
+        probabilities: NDArray[np.float32] = of_distinct[places]
+        return probabilities
 
     def score(self, nodes: Any = None, y: Any = None) -> float:
-        """Gives the metric of the settings (accuracy, unless it says otherwise).
+        """Return the score by the metric of the settings, accuracy by default.
 
         Args:
             nodes: As for `predict`. None takes the test nodes, where there are none those of
@@ -303,13 +255,13 @@ class NodeClassifier(Parameters):
         if nodes is None and y is None:
             part = next(name for name in ("test", "val", "train") if name in self.split_)
             nodes = self.graph_.ids_of(self.split_[part])
-        shares = self.predict_proba(nodes)
+        probabilities = self.predict_proba(nodes)
         truth = self._known_classes(nodes) if y is None else self._places(as_array(y))
-        logits = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
+        logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
         return float(metrics.metric(self.settings_.metric)(truth, logits))
 
     def _known_classes(self, nodes: Any) -> NDArray[np.int64]:
-        _, indices = self._asked(nodes, None, False)
+        _, indices = self._nodes_to_predict(nodes, None, False)
         labels = self.graph_.labels
         if self._is_rows(nodes) or labels is None:
             raise GraphError("score needs y, the classes of these rows")
@@ -319,11 +271,11 @@ class NodeClassifier(Parameters):
                 f"node {self.graph_.ids_of(int(indices[bare[0]]))!r} has no label "
                 f"({bare.size} such nodes); leave them out, or pass y"
             )
-        found: NDArray[np.int64] = labels[indices]
-        return found
+        classes: NDArray[np.int64] = labels[indices]
+        return classes
 
     def _places(self, y: NDArray[Any]) -> NDArray[np.int64]:
-        """Gives the places of classes in ``classes_``."""
+        """Return the places of classes in ``classes_``."""
         y = y.reshape(-1)
         at = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         wrong = np.flatnonzero(self.classes_[at] != y)
@@ -337,8 +289,10 @@ class NodeClassifier(Parameters):
     def _is_rows(self, nodes: Any) -> bool:
         return hasattr(nodes, "tocsr") or (nodes is not None and as_array(nodes).ndim == 2)
 
-    def _asked(self, nodes: Any, graph: Any, quick: bool) -> tuple[Pipeline, NDArray[np.int64]]:
-        """Gives the pipeline that knows the nodes, and their indices in the order asked for."""
+    def _nodes_to_predict(
+        self, nodes: Any, graph: Any, quick: bool
+    ) -> tuple[Pipeline, NDArray[np.int64]]:
+        """Return the pipeline of the nodes' graph, and their indices in the order passed."""
         if nodes is not None and not is_array(nodes):
             raise GraphError(
                 f"nodes is a {type(nodes).__name__}; pass ids of nodes, and a graph as graph="
@@ -354,18 +308,18 @@ class NodeClassifier(Parameters):
         known = pipeline.graph
         if nodes is None:
             return pipeline, np.arange(known.num_nodes)
-        given = as_array(nodes).reshape(-1)
-        if given.dtype == np.bool_:
-            if len(given) != known.num_nodes:
+        ids = as_array(nodes).reshape(-1)
+        if ids.dtype == np.bool_:
+            if len(ids) != known.num_nodes:
                 raise GraphError(
-                    f"the mask covers {len(given)} nodes, the graph has {known.num_nodes}"
+                    f"the mask covers {len(ids)} nodes, the graph has {known.num_nodes}"
                 )
-            return pipeline, np.flatnonzero(given)
-        if not given.size:
+            return pipeline, np.flatnonzero(ids)
+        if not ids.size:
             return pipeline, np.empty(0, np.int64)
-        if self._from_array and given.dtype.kind not in "iu":
-            array_graph(given)  # says what is wrong with it
-        return pipeline, np.asarray(known.index_of(given), np.int64)
+        if self._from_array and ids.dtype.kind not in "iu":
+            array_graph(ids)  # raises, with what is wrong
+        return pipeline, np.asarray(known.index_of(ids), np.int64)
 
     def _pipeline_of(self, data: Any, quick: bool) -> Pipeline:
         graph = array_graph(data, self.n_features_in_) if is_array(data) else as_graph(data)
@@ -377,8 +331,6 @@ class NodeClassifier(Parameters):
             return last[2]
         labels = None
         if quick:
-            from dhilgt.labels.grow import quick_labels  # type: ignore[import-not-found, unused-ignore]
-
             labels = quick_labels(self.hub_labels_, self.graph_, graph)
         pipeline = Pipeline(
             graph,
@@ -395,7 +347,7 @@ class NodeClassifier(Parameters):
         return pipeline
 
     def explain(self, node: Any) -> Explanation:
-        """Tells what the model saw of a node and what each part of it did to the prediction.
+        """Return what the model saw of a node, and the effect of each member on the prediction.
 
         Args:
             node: Id of a node of the graph.
@@ -407,11 +359,11 @@ class NodeClassifier(Parameters):
 
         return explain(self, node)
 
-    # ---- what there is -------------------------------------------------------------------------
+    # ---- parts of a fitted classifier ----------------------------------------------------------
 
     @property
     def hub_labels_(self) -> HubLabels:
-        """The hub labels of the graph; after `load` they are made or found when first asked for."""
+        """The hub labels of the graph; after `load` they are built when first used."""
         self._check_fitted("hub_labels_")
         return self._pipeline.labels
 
@@ -423,7 +375,7 @@ class NodeClassifier(Parameters):
 
     @property
     def features_(self) -> Any:
-        """What the model takes of each node: the graph's features with their hops, scaled."""
+        """The input features of the model: the graph's features with their hops, scaled."""
         self._check_fitted("features_")
         return self._pipeline.features
 
@@ -436,7 +388,7 @@ class NodeClassifier(Parameters):
     # ---- on disk -------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the classifier to a folder: settings, model, graph and scores.
+        """Write the classifier to a folder: settings, model, graph and scores.
 
         Args:
             path: The folder; a run's folder or a new one.
@@ -450,32 +402,85 @@ class NodeClassifier(Parameters):
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, device: str | None = None) -> Self:
-        """Reads a classifier that `save` or `fit(run_dir=...)` wrote; nothing in it is executed.
+        """Read a classifier that `save` or `fit(run_dir=...)` wrote; nothing in it is executed.
 
         Args:
             path: The folder.
-            device: Where it shall predict; None as it was saved.
+            device: Where to predict; None for the device in the saved settings.
 
         Raises:
             ArtifactError: If the folder does not hold a whole classifier of a known format.
         """
-        found = store.read(path)
-        settings = found.settings if device is None else found.settings | {"device": device}
-        clf = cls(**settings, cache=found.cache)
-        checked = clf._settings()
+        saved = store.read(path)
+        settings = saved.settings if device is None else saved.settings | {"device": device}
+        clf = cls(**settings, cache=saved.cache)
         pipeline = Pipeline(
-            found.inputs.graph,
-            checked,
+            saved.inputs.graph,
+            clf._settings(),
             cache=clf._cache(),
             progress=clf.progress,
-            clock=StageClock(found.stages),
-            scale=found.scale,
+            clock=StageClock(saved.stages),
+            scale=saved.scale,
         )
-        clf._become(
-            found.inputs, pipeline, found.model, found.result, found.scores, found.batch_size
+        clf._set_fitted(
+            saved.inputs, pipeline, saved.model, saved.result, saved.scores, saved.batch_size
         )
         return clf
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy leaves out what can be made again."""
+        """Return the state of a copy, without what can be made again."""
         return self.__dict__ | ({"_others": {}} if "_others" in self.__dict__ else {})
+
+
+# ---- parts of training that the search for settings uses too -----------------------------------
+
+
+def training_loaders(
+    inputs: FitInputs,
+    pipeline: Pipeline,
+    model: DHILGT,
+    trainer: Trainer,
+    run_dir: str | PathLike[str] | None,
+    resume: bool,
+) -> tuple[dict[str, TokenLoader], int]:
+    """Return the loaders of training and validation, and the batch size.
+
+    The scale of the features is written to the run's folder, where there is one.
+    """
+    settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
+    size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
+    train = pipeline.loader(
+        inputs.split["train"], classes, device=device, batch_size=size, training=True
+    )
+    train.class_names = tuple(map(str, inputs.classes.tolist()))  # for warnings
+    if settings.batch_size == "auto":
+        earlier = size_of_run(run_dir) if resume else None
+        size = earlier or auto_batch_size(model, train, trainer.config, device)
+        train = train.with_batch_size(size)
+    with trainer.group.agreed():
+        if run_dir is not None and trainer.group.is_main:
+            store.write_scale(RunFolder(run_dir).path, pipeline.scale)
+    loaders = {"train": train}
+    if "val" in inputs.split:
+        loaders["val"] = pipeline.loader(
+            inputs.split["val"], classes, device=device, batch_size=size
+        )
+    return loaders, size
+
+
+def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
+    """Return a model with initial weights from the seed; the global random state is untouched."""
+    settings = pipeline.settings
+    config = settings.model_config(pipeline.num_channels, num_classes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return DHILGT(**config.to_dict())
+
+
+def size_of_run(run_dir: str | PathLike[str] | None) -> int | None:
+    """Return the batch size that the run in a folder began with."""
+    if run_dir is None:
+        return None
+    checkpoint = RunFolder(run_dir).checkpoints.load()
+    size = None if checkpoint is None else checkpoint.values.get("batch_size")
+    return size if isinstance(size, int) else None

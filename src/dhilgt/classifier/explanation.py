@@ -1,4 +1,4 @@
-"""What the model saw of one node and which part of it mattered, as table, JSON, picture."""
+"""Explanation of one prediction: the members of the node's token and the effect of each."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ from dhilgt.training.scoring import evaluating
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
+EGO, HUB, HOLDER, NEIGHBOR = ("ego", "hub", "holder", "neighbor")
+ENDINGS = (".svg", ".html", ".json")
+_PAIRS_AT_ONCE = 1 << 20  # pairs of slots per forward: a few hundred megabytes at most
 
 Distance = int | str | None
 """Hops; "far" for more than the tokens keep, None where there is no path."""
@@ -42,7 +45,7 @@ class Member:
         distance: From the ego to it.
         distance_back: From it to the ego; the same unless the graph is directed.
         label: Its class, where known.
-        share: Its share in the readout; the shares of all members sum to 1.
+        share: Its weight in the readout; the weights of all members sum to 1.
         effect: How much the probability of the predicted class falls without it; None for the ego,
             without which there is nothing to predict.
         copies: How many of the tokens it is in.
@@ -60,7 +63,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the model saw of a node and what it made of it.
+    """What the model saw of a node, and what it predicted from it.
 
     Attributes:
         node: Id of the node, the ego.
@@ -68,7 +71,7 @@ class Explanation:
         label: Its class, where known.
         probabilities: Probability by class.
         alone: Probability of the predicted class from the ego alone, all other slots empty.
-        members: The ego, then the others, the most telling (of largest effect either way) first.
+        members: The ego, then the others by the size of their effect, the largest first.
         edges: Pairs of places in `members` that an edge joins.
         copies: How many tokens were averaged.
         directed: Whether edges have a direction.
@@ -76,10 +79,10 @@ class Explanation:
     Example:
         >>> ego = Member("ann", "ego", 0, 0, "red", 0.75, None)
         >>> bob = Member("bob", "hub", 1, 1, None, 0.25, 0.125)
-        >>> found = Explanation(
+        >>> explanation = Explanation(
         ...     "ann", "red", "red", {"red": 0.9, "blue": 0.1}, 0.8, (ego, bob), ((0, 1),)
         ... )
-        >>> print(found.table())
+        >>> print(explanation.table())
         node        ann
         predicted   red (0.900), its known class
         classes     red 0.900, blue 0.100
@@ -101,14 +104,14 @@ class Explanation:
     directed: bool = False
 
     def ranked(self) -> list[tuple[Any, float]]:
-        """Gives classes and probabilities, the likeliest first."""
+        """Return classes and probabilities, the likeliest first."""
         return sorted(self.probabilities.items(), key=lambda pair: -pair[1])
 
     def table(self, top: int | None = None) -> str:
-        """Gives the explanation as text.
+        """Return the explanation as text.
 
         Args:
-            top: How many members besides the ego to list, the most telling; None for all.
+            top: How many members besides the ego to list, those of largest effect; None for all.
         """
         head = [
             ("node", str(self.node)),
@@ -131,7 +134,7 @@ class Explanation:
         return ", its known class" if self.label == self.prediction else f", known: {self.label}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for JSON: likeliest class first, members in order."""
+        """Return plain values, for JSON: likeliest class first, members in order."""
         return {
             "node": self.node,
             "prediction": self.prediction,
@@ -146,9 +149,9 @@ class Explanation:
         }
 
     def picture(self, color: str = "class") -> str:
-        """Gives an SVG picture: the ego in the middle, the others on rings by distance.
+        """Return an SVG picture: the ego in the middle, the others on rings by distance.
 
-        The larger a dot, the larger its share in the readout; lines are edges.
+        The larger a dot, the larger its weight in the readout; lines are edges.
 
         Args:
             color: What dots are coloured by: "class" or "effect".
@@ -158,11 +161,11 @@ class Explanation:
         return draw(self, color)
 
     def _repr_svg_(self) -> str:
-        """Has notebooks show the picture."""
+        """Return the picture, for notebooks."""
         return self.picture()
 
     def save(self, path: str | PathLike[str], color: str = "class") -> None:
-        """Writes a picture (.svg), a page with picture and table (.html), or values (.json).
+        """Write a picture (.svg), a page with picture and table (.html), or values (.json).
 
         Args:
             path: The file; its ending decides. Put in place whole.
@@ -186,11 +189,8 @@ class Explanation:
             write_file(file, iter([memoryview(text.encode() + b"\n")]))
 
 
-ENDINGS = (".svg", ".html", ".json")
-
-
 def check_ending(path: Path) -> str:
-    """Gives the ending of a file that an explanation can be saved as."""
+    """Return the ending of a file; raise if an explanation cannot be saved with it."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ConfigError(
@@ -201,18 +201,18 @@ def check_ending(path: Path) -> str:
 
 
 def shown_distance(distance: Distance) -> str:
-    """Gives a distance in words."""
+    """Return a distance in words."""
     return "no path" if distance is None else str(distance)
 
 
 def shown_effect(effect: float | None) -> str:
-    """Gives an effect with its sign; empty for the ego."""
+    """Return an effect with its sign; empty for the ego."""
     # Rounded first: a tiny number would come out as -0.0000.
     return "" if effect is None else f"{round(effect, 4) + 0.0:+.4f}"
 
 
 def rows_of(members: tuple[Member, ...], directed: bool) -> tuple[list[str], list[list[str]]]:
-    """Gives the names of the columns and the cells of a table of members."""
+    """Return the names of the columns and the cells of a table of members."""
     names = ["member", "kind", "distance", *(["back"] if directed else []), "class", "share"]
     rows = [
         [
@@ -252,17 +252,16 @@ def _named_class(values: dict[str, Any]) -> dict[str, Any]:
     return {"class" if name == "label" else name: value for name, value in values.items()}
 
 
-_PAIRS_AT_ONCE = 1 << 20  # pairs of slots per forward: a few hundred megabytes at most
-EGO, HUB, HOLDER, NEIGHBOR = ("ego", "hub", "holder", "neighbor")
+# ---- making an explanation ---------------------------------------------------------------------
 
 
 def explain(clf: NodeClassifier, node: Any) -> Explanation:
-    """Tells what a fitted classifier saw of a node and what each part of it did to the prediction.
+    """Return what a classifier saw of a node, and the effect of each member on the prediction.
 
     Every other member of the node's token is left out in turn, as if its slot were empty. Its
-    effect is how much the probability of the predicted class falls: above 0 it speaks for the
-    prediction, below 0 against it. Where the classifier averages several tokens per node, all of
-    this is averaged in the same way, and a member that some of them lack counts as 0 there.
+    effect is how much the probability of the predicted class falls: above 0 it supports the
+    prediction, below 0 it opposes it. Where the classifier averages several tokens per node, the
+    effects are averaged too, and a member counts as 0 in tokens that lack it.
 
     Args:
         clf: A fitted classifier.
@@ -277,10 +276,10 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         >>> clf = dhilgt.NodeClassifier(
         ...     size=6, hidden_channels=16, heads=2, epochs=2, cache=False, progress=False
         ... ).fit(graph)
-        >>> found = explain(clf, 7)
-        >>> found.members[0].node, found.members[0].kind, found.members[0].distance
+        >>> ego, *others = explain(clf, 7).members
+        >>> ego.node, ego.kind, ego.distance
         (7, 'ego', 0)
-        >>> round(sum(member.share for member in found.members), 6)
+        >>> round(sum(member.share for member in (ego, *others)), 6)
         1.0
     """
     clf._check_fitted("predictions to explain")
@@ -307,14 +306,14 @@ def explain_token(
     classes: Sequence[Any] | None = None,
     known: Any = None,
 ) -> Explanation:
-    """Does what `explain` does, for a model that was trained without a classifier.
+    """Return what `explain` returns, for a model that was trained without a classifier.
 
     Args:
-        model: On any device; left as it was.
-        tokens: Where the model's rows come from.
+        model: On any device; not changed.
+        tokens: The model's token rows.
         graph: The graph they were made from.
         node: Id of a node.
-        features: What the model was trained on, one row per node; the graph's when None.
+        features: The features the model was trained on, one row per node; the graph's when None.
         copies: Rows per node to average over.
         classes: Names of the classes in the order of the logits; the graph's, or numbers.
         known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
@@ -326,10 +325,10 @@ def explain_token(
     at = int(graph.index_of(node))
     if classes is None:
         classes = graph.class_names or range(model.config.out_channels)
-    wanted, given = model.config.out_channels, max(len(classes), graph.num_classes)
-    if given != wanted:
+    expected, named = model.config.out_channels, max(len(classes), graph.num_classes)
+    if named != expected:
         raise ConfigError(
-            f"the model tells {wanted} classes apart, {given} are named; use the graph and the "
+            f"the model tells {expected} classes apart, {named} are named; use the graph and the "
             "classes it was trained on"
         )
     loader = TokenLoader(
@@ -345,24 +344,24 @@ def explain_token(
         world_size=1,
         known=known,
     )
-    seen = [
-        _Seen(model, batch.inputs, *_slots(tokens, at, copy))
+    analysed = [
+        _Token(model, batch.inputs, *_slots(tokens, at, copy))
         for copy, batch in enumerate(next(loader.iterate_copies()))
     ]
-    return _joined(seen, at, graph, list(classes))
+    return _averaged(analysed, at, graph, list(classes))
 
 
 def _slots(
     tokens: Tokens | TokenSampler, at: int, copy: int
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Gives what stands in each slot of a token: node index and kind."""
+    """Return the node index and the kind of each slot of a token."""
     ids, _, parts = tokens.packed_rows([at], copy)
     hubs, holders = parts[0].tolist()
     rest = ids.shape[1] - 1 - hubs - holders
     return ids[0].astype(np.int64), [EGO] + [HUB] * hubs + [HOLDER] * holders + [NEIGHBOR] * rest
 
 
-class _Seen:
+class _Token:
     """One token of the node: its members, and the probabilities with and without each."""
 
     def __init__(
@@ -385,16 +384,16 @@ class _Seen:
         for row, slots in enumerate(self.slots[1:], start=2):
             empty[row, slots] = True
         with evaluating(model):
-            found = _probabilities(model, inputs, empty.to(index.device))
-            shares = _shares(model, inputs)
-        self.whole, self.alone, self.without = found[0], found[1], found[2:]
-        self.shares = [float(shares[slots].sum()) for slots in self.slots]
+            rows = _probabilities(model, inputs, empty.to(index.device))
+            weights = _readout_weights(model, inputs)
+        self.whole, self.alone, self.without = rows[0], rows[1], rows[2:]
+        self.weights = [float(weights[slots].sum()) for slots in self.slots]
 
 
 def _probabilities(model: DHILGT, inputs: tuple[Tensor, ...], empty: Tensor) -> NDArray[np.float64]:
-    """Gives the probabilities with some slots left empty, a row for each row of `empty`."""
+    """Return the probabilities with some slots left empty, a row for each row of `empty`."""
     x, index, spd, *known = inputs
-    rows = index.masked_fill(empty, PADDING)  # [rows, s]
+    rows = index.masked_fill(empty, PADDING)  # (rows, s)
     step = max(1, _PAIRS_AT_ONCE // (index.shape[1] + model.config.num_virtual) ** 2)
     parts = [
         model(x, part, spd.expand(len(part), -1, -1), *known) for part in torch.split(rows, step)
@@ -402,8 +401,8 @@ def _probabilities(model: DHILGT, inputs: tuple[Tensor, ...], empty: Tensor) -> 
     return np.asarray(torch.softmax(torch.cat(parts).double(), -1).cpu().numpy())
 
 
-def _shares(model: DHILGT, inputs: tuple[Tensor, ...]) -> NDArray[np.float64]:
-    """Gives the share of each slot in the readout; the ego's is 1 where nothing else is read."""
+def _readout_weights(model: DHILGT, inputs: tuple[Tensor, ...]) -> NDArray[np.float64]:
+    """Return the weight of each slot in the readout; 1 for the ego where it alone is read out."""
     if model.readout is None:
         return np.eye(1, inputs[1].shape[1]).reshape(-1)
     return np.asarray(model.readout_weights(*inputs)[0].double().cpu().numpy())
@@ -413,15 +412,13 @@ def _distance(code: int) -> Distance:
     return {FAR: "far", NO_PATH: None}.get(int(code), int(code))
 
 
-# ---- putting tokens together -------------------------------------------------------------------
-
-
-def _joined(seen: Sequence[_Seen], at: int, graph: Graph, classes: list[Any]) -> Explanation:
-    whole = np.mean([token.whole for token in seen], axis=0)
+def _averaged(tokens: Sequence[_Token], at: int, graph: Graph, classes: list[Any]) -> Explanation:
+    """Return the explanation from all tokens of a node."""
+    whole = np.mean([token.whole for token in tokens], axis=0)
     predicted = int(whole.argmax())
     known = graph.labels if graph.labels is not None else np.full(graph.num_nodes, -1)
     parts: dict[int, dict[str, Any]] = {}
-    for token in seen:
+    for token in tokens:
         effects = [None, *(token.whole - token.without)[:, predicted].tolist()]
         for place, node in enumerate(token.nodes):
             part = parts.setdefault(
@@ -436,9 +433,9 @@ def _joined(seen: Sequence[_Seen], at: int, graph: Graph, classes: list[Any]) ->
                 },
             )
             part["copies"] += 1
-            part["share"] += token.shares[place] / len(seen)
+            part["share"] += token.weights[place] / len(tokens)
             if node != at:
-                part["effect"] += effects[place] / len(seen)
+                part["effect"] += effects[place] / len(tokens)
     order = sorted(parts, key=lambda node: (node != at, -abs(parts[node]["effect"] or 0.0), node))
     ids = graph.ids_of(np.array(order)).tolist()
     members = tuple(
@@ -450,10 +447,10 @@ def _joined(seen: Sequence[_Seen], at: int, graph: Graph, classes: list[Any]) ->
         prediction=classes[predicted],
         label=members[0].label,
         probabilities=dict(zip(classes, whole.tolist(), strict=True)),
-        alone=float(np.mean([token.alone[predicted] for token in seen])),
+        alone=float(np.mean([token.alone[predicted] for token in tokens])),
         members=members,
         edges=_edges(graph, order),
-        copies=len(seen),
+        copies=len(tokens),
         directed=graph.directed,
     )
 
@@ -463,14 +460,14 @@ def _name(classes: list[Any], label: int) -> Any:
 
 
 def _edges(graph: Graph, nodes: list[int]) -> tuple[tuple[int, int], ...]:
-    """Gives the edges between nodes by their places in the list; an undirected one once."""
+    """Return the edges between nodes by their places in the list; an undirected one once."""
     place = {node: at for at, node in enumerate(nodes)}
     ascending = np.sort(np.array(nodes))
-    found = []
+    edges = []
     for at, node in enumerate(nodes):
         row = graph.targets[graph.offsets[node] : graph.offsets[node + 1]]
-        # Rows may be long and are sorted; the members are few.
+        # Rows are sorted and may be long, while the members are few: search for each member.
         spot = np.minimum(np.searchsorted(row, ascending), max(0, len(row) - 1))
         near = ascending[row[spot] == ascending].tolist() if len(row) else []
-        found += [(at, place[other]) for other in near if graph.directed or at < place[other]]
-    return tuple(found)
+        edges += [(at, place[other]) for other in near if graph.directed or at < place[other]]
+    return tuple(edges)

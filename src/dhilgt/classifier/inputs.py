@@ -1,4 +1,4 @@
-"""Training inputs of a classifier: features, classes and splits, checked."""
+"""Inputs of training: what the user passed to `fit`, as a graph with classes and a split."""
 
 from __future__ import annotations
 
@@ -10,84 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhilgt.datasets.splits import node_keys
 from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.graph import checks, node_ids
 from dhilgt.graph.graph import Graph
 from dhilgt.utils.checks import as_array
-
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-
-
-def stratified_holdout(
-    classes: NDArray[np.int64], nodes: NDArray[np.int64], share: float, seed: int = 0
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Gives the nodes to keep and those to hold out, both ascending.
-
-    About ``share`` of the nodes are held out, in every class as near to that share as whole nodes
-    allow. A class of two nodes or more has at least one on each side, a class of one is kept. Who
-    is held out depends on the seed and the numbers of the nodes alone: it is the same on every
-    platform, and for the same nodes in any order.
-
-    Args:
-        classes: Class of every node of the graph.
-        nodes: Nodes to choose from, all of them with a class.
-        share: Above 0 and below 1.
-        seed: Another seed holds out others.
-
-    Example:
-        >>> classes = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2])
-        >>> kept, held = stratified_holdout(classes, np.arange(9), 0.25)
-        >>> classes[held].tolist(), len(kept)
-        ([0, 1], 7)
-    """
-    known, member = np.unique(classes[nodes], return_inverse=True)
-    sizes = np.bincount(member, minlength=len(known))
-    quotas = _quotas(sizes, share)
-    # Within a class by a drawn key; a key can occur twice, a node cannot.
-    order = np.lexsort((nodes, _keys(nodes, seed), member))
-    firsts = np.cumsum(sizes) - sizes
-    place = np.arange(len(nodes)) - np.repeat(firsts, sizes)  # place of each within its class
-    taken = place < np.repeat(quotas, sizes)
-    return np.sort(nodes[order[~taken]]), np.sort(nodes[order[taken]])
-
-
-def _quotas(sizes: NDArray[np.int64], share: float) -> NDArray[np.int64]:
-    """Gives how many of each class are held out: whole numbers nearest to their shares."""
-    exact = sizes * share
-    quotas = np.floor(exact).astype(np.int64)
-    missing = round(share * int(sizes.sum())) - int(quotas.sum())
-    largest_remainders = np.argsort(-(exact - quotas), kind="stable")
-    quotas[largest_remainders[: max(0, missing)]] += 1
-    limited: NDArray[np.int64] = np.clip(quotas, np.minimum(sizes - 1, 1), np.maximum(sizes - 1, 0))
-    return limited
-
-
-def _keys(nodes: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Gives a drawn number per node: splitmix64, exact in 64-bit integers everywhere."""
-    with np.errstate(over="ignore"):
-        start = _mixed(np.asarray([seed], np.uint64) + _STEP)
-        return _mixed(start + (nodes.astype(np.uint64) + np.uint64(1)) * _STEP)
-
-
-def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
-
 
 PARTS = checks.MASK_NAMES
 
 
 @dataclass(frozen=True)
 class FitInputs:
-    """A graph to learn on.
+    """A graph to train on.
 
     Attributes:
         graph: With features; its labels are places in ``classes``, its masks are the split.
-        classes: The user's classes in ascending order.
+        classes: The user's classes, in ascending order.
         split: Node indices of "train" and, where there are any, "val" and "test".
-        from_array: Whether the user gave rows of features, not a graph.
-        held_out: How many nodes were taken for validation, 0 where the user named them.
+        from_array: Whether the user passed rows of features, not a graph.
+        held_out: Number of nodes held out for validation, 0 where the user named them.
     """
 
     graph: Graph
@@ -98,7 +39,7 @@ class FitInputs:
 
 
 def prepare(data: Any, y: Any, *, train: Any, val: Any, validation: float, seed: int) -> FitInputs:
-    """Gives what `NodeClassifier.fit` was given as a graph, classes and a split.
+    """Return the arguments of `NodeClassifier.fit` as a graph, classes and a split.
 
     Raises:
         GraphError: If something is missing or contradicts itself; before any heavy work.
@@ -116,17 +57,17 @@ def prepare(data: Any, y: Any, *, train: Any, val: Any, validation: float, seed:
 
 
 def is_array(data: Any) -> bool:
-    """Says whether these are rows of features rather than a graph."""
+    """Return whether these are rows of features rather than a graph."""
     return not isinstance(data, Graph) and not hasattr(data, "edge_index")
 
 
 def as_graph(data: Any) -> Graph:
-    """Gives the graph of a `Graph` or of a PyG `Data`."""
+    """Return the graph of a `Graph` or of a PyG `Data`."""
     return data if isinstance(data, Graph) else Graph.from_pyg(data)
 
 
 def array_graph(rows: Any, expected: int | None = None) -> Graph:
-    """Gives a graph without edges, one node per row of features.
+    """Return a graph without edges, one node per row of features.
 
     Args:
         rows: (n, channels), an array or a SciPy sparse matrix.
@@ -135,7 +76,7 @@ def array_graph(rows: Any, expected: int | None = None) -> Graph:
     if not hasattr(rows, "tocsr"):
         rows = as_array(rows)
         if rows.dtype.kind == "O":
-            rows = rows.astype(np.float64)  # says itself what is not a number
+            rows = rows.astype(np.float64)  # raises for what is not a number
     if rows.dtype.kind == "c":
         raise GraphError("Complex data not supported; pass real numbers")
     if rows.ndim != 2:
@@ -151,11 +92,11 @@ def array_graph(rows: Any, expected: int | None = None) -> Graph:
     return Graph.from_edges(none, none, num_nodes=rows.shape[0], features=rows)
 
 
-def check_width(found: int, expected: int | None) -> None:
-    """Refuses features of another width than the model was trained with."""
-    if expected is not None and found != expected:
+def check_width(width: int, expected: int | None) -> None:
+    """Raise for features of another width than the model was trained with."""
+    if expected is not None and width != expected:
         raise GraphError(
-            f"X has {found} features, but NodeClassifier is expecting {expected} features as "
+            f"X has {width} features, but NodeClassifier is expecting {expected} features as "
             "input; pass those it was trained with"
         )
 
@@ -164,7 +105,7 @@ def check_width(found: int, expected: int | None) -> None:
 
 
 def _classes(graph: Graph, y: Any, from_array: bool) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Gives the place of each node's class in the list of classes (-1: unknown), and the list."""
+    """Return the place of each node's class in the list of classes (-1: unknown), and the list."""
     if y is None and from_array:
         raise GraphError("NodeClassifier requires y to be passed, but the target y is None")
     if y is not None:
@@ -181,7 +122,7 @@ def _classes(graph: Graph, y: Any, from_array: bool) -> tuple[NDArray[np.int64],
 
 
 def encode(y: Any, count: int, *, complete: bool) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Gives places in the ascending list of classes, -1 where there is none, and the list.
+    """Return places in the ascending list of classes, -1 where there is none, and the list.
 
     Args:
         y: One class per node: integers, whole floats, booleans, strings, or one-hot rows.
@@ -237,23 +178,23 @@ def _numbered(
 
 
 def node_indices(graph: Graph, nodes: Any, name: str) -> NDArray[np.int64]:
-    """Gives ascending node indices from a mask, ids, or (where ids are strings) indices.
+    """Return ascending node indices from a mask, ids, or (where ids are strings) indices.
 
     Args:
         graph: The graph.
-        nodes: What the user gave.
-        name: What the user calls it.
+        nodes: What the user passed.
+        name: Of the argument, for messages.
     """
-    given = as_array(nodes)
-    if graph.node_ids is None or given.dtype == np.bool_ or not given.size:
-        return np.flatnonzero(checks.node_mask(given, graph.num_nodes, name))
-    if graph.ids.are_text and given.dtype.kind in "iu":
-        return np.flatnonzero(checks.node_mask(given, graph.num_nodes, name))
-    found = np.sort(graph.index_of(given))
-    twice = np.flatnonzero(found[1:] == found[:-1])
+    array = as_array(nodes)
+    if graph.node_ids is None or array.dtype == np.bool_ or not array.size:
+        return np.flatnonzero(checks.node_mask(array, graph.num_nodes, name))
+    if graph.ids.are_text and array.dtype.kind in "iu":
+        return np.flatnonzero(checks.node_mask(array, graph.num_nodes, name))
+    indices = np.sort(graph.index_of(array))
+    twice = np.flatnonzero(indices[1:] == indices[:-1])
     if twice.size:
-        raise GraphError(f"{name} lists node {graph.ids_of(int(found[twice[0]]))!r} twice")
-    return found
+        raise GraphError(f"{name} lists node {graph.ids_of(int(indices[twice[0]]))!r} twice")
+    return indices
 
 
 def _split(
@@ -261,9 +202,9 @@ def _split(
 ) -> tuple[dict[str, NDArray[np.int64]], int]:
     masks = graph.masks or {}
     split: dict[str, NDArray[np.int64]] = {}
-    for name, given in (("train", train), ("val", val)):
-        if given is not None:
-            split[name] = node_indices(graph, given, name)
+    for name, nodes in (("train", train), ("val", val)):
+        if nodes is not None:
+            split[name] = node_indices(graph, nodes, name)
         elif name in masks and (train is None or name == "train"):
             split[name] = np.flatnonzero(masks[name])
     if "test" in masks:
@@ -282,8 +223,7 @@ def _split(
             "there are no validation nodes; early stopping is off and the last epoch counts",
             TrainingWarning,
         )
-    found = {name: split[name] for name in PARTS if name in split and len(split[name])}
-    return found, held_out
+    return {name: split[name] for name in PARTS if name in split and len(split[name])}, held_out
 
 
 def _check_split(
@@ -321,3 +261,50 @@ def _marked(
         masks[name][nodes] = True
     names = tuple(classes.tolist()) if classes.dtype.kind == "U" else None
     return graph.with_nodes(labels=codes, class_names=names, masks=MappingProxyType(masks))
+
+
+# ---- holding out nodes -------------------------------------------------------------------------
+
+
+def stratified_holdout(
+    classes: NDArray[np.int64], nodes: NDArray[np.int64], fraction: float, seed: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the nodes to keep and those to hold out, both ascending.
+
+    About ``fraction`` of the nodes are held out, in every class as near to it as whole nodes
+    allow. A class of two nodes or more has at least one on each side, a class of one is kept. The
+    choice depends on the seed and the indices of the nodes alone: it is the same on every platform,
+    and for the same nodes in any order.
+
+    Args:
+        classes: Class of every node of the graph.
+        nodes: Nodes to choose from, all of them with a class.
+        fraction: Above 0 and below 1.
+        seed: Another seed holds out other nodes.
+
+    Example:
+        >>> classes = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2])
+        >>> kept, held = stratified_holdout(classes, np.arange(9), 0.25)
+        >>> classes[held].tolist(), len(kept)
+        ([0, 1], 7)
+    """
+    known, member = np.unique(classes[nodes], return_inverse=True)
+    sizes = np.bincount(member, minlength=len(known))
+    quotas = _quotas(sizes, fraction)
+    # Within a class by a random key, then by index: two nodes may have the same key.
+    order = np.lexsort((nodes, node_keys(nodes, seed), member))
+    firsts = np.cumsum(sizes) - sizes
+    place = np.arange(len(nodes)) - np.repeat(firsts, sizes)  # place of each within its class
+    taken = place < np.repeat(quotas, sizes)
+    return np.sort(nodes[order[~taken]]), np.sort(nodes[order[taken]])
+
+
+def _quotas(sizes: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
+    """Return how many nodes of each class are held out: whole numbers nearest to the fraction."""
+    exact = sizes * fraction
+    quotas = np.floor(exact).astype(np.int64)
+    missing = round(fraction * int(sizes.sum())) - int(quotas.sum())
+    largest_remainders = np.argsort(-(exact - quotas), kind="stable")
+    quotas[largest_remainders[: max(0, missing)]] += 1
+    limited: NDArray[np.int64] = np.clip(quotas, np.minimum(sizes - 1, 1), np.maximum(sizes - 1, 0))
+    return limited

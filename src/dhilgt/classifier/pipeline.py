@@ -1,4 +1,4 @@
-"""From a graph and settings to batches: labels, tokens, features, each made when it is needed."""
+"""From a graph and settings to batches: labels, tokens, features, each made when first used."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from dhilgt.training.scoring import collect, run_model
 
 
 class Pipeline:
-    """What lies between a graph and the model, for one list of settings.
+    """The stages between a graph and the model, for one set of settings.
 
     Args:
         graph: With features.
-        settings: How everything is made.
-        cache: Where labels and tokens are kept between runs; None keeps them in memory alone.
+        settings: All settings.
+        cache: Keeps labels and tokens between runs; None keeps them in memory only.
         progress: False for no display.
-        clock: Counts the seconds of each stage; None for one of its own.
-        labels: Labels of the graph, where they are there already.
-        tokens: The same for its token rows, made with these settings.
-        features: The same for its features with their hops, scaled.
+        clock: Measures the seconds of each stage; None for a new one.
+        labels: Hub labels of the graph, if they exist already.
+        tokens: Its token rows, made with these settings, if they exist already.
+        features: Its features with their hops, scaled, if they exist already.
         scale: With a `feature_scale`, the statistics of the graph that a model was trained on.
             None: those of this graph.
         known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
@@ -67,15 +67,15 @@ class Pipeline:
     ) -> None:
         if graph.features is None:
             raise GraphError("the graph has no features; pass features= when you make it")
-        check_scalable(graph.features, settings.feature_scale)  # before labels are made in vain
+        check_scalable(graph.features, settings.feature_scale)  # before the long work
         self.graph = graph
         self.settings = settings
         self.clock = StageClock() if clock is None else clock
-        # Labels of a graph without edges are made faster than they are found.
+        # Labels of a graph without edges are built faster than loaded.
         self._cache = cache if graph.num_edges else None
         self._progress = progress
         self._labels = labels
-        self._given_labels = labels is not None
+        self._labels_passed = labels is not None
         self._tokens = tokens
         self._features = features
         self._scale = scale
@@ -99,7 +99,7 @@ class Pipeline:
 
     @property
     def tokens(self) -> Tokens | TokenSampler:
-        """The token rows: stored, or drawn anew when they are fresh or do not fit the memory."""
+        """The token rows: stored, or drawn per batch where they are fresh or too large."""
         if self._tokens is None:
             labels = self.labels
             with self.clock.measure("tokens"):
@@ -115,8 +115,10 @@ class Pipeline:
                 self._features = self.graph.features
             else:
                 with self.clock.measure("features"):
-                    found = self._with_hops()
-                    self._features = self._scale_of(found).apply(found) if scaled else found
+                    features = self._with_hops()
+                    if scaled:
+                        features = self._scale_of(features).apply(features)
+                    self._features = features
         return self._features
 
     @property
@@ -157,8 +159,8 @@ class Pipeline:
     def _make_tokens(self, labels: HubLabels) -> Tokens | TokenSampler:
         settings, options = self.settings, self.settings.token_options()
         if not settings.fresh:
-            # Labels that were not made from the graph alone are no key to find rows by.
-            cached = None if self._given_labels else self._cached("tokens")
+            # Labels that were not made from the graph alone are no key for the cache.
+            cached = None if self._labels_passed else self._cached("tokens")
             if cached is not None:
                 return cached  # type: ignore[no-any-return]
             try:
@@ -176,31 +178,32 @@ class Pipeline:
         )
 
     def _cached(self, kind: str) -> Any:
-        """Gives labels or tokens out of the cache, None where there is none to use.
+        """Return labels or tokens from the cache, None where there is no usable cache.
 
-        The main process makes them while the others wait; these then find them.
+        The main process builds what is missing while the others wait; these then load it.
         """
         if self._cache is None:
             return None
-        group, found, trouble = Group(), None, ""
+        group, content, problem = Group(), None, ""
         with group.agreed():
             if group.is_main:
-                found, trouble = self._ask(kind)
-        trouble = group.from_main(trouble)
-        if not trouble and not group.is_main:
-            found, trouble = self._ask(kind)
-        if trouble:
+                content, problem = self._from_cache(kind)
+        problem = group.from_main(problem)
+        if not problem and not group.is_main:
+            content, problem = self._from_cache(kind)
+        if problem:
             if group.is_main:
-                warn(f"the cache is not used, {kind} are kept in memory ({trouble})")
+                warn(f"the cache is not used, {kind} are kept in memory ({problem})")
             return None
-        return found
+        return content
 
-    def _ask(self, kind: str) -> tuple[Any, str]:
-        assert self._cache is not None, "asked only where there is one"
+    def _from_cache(self, kind: str) -> tuple[Any, str]:
+        """Return labels or tokens and "", or None and why the cache cannot be used."""
+        assert self._cache is not None, "called only where there is one"
         settings = self.settings
         try:
             if kind == "labels":
-                found: Any = self._cache.labels(
+                content: Any = self._cache.labels(
                     self.graph,
                     settings.order,
                     seed=settings.seed,
@@ -208,7 +211,7 @@ class Pipeline:
                     progress=self._progress,
                 )
             else:
-                found = self._cache.tokens(
+                content = self._cache.tokens(
                     self.labels,
                     settings.token_options(),
                     copies=settings.copies,
@@ -218,7 +221,7 @@ class Pipeline:
         except (ArtifactError, OSError) as error:
             # A full or read-only disk is no reason not to train.
             return None, str(error) or type(error).__name__
-        return found, ""
+        return content, ""
 
     # ---- batches -------------------------------------------------------------------------------
 
@@ -231,23 +234,23 @@ class Pipeline:
         batch_size: int,
         training: bool = False,
     ) -> TokenLoader:
-        """Gives batches of some nodes.
+        """Return batches of some nodes.
 
         Args:
             nodes: Node indices, ascending and each once.
             classes: Class numbers of all nodes; None to predict.
-            device: Where batches are wanted.
+            device: Where batches are put.
             batch_size: Nodes per batch and process.
-            training: Shuffled and, where the settings say so, with fresh rows each epoch.
+            training: Shuffle and, with the setting `fresh`, draw new rows each epoch.
         """
         settings = self.settings
-        everyone = len(nodes) == self.graph.num_nodes
+        all_nodes = len(nodes) == self.graph.num_nodes
         return TokenLoader(
             self.tokens,
             self.features,
             classes,
-            # Said in a way that cannot be taken for a mask of one or two nodes.
-            nodes=None if everyone else nodes,
+            # None: the indices 0 and 1 of a small graph would read as a mask.
+            nodes=None if all_nodes else nodes,
             batch_size=batch_size,
             shuffle=training,
             seed=settings.seed,
@@ -260,7 +263,7 @@ class Pipeline:
     def probabilities(
         self, model: torch.nn.Module, nodes: NDArray[np.int64], device: torch.device, batch: int
     ) -> NDArray[np.float32]:
-        """Gives a row of class probabilities for each of some distinct, ascending nodes.
+        """Return a row of class probabilities for each of some distinct, ascending nodes.
 
         Args:
             model: On the device.
@@ -272,11 +275,11 @@ class Pipeline:
         settings = self.settings
         with self.clock.measure("inference", device):
             part = run_model(model, loader, device, precision=settings.precision)
-            found = collect(part, Group(), everywhere=True)
-        assert found is not None, "collected everywhere"
-        return probabilities(found.logits).astype(np.float32)
+            collected = collect(part, Group(), everywhere=True)
+        assert collected is not None, "every process has them"
+        return probabilities(collected.logits).astype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy for another process leaves out what can be made again."""
+        """Return the state of a copy for another process, without what can be made again."""
         state = self.__dict__ | {"_tokens": None, "_features": None}
-        return state | {"_labels": None, "_given_labels": False}
+        return state | {"_labels": None, "_labels_passed": False}

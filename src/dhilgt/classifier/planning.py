@@ -32,6 +32,10 @@ _SAVED_COPIES = 4 * 2 + 2  # two checkpoints of weights, best ones and moments; 
 _NODE_BYTES = 8 + 3 + 8  # label, masks, id
 _MARGIN = 1.25  # for what allocators keep
 _LATER_BYTES = 96 << 20  # modules and buffers that only a run has
+_TRIAL_NODES = 2000
+_TRIAL_ROWS = 512
+_TRIAL_EGOS = 32
+_MOST_CHANNELS = 4096  # wider features are tried at this width; they hardly add time
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,10 @@ class StagePlan:
     Attributes:
         name: labels, tokens, training or prediction.
         seconds: How long it takes.
-        ram_bytes: Memory of the process at its height.
-        disk_bytes: What it leaves on disk.
-        gpu_bytes: Memory of the GPU at its height; 0 without one.
-        sure: How much to trust the numbers.
+        ram_bytes: Peak memory of the process.
+        disk_bytes: Size of the files it leaves on disk.
+        gpu_bytes: Peak memory of the GPU; 0 without one.
+        sure: How far the numbers can be off, in words.
     """
 
     name: str
@@ -57,7 +61,7 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will take, stage by stage.
+    """The predicted cost of a run, stage by stage.
 
     Attributes:
         stages: In the order they run.
@@ -73,30 +77,30 @@ class Plan:
 
     @property
     def ram_bytes(self) -> int:
-        """Memory of the process at the height of the run."""
+        """Peak memory of the process over the run."""
         return max(stage.ram_bytes for stage in self.stages)
 
     @property
     def disk_bytes(self) -> int:
-        """What the run leaves on disk."""
+        """Size of all files the run leaves on disk."""
         return sum(stage.disk_bytes for stage in self.stages)
 
     @property
     def gpu_bytes(self) -> int:
-        """Memory of the GPU at the height of the run."""
+        """Peak memory of the GPU over the run."""
         return max(stage.gpu_bytes for stage in self.stages)
 
     @property
     def seconds(self) -> float:
-        """How long the run takes at most."""
+        """Seconds the run takes at most."""
         return sum(stage.seconds for stage in self.stages)
 
     def stage(self, name: str) -> StagePlan:
-        """Gives one stage."""
+        """Return the stage with a name."""
         return next(stage for stage in self.stages if stage.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             **asdict(self),
             "stages": [asdict(stage) for stage in self.stages],
@@ -107,7 +111,7 @@ class Plan:
         }
 
     def lines(self) -> list[tuple[str, ...]]:
-        """Gives a table: a heading, a line per stage, and the whole."""
+        """Return a table: a heading, a line per stage, and the total."""
         rows: list[tuple[str, ...]] = [("stage", "time", "RAM", "disk", "GPU", "how sure")]
         whole = StagePlan(
             "all", self.seconds, self.ram_bytes, self.disk_bytes, self.gpu_bytes,
@@ -122,7 +126,7 @@ class Plan:
 
 
 def plan(graph: Graph, settings: Settings) -> Plan:
-    """Predicts memory, disk and time of training on a graph; nothing is built.
+    """Predict memory, disk and time of training on a graph; nothing is built.
 
     Sizes follow from the settings and from the label sizes of a few nodes, times from trials of
     about a second on this machine.
@@ -132,13 +136,14 @@ def plan(graph: Graph, settings: Settings) -> Plan:
         settings: All settings.
 
     Raises:
-        ConfigError: If the graph has no features or no labels, or they cannot be scaled so.
+        ConfigError: If the graph has no features or no labels, or the features cannot be scaled
+            as the settings ask.
 
     Example:
         >>> import dhilgt
         >>> graph = dhilgt.generate(500, 6, seed=1, num_features=8)
-        >>> found = plan(graph, Settings(size=8, hidden_channels=16, epochs=2))
-        >>> [stage.name for stage in found.stages]
+        >>> predicted = plan(graph, Settings(size=8, hidden_channels=16, epochs=2))
+        >>> [stage.name for stage in predicted.stages]
         ['labels', 'tokens', 'training', 'prediction']
     """
     if graph.features is None or graph.labels is None:
@@ -158,8 +163,8 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     rows = _token_plan(graph, settings)
     num_train, num_val = _part_sizes(graph, settings)
 
-    held = max(clock.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
-    # What is made beside the graph's own.
+    in_use = max(clock.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
+    # Copies of the features that are made beside the graph's own.
     scaled = copies if settings.feature_scale != NONE else 0
     hop_copies = copies - 1 if copies > 1 else min(settings.hops, 1)
     feature_bytes = _feature_bytes(graph) * (hop_copies + scaled)
@@ -179,10 +184,10 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     visits += settings.epochs / settings.eval_every * num_val * model.score_seconds
     if settings.fresh:
         visits += settings.epochs * num_train * cost.row_seconds
-    ended = "all epochs" if settings.patience is None else "all epochs; often ends earlier"
+    until = "all epochs" if settings.patience is None else "all epochs; often ends earlier"
 
     def ram(extra: float) -> int:
-        return int(held + _LATER_BYTES + extra * _MARGIN)
+        return int(in_use + _LATER_BYTES + extra * _MARGIN)
 
     return Plan(
         stages=(
@@ -208,7 +213,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
                 ram(at_work),
                 _graph_bytes(graph) + _NODE_BYTES * n + _SAVED_COPIES * weights,
                 int(gpu * _MARGIN),
-                f"{ended}, time within a factor of 2",
+                f"{until}, time within a factor of 2",
             ),
             StagePlan(
                 "prediction",
@@ -226,7 +231,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
 
 
 def format_seconds(seconds: float) -> str:
-    """Gives a time as people say it.
+    """Return a time in words.
 
     Example:
         >>> [format_seconds(s) for s in (0.01, 5.2, 75, 7300, 200000)]
@@ -261,7 +266,7 @@ def _token_plan(graph: Graph, settings: Settings) -> TokenLayout:
 
 
 def _part_sizes(graph: Graph, settings: Settings) -> tuple[int, int]:
-    """Gives how many nodes are trained on and how many choose the best epoch."""
+    """Return the number of training nodes and of validation nodes."""
     masks = graph.masks or {}
     assert graph.labels is not None
     known = int((graph.labels >= 0).sum())
@@ -284,25 +289,22 @@ def _graph_bytes(graph: Graph) -> int:
 
 
 def _batch_bytes(settings: Settings, channels: int) -> int:
-    """Gives the bytes of one ego's inputs: features of its slots, distances, ids; and copies."""
+    """Return the bytes of one ego's inputs (features of its slots, distances, ids), held twice."""
     return 2 * (4 * settings.size * channels + settings.size**2 + 8 * settings.size)
 
 
-_TRIAL_NODES = 2000
-_TRIAL_ROWS = 512
-_TRIAL_EGOS = 32
-_MOST_CHANNELS = 4096  # wider features are tried at this width: time is not theirs
+# ---- trials ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ModelCost:
-    """What the model costs per ego.
+    """The cost of the model per ego.
 
     Attributes:
         num_parameters: Numbers in the model.
-        train_seconds: A training step, per ego.
-        score_seconds: A prediction, per ego.
-        saved_bytes: Memory that a step keeps for its way back, per ego.
+        train_seconds: Of a training step, per ego.
+        score_seconds: Of a prediction, per ego.
+        saved_bytes: Memory that a step keeps for the backward pass, per ego.
     """
 
     num_parameters: int
@@ -313,11 +315,11 @@ class ModelCost:
 
 @dataclass(frozen=True)
 class GraphCost:
-    """What labels and token rows cost.
+    """The cost of labels and token rows.
 
     Attributes:
-        entry_seconds: Labels, per entry.
-        row_seconds: A token row with its distances.
+        entry_seconds: Of labels, per entry.
+        row_seconds: Of a token row with its distances.
     """
 
     entry_seconds: float
@@ -325,7 +327,7 @@ class GraphCost:
 
 
 def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> ModelCost:
-    """Tries a few steps on random rows; takes a second or so.
+    """Measure a few steps on random rows; takes about a second.
 
     Args:
         config: The model's settings.
@@ -350,11 +352,11 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
         if config.label_inputs:
             inputs.append(torch.ones(len(x), dtype=torch.int32, device=device))
         labels = torch.zeros(_TRIAL_EGOS, dtype=torch.int64, device=device)
-        kept: dict[int, int] = {}
+        saved_storages: dict[int, int] = {}  # bytes by address
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
             storage = tensor.untyped_storage()
-            kept[storage.data_ptr()] = storage.nbytes()
+            saved_storages[storage.data_ptr()] = storage.nbytes()
             return tensor
 
         def step() -> None:
@@ -367,17 +369,17 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
         with torch.inference_mode():
             scoring = _seconds(lambda: model(*inputs), device)
     weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
-    saved = sum(size for place, size in kept.items() if place not in weights)
+    saved = sum(count for place, count in saved_storages.items() if place not in weights)
     return ModelCost(
         num_parameters, seconds / _TRIAL_EGOS, scoring / _TRIAL_EGOS, saved // _TRIAL_EGOS
     )
 
 
 def measure_graph(settings: Settings, degree: float, directed: bool) -> GraphCost:
-    """Builds labels and rows of a small random graph.
+    """Measure the labels and rows of a small random graph.
 
     Args:
-        settings: For the shape of rows and the threads.
+        settings: They have the shape of rows and the number of threads.
         degree: Average number of neighbours.
         directed: Whether edges have a direction.
     """
@@ -395,7 +397,7 @@ def measure_graph(settings: Settings, degree: float, directed: bool) -> GraphCos
 
 
 def _seconds(step: object, device: torch.device) -> float:
-    """Gives the faster of two calls; others may use the machine too."""
+    """Return the seconds of the faster of two calls; other programs may use the machine too."""
     assert callable(step)
     times = []
     for _ in range(2):

@@ -13,7 +13,7 @@ import torch
 
 from dhilgt._version import __version__
 from dhilgt.classifier.inputs import FitInputs
-from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.errors import ArtifactError, ConfigError, argument
 from dhilgt.features.from_graph import num_copies
 from dhilgt.features.scale import NONE, FeatureScale
 from dhilgt.graph.store import load_graph, save_graph
@@ -29,79 +29,16 @@ from dhilgt.training.state import TrainResult, finite_or_none
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
-
-def write_scale(folder: Path, scale: FeatureScale | None) -> None:
-    """Puts a scale in a folder; None removes the one that is there.
-
-    Args:
-        folder: Of a run.
-        scale: What to write.
-    """
-    path = folder / run_folder.SCALE
-    with explained("write", path):
-        if scale is None:
-            if path.exists():
-                files.ops.unlink(path)
-            return
-        tensors = {name: torch.tensor(array) for name, array in scale.arrays.items()}
-        data = checked_bytes(tensors, canonical_json({"kind": scale.kind}))
-        write_file(path, iter((memoryview(data),)))
-
-
-def read_scale(folder: Path) -> FeatureScale | None:
-    """Gives the scale in a folder, trusting nothing in it; None where there is none.
-
-    Args:
-        folder: Of a run.
-
-    Raises:
-        ArtifactError: If its file is damaged.
-    """
-    path = folder / run_folder.SCALE
-    if not path.exists():
-        return None
-    tensors, noted = read_checked(path)
-    try:
-        kind = strict_json(noted or b"null")["kind"]
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        return FeatureScale.from_arrays(kind, arrays)
-    except (ArtifactError, TypeError, KeyError) as error:
-        raise ArtifactError(f"{path} is not as written ({error}); save it again") from error
-
-
-def scale_of_run(run_dir: str | PathLike[str], kind: str) -> FeatureScale | None:
-    """Gives the scale that the run in a folder began with, None if it did not begin yet.
-
-    Args:
-        run_dir: Folder of the run.
-        kind: The `feature_scale` to go on with.
-
-    Raises:
-        ConfigError: If the run has another one.
-    """
-    folder = RunFolder(run_dir)
-    if folder.checkpoints.latest() is None:
-        return None
-    found = read_scale(folder.path)
-    then = NONE if found is None else found.kind
-    if then != kind:
-        raise ConfigError(
-            f"feature_scale = {kind!r}, but the run in this folder has feature_scale = {then!r}; "
-            "resume with that value, or choose another run_dir"
-        )
-    return found
-
-
 KIND = "dhilgt-classifier"
 FORMAT = 1
 _MAX_BYTES = 64 << 20
 _MAX_VALUES = 4_000_000
-_TYPES = {"str": "U", "int": "i", "float": "f", "bool": "b"}
+_TYPES = {"str": "U", "int": "i", "float": "f", "bool": "b"}  # of classes, by dtype.kind
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """What `read` found."""
+    """A classifier as its folder holds it; see `NodeClassifier` for the parts."""
 
     settings: dict[str, Any]
     cache: bool
@@ -115,7 +52,7 @@ class Bundle:
 
 
 def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) -> None:
-    """Writes a classifier; see `NodeClassifier.save`.
+    """Write a classifier; see `NodeClassifier.save`.
 
     ``bundle.json`` is removed first and written last: what lacks it is not a classifier.
     """
@@ -163,13 +100,13 @@ def _facts(clf: NodeClassifier) -> dict[str, Any]:
 
 
 def read(path: str | PathLike[str]) -> Bundle:
-    """Reads a classifier, trusting nothing in it; see `NodeClassifier.load`."""
+    """Read a classifier from an untrusted folder; see `NodeClassifier.load`."""
     folder = Path(path).expanduser()
     seal = folder / run_folder.BUNDLE
     if not seal.is_file():
         raise ArtifactError(
             f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; pass a "
-            "folder that save wrote, or finish the run in it with fit(..., resume=True)"
+            f"folder that save wrote, or finish the run in it with {argument('resume', True)}"
         )
     facts = _json(seal)
     _check_head(seal, facts)
@@ -185,7 +122,7 @@ def read(path: str | PathLike[str]) -> Bundle:
         }
         split = {name: np.flatnonzero(mask) for name, mask in (graph.masks or {}).items()}
         inputs = FitInputs(graph, classes, split, bool(facts["from_array"]), 0)
-        found = Bundle(
+        bundle = Bundle(
             settings=settings,
             cache=bool(facts["cache"]),
             inputs=inputs,
@@ -196,10 +133,10 @@ def read(path: str | PathLike[str]) -> Bundle:
             stages=dict(facts["stages"]),
             batch_size=int(facts["batch_size"]),
         )
-        _check_whole(found, facts)
+        _check_parts(bundle, facts)
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise ArtifactError(f"{seal} is not as written ({error!r}); save it again") from error
-    return found
+    return bundle
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -228,9 +165,9 @@ def _check_head(path: Path, facts: dict[str, Any]) -> None:
 
 
 def _classes(facts: dict[str, Any]) -> Any:
-    wanted = _TYPES[facts["class_type"]]
+    kind = _TYPES[facts["class_type"]]
     classes = np.array(facts["classes"])
-    if classes.ndim != 1 or classes.dtype.kind != wanted or not len(classes):
+    if classes.ndim != 1 or classes.dtype.kind != kind or not len(classes):
         raise TypeError(f"classes are not a list of {facts['class_type']}")
     return classes
 
@@ -243,11 +180,11 @@ def _result(folder: Path) -> TrainResult:
     return TrainResult(history=[strict_json(line) for line in lines], **values)
 
 
-def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
-    """Refuses parts that do not belong together."""
-    graph, classes = found.inputs.graph, len(found.inputs.classes)
-    config = found.model.config
-    copies = num_copies(int(found.settings["hops"]), found.settings["hop_kind"])
+def _check_parts(bundle: Bundle, facts: dict[str, Any]) -> None:
+    """Raise for parts that do not belong together."""
+    graph, classes = bundle.inputs.graph, len(bundle.inputs.classes)
+    config = bundle.model.config
+    copies = num_copies(int(bundle.settings["hops"]), bundle.settings["hop_kind"])
     if graph.features is None or graph.labels is None:
         raise TypeError("the graph lacks features or labels")
     width = int(graph.features.shape[1])
@@ -255,19 +192,85 @@ def _check_whole(found: Bundle, facts: dict[str, Any]) -> None:
         raise TypeError("the graph is not the one it was trained on")
     if config.in_channels != width * copies or config.out_channels != classes:
         raise TypeError("the model does not fit the graph and its classes")
-    wanted = found.settings["feature_scale"]
-    kept = NONE if found.scale is None else found.scale.kind
-    if kept != wanted:
-        has = f"has {kept!r}" if found.scale else "is missing"
+    setting = bundle.settings["feature_scale"]
+    kind = NONE if bundle.scale is None else bundle.scale.kind
+    if kind != setting:
+        has = f"has {kind!r}" if bundle.scale else "is missing"
         raise ArtifactError(
-            f"settings and folder do not agree on feature_scale: {wanted!r} is set, "
+            f"settings and folder do not agree on feature_scale: {setting!r} is set, "
             f"{run_folder.SCALE} {has}; copy the folder of the run as a whole, or save it again"
         )
-    if found.scale is not None and found.scale.num_channels != config.in_channels:
+    if bundle.scale is not None and bundle.scale.num_channels != config.in_channels:
         raise TypeError("the scale of the features does not fit the model")
-    if config.label_inputs != found.settings["label_inputs"]:
+    if config.label_inputs != bundle.settings["label_inputs"]:
         raise TypeError("model and settings do not agree on label_inputs")
-    if config.label_inputs and "train" not in found.inputs.split:
+    if config.label_inputs and "train" not in bundle.inputs.split:
         raise TypeError("the graph lacks its training nodes, whose classes the model sees")
-    if graph.labels.max(initial=-1) >= classes or found.batch_size < 1:
+    if graph.labels.max(initial=-1) >= classes or bundle.batch_size < 1:
         raise TypeError("the graph has classes without a name")
+
+
+# ---- the scale of the features -----------------------------------------------------------------
+
+
+def write_scale(folder: Path, scale: FeatureScale | None) -> None:
+    """Write a scale to a folder; None removes the one that is there.
+
+    Args:
+        folder: Of a run.
+        scale: What to write.
+    """
+    path = folder / run_folder.SCALE
+    with explained("write", path):
+        if scale is None:
+            if path.exists():
+                files.ops.unlink(path)
+            return
+        tensors = {name: torch.tensor(array) for name, array in scale.arrays.items()}
+        data = checked_bytes(tensors, canonical_json({"kind": scale.kind}))
+        write_file(path, iter((memoryview(data),)))
+
+
+def read_scale(folder: Path) -> FeatureScale | None:
+    """Return the scale in an untrusted folder; None where there is none.
+
+    Args:
+        folder: Of a run.
+
+    Raises:
+        ArtifactError: If its file is damaged.
+    """
+    path = folder / run_folder.SCALE
+    if not path.exists():
+        return None
+    tensors, noted = read_checked(path)
+    try:
+        kind = strict_json(noted or b"null")["kind"]
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return FeatureScale.from_arrays(kind, arrays)
+    except (ArtifactError, TypeError, KeyError) as error:
+        raise ArtifactError(f"{path} is not as written ({error}); save it again") from error
+
+
+def scale_of_run(run_dir: str | PathLike[str], kind: str) -> FeatureScale | None:
+    """Return the scale that the run in a folder began with, None before its first checkpoint.
+
+    Args:
+        run_dir: Folder of the run.
+        kind: The `feature_scale` to go on with.
+
+    Raises:
+        ConfigError: If the run has another one.
+    """
+    folder = RunFolder(run_dir)
+    if folder.checkpoints.latest() is None:
+        return None
+    scale = read_scale(folder.path)
+    then = NONE if scale is None else scale.kind
+    if then != kind:
+        raise ConfigError(
+            f"feature_scale = {kind!r}, but the run in this folder has feature_scale = {then!r}; "
+            "resume with that value, or choose another folder",
+            argument="feature_scale",
+        )
+    return scale

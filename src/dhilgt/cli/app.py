@@ -1,4 +1,4 @@
-"""The command line: `dhilgt COMMAND`. Each command is one module of `dhilgt.commands`."""
+"""The command line: `dhilgt COMMAND`. Each command is one module of `dhilgt.cli`."""
 
 import signal
 import sys
@@ -54,8 +54,8 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(plot.app, name="plot")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"dhilgt {__version__}")
         raise typer.Exit
 
@@ -76,13 +76,13 @@ def _all_commands(
 
 
 def main() -> None:
-    """Runs the command line with the process's arguments, and exits with its status."""
-    # Told to stop by a scheduler or by Ctrl-C, the work is undone the same way.
+    """Run the command line with the process's arguments, and exit with its status."""
+    # A scheduler's signal to stop is handled as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not processes.is_main():
-        processes.hush()
+        processes.silence()
     arguments = sys.argv[1:]
-    # People add --debug where the cursor stands: at the end of the line that failed.
+    # People add --debug at the end of the line that failed.
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--debug" in options:
         arguments.remove("--debug")
@@ -91,5 +91,5 @@ def main() -> None:
         app(arguments, prog_name="dhilgt")
     except SystemExit as end:
         if end.code == USAGE:
-            processes.main_spoke()
+            processes.main_process_ends_first()
         raise

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dhilgt.classifier.cache import Cache, Entry
+from dhilgt.classifier.cache import Cache, CacheEntry
 from dhilgt.cli import shell
 from dhilgt.utils.memory import format_bytes
 
@@ -33,13 +33,13 @@ def run(
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(help="Only what was not used for so long: 12h, 30d, 4w."),
+        typer.Option(help="Only what was not used for this long: 12h, 30d, 4w."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show or remove labels, tokens and generated graphs kept for the next time.
+    """Show or remove labels, tokens and generated graphs kept for the next run.
 
-    Nothing in the cache is needed: what is removed is made again when it is asked for.
+    Nothing in the cache is needed: what is removed is made again when it is used.
 
     \b
     Example:
@@ -65,7 +65,7 @@ def run(
     typer.echo(f"{cache.root}: {what}{' removed' if removed else ''}")
 
 
-def _facts(entry: Entry) -> dict[str, Any]:
+def _facts(entry: CacheEntry) -> dict[str, Any]:
     return {
         "kind": entry.kind,
         "key": entry.key,
@@ -76,7 +76,7 @@ def _facts(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _line(entry: Entry, now: float) -> str:
+def _line(entry: CacheEntry, now: float) -> str:
     state = f"used {_ago(now - entry.last_used)}" if entry.whole else "unfinished"
     size = format_bytes(entry.num_bytes)
     return f"{entry.kind:<6}  {entry.key[:16]}  {size:>10}  made {_date(entry.made)}  {state}"

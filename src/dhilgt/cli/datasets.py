@@ -1,4 +1,4 @@
-"""`dhilgt datasets`: which public graphs there are, fetching them, checking them."""
+"""`dhilgt datasets`: list public graphs, fetch them, check their files."""
 
 from collections import Counter
 from pathlib import Path
@@ -67,8 +67,8 @@ def _row(about: DatasetInfo, root: Path | None, measure: bool) -> dict[str, Any]
     numbers.update({name: getattr(about.facts, name) for name in _NUMBERS})
     here = _here(about, root)
     if measure:
-        found = _measured(about, root)
-        numbers.update(found.to_dict() if found is not None else {})
+        measured = _measured(about, root)
+        numbers.update(measured.to_dict() if measured is not None else {})
     return {
         "name": about.name,
         **numbers,
@@ -81,7 +81,7 @@ def _row(about: DatasetInfo, root: Path | None, measure: bool) -> dict[str, Any]
 
 def _measured(about: DatasetInfo, root: Path | None) -> Statistics | None:
     if about.generated:
-        return None  # made, not read: what it has is what was asked for
+        return None  # generated with these numbers, not read
     files = Files(about, root)
     missing = {file.needed_for for file in about.files if files.find(file.path) is None}
     if "graph" in missing:
@@ -93,10 +93,10 @@ def _here(about: DatasetInfo, root: Path | None) -> str:
     if about.generated and not about.files:
         return "generated"
     files = Files(about, root)
-    found = sum(files.find(file.path) is not None for file in about.files)
-    if found == len(about.files):
+    present = sum(files.find(file.path) is not None for file in about.files)
+    if present == len(about.files):
         return "yes"
-    return f"{found} of {len(about.files)} files" if found else "no"
+    return f"{present} of {len(about.files)} files" if present else "no"
 
 
 def _shown(value: Any) -> str:
@@ -134,7 +134,8 @@ def run_show(
         bool, typer.Option("--measure", help="Read the graph, count, and make the split.")
     ] = False,
     split: Annotated[
-        str, typer.Option(help="Split to make: paper, random, official, or shares like 50/25/25.")
+        str,
+        typer.Option(help="Split to make: paper, random, official, or percentages like 50/25/25."),
     ] = "paper",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
     as_json: _Json = False,
@@ -226,19 +227,19 @@ def _show_rows(about: DatasetInfo, facts: dict[str, Any]) -> list[tuple[str, str
 
 
 def run_fetch(
-    wanted: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets to fetch.")],
+    chosen: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets to fetch.")],
     root: _Root = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Fetch the files of datasets that are not here yet, and check them.
 
-    A transfer that broke off goes on where it stopped when the command is run again.
+    An interrupted transfer continues where it stopped when the command is run again.
 
     \b
     Example:
       dhilgt datasets fetch cora genius --root data
     """  # noqa: D301
-    for about in [info(name) for name in wanted]:  # a wrong name is refused before any work
+    for about in [info(name) for name in chosen]:  # a wrong name is refused before any work
         if not about.files:
             typer.echo(f"{about.title}: nothing to fetch, it is made when it is loaded")
             continue
@@ -252,7 +253,7 @@ def run_fetch(
 
 
 def run_verify(
-    wanted: Annotated[
+    chosen: Annotated[
         list[str] | None,
         typer.Argument(metavar="[NAME...]", help="Datasets to check; all that are here if none."),
     ] = None,
@@ -269,13 +270,13 @@ def run_verify(
       dhilgt datasets verify cora
     """  # noqa: D301
     rows: list[dict[str, str]] = []
-    for name in wanted or names():
+    for name in chosen or names():
         about = info(name)
         if about.generated:
-            continue  # the real files of arxiv-like are those of ogbn-arxiv
+            continue  # the files of a stand-in are those of another dataset
         files = Files(about, root)
         statuses = [(file, files.status(file)) for file in about.files]
-        if not wanted and all(status == "missing" for _, status in statuses):
+        if not chosen and all(status == "missing" for _, status in statuses):
             continue
         rows += [
             {"dataset": about.name, "file": file.path, "status": status}
@@ -291,7 +292,7 @@ def run_verify(
         typer.echo(summary or "no files of datasets are here")
     if counts["damaged"]:
         raise DatasetError("files are damaged; remove them and run dhilgt datasets fetch")
-    if wanted and counts["missing"]:
+    if chosen and counts["missing"]:
         raise DhilgtError("files are missing; run dhilgt datasets fetch")
 
 

@@ -1,4 +1,4 @@
-"""`dhilgt demo`: every stage on a graph made on the spot.
+"""`dhilgt demo`: every stage on a generated graph.
 
 A stage is a function in `STEPS`; it reads what earlier ones left in `Demo` and adds to it.
 """
@@ -31,7 +31,9 @@ from dhilgt.utils.memory import format_bytes
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
-
+_AVERAGE_DEGREE = 10
+_FEATURE_NOISE = 2.0  # so much that the classes do not follow from the features alone
+_SOURCES = 5
 # A smaller model than the paper's and fewer epochs: two CPU cores need half a minute.
 SETTINGS: dict[str, Any] = {
     "size": 16,
@@ -46,104 +48,9 @@ SETTINGS: dict[str, Any] = {
 _MLP_EPOCHS = 100
 
 
-def remove_run(path: Path) -> None:
-    """Removes the run of an earlier demo; refuses to touch anything else."""
-    from dhilgt.training.run_folder import BUNDLE, is_ours
-
-    if not path.exists():
-        return
-    names = [one.name for one in path.iterdir()]
-    if not all(map(is_ours, names)) or (
-        names and BUNDLE not in names and "checkpoints" not in names
-    ):
-        raise DhilgtError(f"{path} is not the run of a demo; choose another --output")
-    shutil.rmtree(path)
-
-
-def train(graph: Graph, path: Path, seed: int) -> "NodeClassifier":
-    """Trains a classifier into a folder and says how it went."""
-    import dhilgt
-
-    started = time.perf_counter()
-    clf = dhilgt.NodeClassifier(**SETTINGS, seed=seed, cache=False).fit(graph, run_dir=path)
-    result = clf.result_
-    shell.print_table(
-        [
-            ("nodes", ", ".join(f"{len(nodes):,} {part}" for part, nodes in clf.split_.items())),
-            ("weights", f"{sum(part.numel() for part in clf.model_.parameters()):,}"),
-            ("best epoch", f"{result.best_epoch} of {result.epochs}"),
-            ("seconds", f"{time.perf_counter() - started:.1f}"),
-        ]
-    )
-    return clf
-
-
-def compare(graph: Graph, clf: "NodeClassifier", seed: int) -> dict[str, float]:
-    """Gives the test scores of the classifier, of an MLP and of one answer for all."""
-    assert graph.labels is not None
-    classes = graph.labels
-    largest = np.bincount(classes[clf.split_["train"]]).argmax()
-    return {
-        "one answer for all": float((classes[clf.split_["test"]] == largest).mean()),
-        "MLP, features alone": _mlp_score(graph, clf, seed),
-        "DHIL-GT": clf.scores_["test"]["accuracy"],
-    }
-
-
-def _mlp_score(graph: Graph, clf: "NodeClassifier", seed: int) -> float:
-    from dhilgt import Trainer, baselines
-
-    model = baselines.create("mlp", graph, seed=seed)
-    config = model.train_config(epochs=_MLP_EPOCHS, seed=seed)
-    trainer = Trainer(model, config, device=clf.settings_.device, progress=False)
-    trainer.fit(
-        model.train_batches(clf.split_["train"]), model.inference_batches(clf.split_["val"])
-    )
-    return trainer.evaluate(model.inference_batches(clf.split_["test"]))["accuracy"]
-
-
-def predict(clf: "NodeClassifier", path: Path) -> None:
-    """Writes the predictions and the report beside the run."""
-    from dhilgt.report import write_report
-
-    predict_command.run(path, output=path / "predictions.csv", quiet=True)
-    lines = (path / "predictions.csv").read_text(encoding="utf-8").splitlines()
-    for line in lines[:4]:
-        typer.echo(line)
-    typer.echo(f"... and {len(lines) - 4:,} more")
-    write_report(clf, path / "report.html", title="The demo's run")
-
-
-def distances_from(graph: Graph, source: int) -> NDArray[np.int32]:
-    """Gives the distance from one node to every node, by index; -1 where there is no path.
-
-    Example:
-        >>> distances_from(Graph.from_edges([0, 1], [1, 2]), 0).tolist()
-        [0, 1, 2]
-    """
-    found = np.full(graph.num_nodes, -1, dtype=np.int32)
-    found[source] = 0
-    level = np.array([source])
-    distance = 0
-    while level.size:
-        distance += 1
-        starts, ends = graph.offsets[level], graph.offsets[level + 1]
-        lengths = ends - starts
-        place = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-        reached = graph.targets[place + np.arange(len(place))]
-        level = np.unique(reached[found[reached] < 0])
-        found[level] = distance
-    return found
-
-
-_AVERAGE_DEGREE = 10
-_FEATURE_NOISE = 2.0  # so much that the features alone do not tell the class
-_SOURCES = 5
-
-
 @dataclass
 class Demo:
-    """What the steps hand on."""
+    """What the steps pass on to later ones."""
 
     folder: Path
     num_nodes: int
@@ -154,31 +61,31 @@ class Demo:
 
     @property
     def run_path(self) -> Path:
-        """Where the trained classifier, its report and its predictions are kept."""
+        """Folder of the trained classifier, its report and its predictions."""
         return self.folder / "run"
 
     @property
     def labels_path(self) -> Path:
-        """Where the labels are kept."""
+        """Folder of the labels."""
         return self.folder / "labels"
 
     @property
     def tokens_path(self) -> Path:
-        """Where the tokens are kept."""
+        """Folder of the tokens."""
         return self.folder / "tokens"
 
     def the_graph(self) -> Graph:
-        """Gives the graph, which the first step makes."""
+        """Return the graph, which the first step makes."""
         assert self.graph is not None
         return self.graph
 
     def the_labels(self) -> HubLabels:
-        """Gives the labels, which the second step makes."""
+        """Return the labels, which the second step makes."""
         assert self.labels is not None
         return self.labels
 
     def the_classifier(self) -> "NodeClassifier":
-        """Gives the trained classifier, which a later step makes."""
+        """Return the trained classifier, which a later step makes."""
         assert self.classifier is not None
         return self.classifier
 
@@ -188,7 +95,7 @@ def run(
         Path, typer.Option("--output", "-o", help="Folder for what the demo saves.")
     ] = Path("demo-output"),
     nodes: Annotated[int, typer.Option(min=500, help="Nodes of the generated graph.")] = 3_000,
-    seed: Annotated[int, typer.Option(help="Which graph is generated.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the generated graph.")] = 0,
 ) -> None:
     """Show everything on a generated graph: labels, distances, tokens, training, predictions.
 
@@ -215,15 +122,29 @@ def run(
     typer.echo(f"The predictions: {demo.run_path / 'predictions.csv'}")
 
 
-# ---- the steps ---------------------------------------------------------------------------------
+def remove_run(path: Path) -> None:
+    """Remove the run of an earlier demo; raise for a folder that holds anything else."""
+    from dhilgt.training.run_folder import BUNDLE, is_ours
+
+    if not path.exists():
+        return
+    names = [one.name for one in path.iterdir()]
+    if not all(map(is_ours, names)) or (
+        names and BUNDLE not in names and "checkpoints" not in names
+    ):
+        raise DhilgtError(f"{path} is not the run of a demo; choose another --output")
+    shutil.rmtree(path)
+
+
+# ---- graph, labels, tokens ---------------------------------------------------------------------
 
 
 def make_graph(num_nodes: int, seed: int) -> Graph:
-    """Gives the graph of the demo, with its split.
+    """Return the graph of the demo, with its split.
 
     Args:
         num_nodes: Number of nodes.
-        seed: Which graph.
+        seed: Another seed makes another graph.
     """
     graph = generate(num_nodes, _AVERAGE_DEGREE, feature_noise=_FEATURE_NOISE, seed=seed)
     assert graph.labels is not None
@@ -253,12 +174,12 @@ def _build_labels(demo: Demo) -> None:
     shell.print_table(label.summary_rows(label.summary(graph, demo.labels, on_disk, seconds))[2:])
 
 
-def _ask_distances(demo: Demo) -> None:
+def _query_distances(demo: Demo) -> None:
     graph, labels = demo.the_graph(), demo.the_labels()
     rng = np.random.default_rng(demo.seed)
-    everyone = np.arange(graph.num_nodes)
+    all_nodes = np.arange(graph.num_nodes)
     for source in rng.choice(graph.num_nodes, min(_SOURCES, graph.num_nodes), replace=False):
-        from_labels = labels.distances(np.full(graph.num_nodes, source), everyone)
+        from_labels = labels.distances(np.full(graph.num_nodes, source), all_nodes)
         from_search = distances_from(graph, int(source))
         wrong = np.flatnonzero(from_labels != from_search)
         if wrong.size:
@@ -280,6 +201,29 @@ def _ask_distances(demo: Demo) -> None:
     typer.echo(f"{pairs.shape[1]:,} random distances in {seconds:.3f} s")
 
 
+def distances_from(graph: Graph, source: int) -> NDArray[np.int32]:
+    """Return the distance from one node to every node, by index; -1 where there is no path.
+
+    A breadth-first search that shares no code with the labels it checks.
+
+    Example:
+        >>> distances_from(Graph.from_edges([0, 1], [1, 2]), 0).tolist()
+        [0, 1, 2]
+    """
+    distances = np.full(graph.num_nodes, -1, dtype=np.int32)
+    level, distance = np.array([source]), 0
+    while level.size:
+        distances[level] = distance
+        distance += 1
+        starts = graph.offsets[level]
+        degrees = graph.offsets[level + 1] - starts
+        # Places in `targets` of all neighbours of the level, one run of places per node.
+        run_starts = np.repeat(starts - np.cumsum(degrees) + degrees, degrees)
+        neighbors = graph.targets[run_starts + np.arange(len(run_starts))]
+        level = np.unique(neighbors[distances[neighbors] < 0])
+    return distances
+
+
 def _load_labels(demo: Demo) -> None:
     labels = demo.the_labels()
     loaded = HubLabels.load(demo.labels_path, verify=True)
@@ -297,9 +241,9 @@ def _build_tokens(demo: Demo) -> None:
     labels = demo.the_labels()
     started = time.perf_counter()
     tokens = Tokens.build(labels, path=demo.tokens_path, overwrite=True)
-    taken = time.perf_counter() - started
+    seconds = time.perf_counter() - started
     shell.print_table(
-        tokens_command.summary_rows(tokens_command.summary(tokens, demo.tokens_path, taken))
+        tokens_command.summary_rows(tokens_command.summary(tokens, demo.tokens_path, seconds))
     )
     for line in str(token_stats(tokens)).splitlines()[1:]:
         typer.echo(line)
@@ -311,8 +255,53 @@ def _build_tokens(demo: Demo) -> None:
     typer.echo(f"the row of node 0: {members.tolist()}, all {len(members) ** 2} distances right")
 
 
+# ---- training and predicting -------------------------------------------------------------------
+
+
+def train(graph: Graph, path: Path, seed: int) -> "NodeClassifier":
+    """Train a classifier into a folder and print how it went."""
+    import dhilgt
+
+    started = time.perf_counter()
+    clf = dhilgt.NodeClassifier(**SETTINGS, seed=seed, cache=False).fit(graph, run_dir=path)
+    result = clf.result_
+    shell.print_table(
+        [
+            ("nodes", ", ".join(f"{len(nodes):,} {part}" for part, nodes in clf.split_.items())),
+            ("weights", f"{sum(part.numel() for part in clf.model_.parameters()):,}"),
+            ("best epoch", f"{result.best_epoch} of {result.epochs}"),
+            ("seconds", f"{time.perf_counter() - started:.1f}"),
+        ]
+    )
+    return clf
+
+
 def _train(demo: Demo) -> None:
     demo.classifier = train(demo.the_graph(), demo.run_path, demo.seed)
+
+
+def compare(graph: Graph, clf: "NodeClassifier", seed: int) -> dict[str, float]:
+    """Return the test scores of the classifier, of an MLP, and of one class for all nodes."""
+    assert graph.labels is not None
+    classes = graph.labels
+    largest = np.bincount(classes[clf.split_["train"]]).argmax()
+    return {
+        "one answer for all": float((classes[clf.split_["test"]] == largest).mean()),
+        "MLP, features alone": _mlp_score(graph, clf, seed),
+        "DHIL-GT": clf.scores_["test"]["accuracy"],
+    }
+
+
+def _mlp_score(graph: Graph, clf: "NodeClassifier", seed: int) -> float:
+    from dhilgt import Trainer, baselines
+
+    model = baselines.create("mlp", graph, seed=seed)
+    config = model.train_config(epochs=_MLP_EPOCHS, seed=seed)
+    trainer = Trainer(model, config, device=clf.settings_.device, progress=False)
+    trainer.fit(
+        model.train_batches(clf.split_["train"]), model.inference_batches(clf.split_["val"])
+    )
+    return trainer.evaluate(model.inference_batches(clf.split_["test"]))["accuracy"]
 
 
 def _compare(demo: Demo) -> None:
@@ -321,13 +310,21 @@ def _compare(demo: Demo) -> None:
 
 
 def _predict(demo: Demo) -> None:
-    predict(demo.the_classifier(), demo.run_path)
+    from dhilgt.report import write_report
+
+    path = demo.run_path
+    predict_command.run(path, output=path / "predictions.csv", quiet=True)
+    lines = (path / "predictions.csv").read_text(encoding="utf-8").splitlines()
+    for line in lines[:4]:
+        typer.echo(line)
+    typer.echo(f"... and {len(lines) - 4:,} more")
+    write_report(demo.the_classifier(), path / "report.html", title="The demo's run")
 
 
 STEPS: list[tuple[str, Callable[[Demo], None]]] = [
     ("A graph with hubs, communities and classes", _make_graph),
     ("Its hub labels", _build_labels),
-    ("Distances, checked live against breadth-first search", _ask_distances),
+    ("Distances, checked live against breadth-first search", _query_distances),
     ("Saved and loaded", _load_labels),
     ("A token of 32 nodes for each node, with all distances inside", _build_tokens),
     ("DHIL-GT learns the classes of 60% of the nodes", _train),

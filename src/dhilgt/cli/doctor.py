@@ -1,4 +1,4 @@
-"""`dhilgt doctor`: is this installation sound, and what does it have to work with?"""
+"""`dhilgt doctor`: check the installation, and list what it has to work with."""
 
 import importlib.metadata
 import platform
@@ -72,7 +72,7 @@ def _version(package: str) -> str | None:
 
 
 def _self_test() -> dict[str, Any]:
-    """Compares all distances of small graphs with searches, for every algorithm."""
+    """Compare all distances of small graphs with breadth-first searches, for every algorithm."""
     started = time.perf_counter()
     problem = None
     for directed in (False, True):
@@ -87,23 +87,23 @@ def _self_test() -> dict[str, Any]:
 
 
 def _gpus() -> list[dict[str, Any]] | None:
-    """Gives name and memory of each GPU; None without torch."""
+    """Return name and memory of each GPU; None without torch."""
     try:
         import torch
     except ImportError:
         return None
     if not torch.cuda.is_available():
         return []
-    found = []
+    gpus = []
     for at in range(torch.cuda.device_count()):
         free, total = torch.cuda.mem_get_info(at)
         name = torch.cuda.get_device_name(at)
-        found.append({"name": name, "free_bytes": free, "total_bytes": total})
-    return found
+        gpus.append({"name": name, "free_bytes": free, "total_bytes": total})
+    return gpus
 
 
 def _model_test() -> dict[str, Any] | None:
-    """Trains a tiny model for a few epochs, on the GPU if there is one; None without torch."""
+    """Train a tiny model for a few epochs, on the GPU if there is one; None without torch."""
     try:
         import dhilgt
 
@@ -122,7 +122,7 @@ def _model_test() -> dict[str, Any] | None:
         losses = [line["train_loss"] for line in clf.result_.history]
         if not losses[-1] < losses[0]:
             problem = f"the loss of a tiny model did not fall ({losses[0]:.3f} to {losses[-1]:.3f})"
-    except Exception as error:  # whatever it is, it is what the doctor was asked for
+    except Exception as error:  # whatever it is, it is what this command is to report
         problem = f"{type(error).__name__}: {error}"
     return {
         "problem": problem,
@@ -158,6 +158,6 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("self-test", f"{result} ({test['seconds']:.2f} s)"))
     model = facts["model_test"]
     if model is not None:
-        ended = "passed" if model["problem"] is None else f"FAILED: {model['problem']}"
-        rows.append(("model test", f"{ended} on {model['device']} ({model['seconds']:.2f} s)"))
+        outcome = "passed" if model["problem"] is None else f"FAILED: {model['problem']}"
+        rows.append(("model test", f"{outcome} on {model['device']} ({model['seconds']:.2f} s)"))
     return rows

@@ -1,4 +1,4 @@
-"""`dhilgt evaluate`: how well a trained run knows the classes."""
+"""`dhilgt evaluate`: the scores of a trained run."""
 
 import math
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
 OTHER = "other"
-"""The part of nodes that training never saw and no part of its split names."""
+"""The part of nodes in no part of the run's split."""
 
 
 def run(
@@ -36,8 +36,8 @@ def run(
 ) -> None:
     """Print the scores of a run by part: training, validation and test nodes.
 
-    With --labels the classes of a file are compared, and nodes outside of the run's split stand
-    in a part of their own.
+    With --labels predictions are compared with the classes in a file, and nodes outside the run's
+    split are a part of their own.
 
     \b
     Example:
@@ -50,7 +50,7 @@ def run(
         assert clf.graph_.labels is not None
         truth, split = clf.graph_.labels, clf.split_
     else:
-        truth = _given_classes(clf, table)
+        truth = _classes_of(clf, table)
         split = _parts_of(clf, truth)
     facts: dict[str, Any] = {"path": str(run_folder), "parts": _scores(clf, truth, split)}
     if as_json:
@@ -63,8 +63,8 @@ def run(
     shell.print_columns(rows)
 
 
-def _given_classes(clf: "NodeClassifier", table: NodeTable) -> NDArray[np.int64]:
-    """Gives places in the run's list of classes, -1 where the file says nothing."""
+def _classes_of(clf: "NodeClassifier", table: NodeTable) -> NDArray[np.int64]:
+    """Return places in the run's list of classes, -1 for nodes that are not in the file."""
     graph = clf.graph_
     if not len(table.ids):
         raise GraphError(f"{table.file} has one column; give an id and a class per line")
@@ -75,13 +75,13 @@ def _given_classes(clf: "NodeClassifier", table: NodeTable) -> NDArray[np.int64]
         value = table.values[row]
         if value is None:
             continue
-        found = places.get(str(value) if text else value)
-        if found is None:
+        place = places.get(str(value) if text else value)
+        if place is None:
             known = ", ".join(map(repr, clf.classes_.tolist()[:8]))
             raise GraphError(
                 f"{table.place(row)}: the run knows no class {value!r}; its classes are {known}"
             )
-        truth[node] = found
+        truth[node] = place
     return truth
 
 
@@ -100,10 +100,10 @@ def _scores(
 ) -> dict[str, dict[str, float | int | None]]:
     from dhilgt.metrics import METRICS
 
-    everyone = np.concatenate(list(split.values()))
-    shares = clf.predict_proba(clf.graph_.ids_of(everyone))
-    logits = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
-    found: dict[str, dict[str, float | int | None]] = {}
+    all_nodes = np.concatenate(list(split.values()))
+    probabilities = clf.predict_proba(clf.graph_.ids_of(all_nodes))
+    logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
+    scores_by_part: dict[str, dict[str, float | int | None]] = {}
     start = 0
     for part, nodes in split.items():
         rows = logits[start : start + len(nodes)]
@@ -112,8 +112,8 @@ def _scores(
         for name, metric in METRICS.items():
             value = float(metric(truth[nodes], rows))
             scores[name] = value if math.isfinite(value) else None
-        found[part] = scores
-    return found
+        scores_by_part[part] = scores
+    return scores_by_part
 
 
 def _shown(value: float | int | None) -> str:

@@ -1,4 +1,4 @@
-"""`dhilgt explain`: what a trained model saw of one node."""
+"""`dhilgt explain`: which nodes a prediction rests on."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +11,7 @@ from dhilgt.cli import shell
 
 
 class Color(StrEnum):
-    """What the dots of a picture can be coloured by."""
+    """What the colours of a picture stand for."""
 
     CLASS = "class"
     EFFECT = "effect"
@@ -27,12 +27,12 @@ def run(
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option(min=0, help="Members to list, the most telling; 0 for all.")
+        int, typer.Option(min=0, help="Members to list, those of largest effect; 0 for all.")
     ] = 10,
-    color: Annotated[Color, typer.Option(help="What dots are coloured by.")] = Color.CLASS,
+    color: Annotated[Color, typer.Option(help="What the colours of dots show.")] = Color.CLASS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Tell which members of a node's token mattered for its prediction, and draw them.
+    """Show which members of a node's token mattered for its prediction, and draw them.
 
     Put -- before an id that begins with a minus sign.
 
@@ -43,15 +43,15 @@ def run(
     """  # noqa: D301 - \b keeps the example's lines apart
     if output is not None:
         check_ending(output)
-    # PyTorch takes a second to import: only those who explain wait for it.
+    # PyTorch takes a second to import: no other command waits for it.
     from dhilgt.classifier.classifier import NodeClassifier
     from dhilgt.classifier.explanation import explain
 
     clf = NodeClassifier.load(folder, device="cpu")
-    found = explain(clf, shell.typed_id(clf.graph_.ids, node, "this graph"))
+    explanation = explain(clf, shell.typed_id(clf.graph_.ids, node, "this graph"))
     if output is not None:
-        found.save(output, color.value)
+        explanation.save(output, color.value)
     if as_json:
-        shell.print_json(found.to_dict())
+        shell.print_json(explanation.to_dict())
     else:
-        typer.echo(found.table(top or None))
+        typer.echo(explanation.table(top or None))

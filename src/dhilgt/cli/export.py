@@ -16,17 +16,18 @@ def run(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Write a trained model as a file that others run: ONNX Runtime, or PyTorch without dhilgt.
+    """Write a trained model as a file for ONNX Runtime, or for PyTorch without dhilgt.
 
-    Beside it stands a file ending with .serving.json: classes, token settings and features.
+    A second file, ending with .serving.json, holds classes, token settings and features.
 
     \b
     Example:
       dhilgt export runs/mine -o served/model.onnx
     """  # noqa: D301 - \b keeps the example's lines apart
-    # PyTorch takes a second to import: only those who export wait for it.
+    # PyTorch takes a second to import: no other command waits for it.
     from dhilgt.classifier.classifier import NodeClassifier
-    from dhilgt.model.export import check_ending, export_classifier
+    from dhilgt.classifier.serving import export_classifier
+    from dhilgt.model.export import check_ending
 
     check_ending(output)
     clf = NodeClassifier.load(folder, device="cpu")

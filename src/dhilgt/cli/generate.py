@@ -1,4 +1,4 @@
-"""`dhilgt generate`: a graph to try things on, as files."""
+"""`dhilgt generate`: a random graph, as files."""
 
 import contextlib
 import csv
@@ -10,31 +10,25 @@ import numpy as np
 import typer
 
 from dhilgt.cli import shell
-from dhilgt.errors import DhilgtError, GraphError
+from dhilgt.errors import DhilgtError
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.random_graphs import generate
 
 _FILES = ("edges.csv", "features.npy", "labels.csv")
-_WORDS = (
-    ("average_degree=", "--degree "),
-    ("average_degree", "--degree"),
-    ("num_classes=", "--classes "),
-    ("num_classes", "--classes"),
-    ("num_nodes=", "--nodes "),
-    ("num_nodes", "--nodes"),
-    ("homophily=", "--homophily "),
-    ("seed=", "--seed "),
-)
 
 
 def run(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the files to.")],
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 20_000,
-    degree: Annotated[float, typer.Option(help="Average number of edges per node.")] = 10.0,
-    classes: Annotated[int, typer.Option(help="Number of classes.")] = 5,
-    homophily: Annotated[float, typer.Option(help="Share of edges within a class, 0 to 1.")] = 0.7,
-    features: Annotated[int, typer.Option(min=1, help="Numbers per node.")] = 32,
-    seed: Annotated[int, typer.Option(help="Which graph: the same seed gives the same one.")] = 0,
+    num_nodes: Annotated[int, typer.Option("--nodes", min=1, help="Number of nodes.")] = 20_000,
+    average_degree: Annotated[
+        float, typer.Option("--degree", help="Average number of edges per node.")
+    ] = 10.0,
+    num_classes: Annotated[int, typer.Option("--classes", help="Number of classes.")] = 5,
+    homophily: Annotated[
+        float, typer.Option(help="Fraction of edges within a class, 0 to 1.")
+    ] = 0.7,
+    num_features: Annotated[int, typer.Option("--features", min=1, help="Numbers per node.")] = 32,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same graph.")] = 0,
     directed: Annotated[bool, typer.Option("--directed", help="Make a directed graph.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the three files if they are there.")
@@ -51,21 +45,15 @@ def run(
       dhilgt label trial/edges.csv --nodes trial/labels.csv -o trial/graph.labels
     """  # noqa: D301 - \b keeps the example's lines apart
     with _new_files(output, overwrite) as drafts:
-        try:
-            graph = generate(
-                nodes,
-                degree,
-                num_classes=classes,
-                homophily=homophily,
-                num_features=features,
-                seed=seed,
-                directed=directed,
-            )
-        except GraphError as error:
-            message = str(error)
-            for word, option in _WORDS:
-                message = message.replace(word, option)
-            raise GraphError(message) from error
+        graph = generate(
+            num_nodes,
+            average_degree,
+            num_classes=num_classes,
+            homophily=homophily,
+            num_features=num_features,
+            seed=seed,
+            directed=directed,
+        )
         _write(graph, drafts)
     facts = {
         "path": str(output),
@@ -73,7 +61,7 @@ def run(
         "edges": graph.num_edges if directed else graph.num_edges // 2,
         "directed": directed,
         "classes": graph.num_classes,
-        "features": features,
+        "features": num_features,
         "seed": seed,
         "files": [str(output / name) for name in _FILES],
     }
@@ -92,7 +80,7 @@ def run(
 
 @contextlib.contextmanager
 def _new_files(folder: Path, overwrite: bool) -> Iterator[dict[str, Path]]:
-    """Gives paths to write to; all files appear when the block ends well, none otherwise."""
+    """Yield paths to write to; all files appear if the block ends without an error, else none."""
     for name in _FILES:
         if (folder / name).exists() and not overwrite:
             raise DhilgtError(

@@ -1,7 +1,6 @@
-"""The files that describe a graph: from flags or a file of settings to a `Graph`."""
+"""The source of a graph: from options or a file of settings to a `Graph`."""
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -28,19 +27,20 @@ class Inputs:
     """Where a graph comes from.
 
     Attributes:
-        dataset: Name of a public dataset; then there are no files but those of its own.
+        dataset: Name of a public dataset; there are no other files then.
         root: Folder that holds datasets.
         drop_isolated: Leave out nodes of the dataset without an edge.
         edges: File of edges.
         features: File of features, or "degree" to make them.
         labels: File of classes.
         nodes: File of all ids.
-        split: File of ids and parts; of a dataset "paper", "official", or shares like "60/20/20".
+        split: File of ids and parts; of a dataset "paper", "official", or percentages like
+            "60/20/20".
         directed: Whether to keep the direction.
         columns: The two columns of edges, like "from,to".
-        separator: What stands between them.
+        separator: What separates them.
         header: Whether the first line is a header.
-        ignore_weights: Pass over further columns.
+        ignore_weights: Ignore further columns.
     """
 
     dataset: str | None = None
@@ -59,27 +59,27 @@ class Inputs:
 
     @classmethod
     def from_file(cls, values: Mapping[str, Any], file: Path) -> "Inputs":
-        """Gives the inputs that the ``data`` section of a file describes.
+        """Return the inputs that the ``data`` section of a file describes.
 
         Args:
             values: The section.
             file: The file; paths in it are relative to its folder.
         """
         known = {one.name: one for one in fields(cls)}
-        found: dict[str, Any] = {}
+        checked: dict[str, Any] = {}
         for key, value in values.items():
             if key not in known:
                 hint = name_hint(key, known)
                 raise ConfigError(f"{file}: data has the unknown key {key!r}; {hint}")
-            wants_bool = "bool" in str(known[key].type)
-            if value is not None and isinstance(value, bool) is not wants_bool:
-                wanted = "true or false" if wants_bool else "text"
-                raise ConfigError(f"{file}: data, {key} = {value!r}; write {wanted}")
-            found[key] = value
-        return cls(**found).resolved(file.parent)
+            is_switch = "bool" in str(known[key].type)
+            if value is not None and isinstance(value, bool) is not is_switch:
+                kind = "true or false" if is_switch else "text"
+                raise ConfigError(f"{file}: data, {key} = {value!r}; write {kind}")
+            checked[key] = value
+        return cls(**checked).resolved(file.parent)
 
     def resolved(self, folder: Path) -> "Inputs":
-        """Gives the same inputs with paths that hold from anywhere."""
+        """Return the same inputs with absolute paths."""
         changed: dict[str, Any] = {}
         for name in _PATHS:
             value = getattr(self, name)
@@ -88,24 +88,24 @@ class Inputs:
                 changed[name] = str((folder / Path(value).expanduser()).resolve())
         return replace(self, **changed)
 
-    def updated(self, given: Mapping[str, Any]) -> "Inputs":
-        """Gives the inputs with those of `given` that are not None."""
-        known = {name: value for name, value in given.items() if value is not None}
-        # A dataset and files of one's own take each other's place.
-        if "dataset" in known and self.dataset is None:
-            return Inputs(**known)
-        if "edges" in known and self.dataset is not None:
-            return Inputs(**known)
-        return replace(self, **known)
+    def updated(self, options: Mapping[str, Any]) -> "Inputs":
+        """Return the inputs with those of `options` that are not None."""
+        named = {name: value for name, value in options.items() if value is not None}
+        # A dataset replaces files, and files replace a dataset.
+        if "dataset" in named and self.dataset is None:
+            return Inputs(**named)
+        if "edges" in named and self.dataset is not None:
+            return Inputs(**named)
+        return replace(self, **named)
 
     def check(self) -> None:
-        """Refuses inputs that cannot be trained on, before any file is read.
+        """Raise for inputs that cannot be trained on, before any file is read.
 
         Raises:
             GraphError: If something is missing, or does not go together.
         """
         if self.dataset is not None:
-            info(self.dataset)  # a name that is none is refused with the nearest one
+            info(self.dataset)  # raises for an unknown name, with the nearest one
             for name in _OF_FILES:
                 if getattr(self, name) not in (None, False):
                     flag = "--" + name.replace("_", "-")
@@ -123,11 +123,11 @@ class Inputs:
 
     @property
     def title(self) -> str | None:
-        """What to call the graph."""
+        """Name of the graph in messages."""
         return self.edges if self.dataset is None else self.dataset
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives what differs from the defaults, for a file."""
+        """Return the values that differ from the defaults, for a file."""
         return {
             one.name: getattr(self, one.name)
             for one in fields(self)
@@ -135,12 +135,12 @@ class Inputs:
         }
 
     def load(self, *, threads: int | None, progress: bool, seed: int = 0) -> Graph:
-        """Reads the graph; features without ids belong to nodes 0, 1, 2, ... or those listed.
+        """Read the graph; features without ids belong to nodes 0, 1, 2, ... or those listed.
 
         Args:
             threads: Threads for the native part.
             progress: Show a progress bar.
-            seed: Which split of a dataset.
+            seed: Of the split of a dataset.
 
         Raises:
             GraphError: If a file is missing or wrong; the message names it.
@@ -156,15 +156,15 @@ class Inputs:
             )
         if self.edges is None:
             raise GraphError("no edges are given; pass --edges FILE, or --data NAME")
-        features: Any = None if self.features in (None, DEGREE) else self.features
+        file = None if self.features == DEGREE else self.features
+        features: Any = file
         rows: int | None = None
         if features is not None and self.nodes is None:
             features = node_lists.read_features(features)
             if hasattr(features, "shape"):
                 rows = int(features.shape[0]) if len(features.shape) else 0
-        nodes = None if self.nodes is None else Path(self.nodes)
-        others = (self.features, self.labels, self.split)
-        with self._naming(rows), naming_files(Path(self.edges), nodes, *others):
+        others = {"nodes": self.nodes, "features": file, "labels": self.labels, "masks": self.split}
+        with self._naming_rows(rows), naming_files(self.edges, **others):
             graph = Graph.read(
                 self.edges,
                 separator="\t" if self.separator in _TAB_NAMES else self.separator,
@@ -185,24 +185,17 @@ class Inputs:
         return graph
 
     @contextlib.contextmanager
-    def _naming(self, rows: int | None) -> Iterator[None]:
-        """Words errors about features that were read ahead, and about ids that rows imply."""
+    def _naming_rows(self, rows: int | None) -> Iterator[None]:
+        """Explain errors about the number of nodes, which nobody typed: it is that of the rows."""
         try:
             yield
         except GraphError as error:
-            message = str(error)
-            if rows is None:
+            if rows is None or not error.mentions("num_nodes"):
                 raise
-            found = re.match(rf"{re.escape(str(self.edges))}: (features.*)", message, re.DOTALL)
-            if found:
-                raise GraphError(f"{self.features}: {found[1]}") from error
-            if "num_nodes" not in message:
-                raise
-            what = re.split(r" \(num_nodes|; ", message, maxsplit=1)[0]
             raise GraphError(
-                f"{what}: {self.features} has {rows:,} rows and no ids, so the nodes are 0 to "
-                f"{rows - 1:,}; list the ids in the order of its rows with --nodes FILE, or give "
-                "the features as a table with a column of ids"
+                f"{error.problem}: {self.features} has {rows:,} rows and no ids, so the nodes are "
+                f"0 to {rows - 1:,}; list the ids in the order of its rows with --nodes FILE, or "
+                "give the features as a table with a column of ids"
             ) from error
 
 
@@ -223,10 +216,10 @@ class InputSource:
         self._graph: Graph | None = None
 
     def __call__(self, seed: int, *, progress: bool = False) -> Graph:
-        """Gives the graph with the split of a seed.
+        """Return the graph with the split of a seed.
 
         Args:
-            seed: Which one; files have one split at the most.
+            seed: Of the split of a dataset; files have one split at most.
             progress: Show a bar while reading.
         """
         inputs = self.inputs

@@ -1,4 +1,4 @@
-"""`dhilgt inspect`: what a folder on disk holds.
+"""`dhilgt inspect`: the content of a folder on disk.
 
 A kind of artifact is described by one function, from the opened artifact to a `Report`; add it to
 `KINDS` under the kind's name. A kind without one gets the listing that all of them get.
@@ -24,18 +24,18 @@ from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.memory import format_bytes
 from dhilgt.utils.progress import progress_bar
 
-_NODES_TO_LOOK_AT = 200_000  # labels are decoded one by one; more would keep a person waiting
+_MOST_NODES = 200_000  # labels are decoded one by one; more would take many seconds
 _MOST_BARS = 40
 
 
 @dataclass
 class Report:
-    """What one kind has to say.
+    """The description of an artifact.
 
     Attributes:
         facts: Plain values, for --json.
         rows: Names and values, for people.
-        lines: What follows the rows.
+        lines: Text after the rows.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ def run(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say what a saved artifact holds: sizes, parameters, histograms.
+    """Show what a saved artifact holds: sizes, parameters, histograms.
 
     The manifest and the size of every file are always checked; --verify checks all bytes.
 
@@ -128,13 +128,13 @@ def _describe_labels(artifact: Artifact) -> Report:
         "fingerprint": labels.fingerprint,
         "distance_histogram": histogram,
     }
-    looked_at = "" if all_nodes else f" (median and max of {len(sizes):,} nodes)"
+    sample = "" if all_nodes else f" (median and max of {len(sizes):,} nodes)"
     rows = [
         ("labels", labels.fingerprint),
         ("nodes", f"{labels.num_nodes:,}, ids {facts['ids']}"),
         ("directed", "yes, two labels per node" if labels.directed else "no"),
         ("entries", f"{labels.num_entries:,}"),
-        ("entries per node", f"mean {mean:.1f}, median {median:g}, max {largest:,}{looked_at}"),
+        ("entries per node", f"mean {mean:.1f}, median {median:g}, max {largest:,}{sample}"),
         ("longest distance", f"{labels.max_distance:,} in a label"),
         ("on disk", f"{format_bytes(artifact.nbytes)} ({per_entry:.2f} bytes per entry)"),
     ]
@@ -142,7 +142,8 @@ def _describe_labels(artifact: Artifact) -> Report:
         facts["grown_from"] = labels.grown_from
         rows.insert(1, ("exact", f"no, grown from {labels.grown_from}: distances may be too long"))
     if all_nodes and not labels.directed and labels.exact:
-        # The best ranked node of a connected part is a hub of all others in it and has none itself.
+        # The best ranked node of a connected part is a hub of all others in it; its own label has
+        # one entry, itself.
         facts["components"] = int((sizes == 1).sum())
         rows.insert(3, ("connected parts", f"{facts['components']:,}"))
     return Report(facts, rows, ["", "entries by distance", *_histogram_lines(histogram)])
@@ -155,12 +156,12 @@ def _kind_of_ids(labels: HubLabels) -> str:
 
 
 def _label_sizes(labels: HubLabels) -> tuple[NDArray[np.int64], bool]:
-    """Gives entries per node and whether all nodes are counted; both label sets if directed."""
+    """Return entries per node and whether all nodes are counted; both label sets if directed."""
     count = labels.num_nodes
-    all_nodes = count <= _NODES_TO_LOOK_AT
+    all_nodes = count <= _MOST_NODES
     chosen = np.arange(count)
     if not all_nodes:
-        chosen = np.random.default_rng(0).choice(count, _NODES_TO_LOOK_AT, replace=False)
+        chosen = np.random.default_rng(0).choice(count, _MOST_NODES, replace=False)
     ids = labels.ids.ids_of(chosen).tolist()
     sizes = np.zeros(len(ids), np.int64)
     for side in ("in", "out") if labels.directed else ("out",):

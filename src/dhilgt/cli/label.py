@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -24,7 +23,6 @@ from dhilgt.utils import checks
 from dhilgt.utils.checks import name_hint
 from dhilgt.utils.memory import format_bytes, parse_size
 
-_ARRAY_PLACE = re.compile(r"\b(src|dst)\[(\d+)\] = ")
 _TAB_NAMES = ("\\t", "tab")
 
 
@@ -45,11 +43,11 @@ def run(
     ] = None,
     separator: Annotated[
         str | None,
-        typer.Option(help="',' or ';' or 'tab' or ' ' (any run of blanks); found out by default."),
+        typer.Option(help="',' or ';' or 'tab' or ' ' (any run of blanks); detected by default."),
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="First line is a header; found out by default."),
+        typer.Option("--header/--no-header", help="First line is a header; detected by default."),
     ] = None,
     columns: Annotated[
         str | None,
@@ -63,7 +61,7 @@ def run(
     ] = None,
     ignore_weights: Annotated[
         bool,
-        typer.Option("--ignore-weights", help="Pass over further columns; an edge is one hop."),
+        typer.Option("--ignore-weights", help="Ignore further columns; an edge is one hop."),
     ] = False,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads to use; all cores by default.")
@@ -108,20 +106,20 @@ def run(
         raise shell.usage_error(
             f"{algorithm!r} is not one of {', '.join(ALGORITHMS)}", "--algorithm"
         )
-    # All that can be refused is refused before the file of edges, which may be large, is read.
+    # Everything is checked before the file of edges, which may be large, is read.
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
     if order not in ORDERS and not Path(order).exists():
         raise GraphError(f"{order} does not exist, and no order has this name; {_hint(order)}")
-    # A file of such a name is meant by ./degree.
+    # A file with the name of an order is written ./degree.
     chosen = order if order in ORDERS else node_lists.read_nodes(Path(order))
     if output is not None and not only_estimate:
         Target(output, overwrite=overwrite, keep=False).abandon()
 
     seconds = {}
     started = time.perf_counter()
-    with warnings.catch_warnings(), naming_files(edges, nodes):
-        # The cleaning is part of the report below.
+    with warnings.catch_warnings(), naming_files(edges, nodes=nodes):
+        # The cleaning is part of the report below; an empty pattern hides all warnings.
         hidden = "" if quiet else "the input was cleaned"
         warnings.filterwarnings("ignore", hidden, GraphWarning)
         graph = Graph.read(
@@ -170,33 +168,27 @@ def run(
 
 
 @contextlib.contextmanager
-def naming_files(edges: Path, nodes: Path | None, *others: str | None) -> Iterator[None]:
-    """Adds the file to messages about arrays: whoever typed a path has never seen an array.
+def naming_files(edges: str | Path, **others: str | Path | None) -> Iterator[None]:
+    """Add the file to messages about arrays: whoever typed a path has never seen an array.
 
     Args:
         edges: The file of edges, which most messages are about.
-        nodes: The file of ids.
-        *others: Further files; a message that names one of them stays as it is.
+        **others: Further files by argument. A message that names a file stays as it is.
     """
     try:
         yield
     except GraphError as error:
-        message = str(error)
-        if any(file is not None and str(file) in message for file in (edges, nodes, *others)):
+        files = [str(file) for file in (edges, *others.values()) if file is not None]
+        if any(file in str(error) for file in files):
             raise
-        place = nodes if nodes is not None and message.startswith("nodes[") else edges
-        raise GraphError(f"{place}: {_ARRAY_PLACE.sub(_edge_place, message)}") from error
-
-
-def _edge_place(match: re.Match[str]) -> str:
-    end = "source" if match[1] == "src" else "target"
-    return f"edge {int(match[2]) + 1}, {end} "
+        place = others.get(error.argument or "") or edges
+        raise GraphError(f"{place}: {error.quotable}", argument=error.argument) from error
 
 
 def summary(
     graph: Graph, labels: HubLabels, bytes_on_disk: int, seconds: dict[str, float]
 ) -> dict[str, Any]:
-    """Gives what is worth knowing of a build, as plain values."""
+    """Return the facts about a build that are printed, as plain values."""
     return {
         "nodes": graph.num_nodes,
         "edges": _num_edges(graph),
@@ -214,7 +206,7 @@ def summary(
 
 
 def summary_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Gives the lines of the table that people see."""
+    """Return the lines of the printed table."""
     per_entry = facts["bytes_on_disk"] / facts["entries"]
     stages = ", ".join(f"{stage} {value:.2f}" for stage, value in facts["seconds"].items())
     return [
@@ -237,7 +229,7 @@ def _size_of(graph: Graph) -> str:
 
 
 def two_columns(text: str | None) -> list[str | int] | None:
-    """Gives the names or positions of two columns written like 'from,to' or '0,2'."""
+    """Return the names or positions of two columns written like 'from,to' or '0,2'."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]

@@ -35,7 +35,7 @@ def run(
         Path | None, typer.Option(help="File of ids to predict; all nodes by default.")
     ] = None,
     edges: Annotated[
-        Path | None, typer.Option(help="Edges of a grown or another graph, old ones included.")
+        Path | None, typer.Option(help="Edges of a grown or another graph, the old edges included.")
     ] = None,
     features: Annotated[
         str | None, typer.Option(help="Features of that graph, as for `dhilgt train`.")
@@ -45,7 +45,7 @@ def run(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Keep what is known of old nodes: faster, approximate."),
+        typer.Option("--quick", help="Reuse the labels of old nodes: faster, approximate."),
     ] = False,
     all_probabilities: Annotated[
         bool, typer.Option("--all-probabilities", help="Add a column per class.")
@@ -57,7 +57,7 @@ def run(
 ) -> None:
     """Write the predicted class of nodes with its probability.
 
-    The columns are node, label and probability. Nodes come in the order of --nodes, otherwise by
+    The columns are node, label and probability. Nodes are in the order of --nodes, otherwise by
     ascending id.
 
     \b
@@ -71,12 +71,12 @@ def run(
         raise shell.usage_error("--quick is for a grown graph; give its --edges", "--quick")
     if (features is not None or graph_nodes is not None) and edges is None:
         raise shell.usage_error("give the --edges of the graph too", "--edges")
-    wanted = None if nodes is None else node_lists.read_nodes(nodes)
+    listed = None if nodes is None else node_lists.read_nodes(nodes)
     clf = load(run_folder, device, quiet)
     other = None
     if edges is not None:
         other = _other_graph(run_folder, clf, edges, features, graph_nodes, quiet)
-    ids = _asked(other or clf.graph_, wanted, nodes)
+    ids = _ids_to_predict(other or clf.graph_, listed, nodes)
     if printed:
         _write_csv(sys.stdout, *_predicted(clf, ids, other, quick, all_probabilities))
         return
@@ -95,10 +95,11 @@ def run(
 
 
 def load(folder: Path, device: str | None, quiet: bool) -> "NodeClassifier":
-    """Gives the classifier of a run.
+    """Return the classifier of a run.
 
     Raises:
-        ArtifactError: If the folder holds none; of a run that was cut off, how to go on.
+        ArtifactError: If the folder holds none; the message of a run that was cut off says how to
+            go on.
     """
     classifier = classifier_class()
     if not folder.is_dir():
@@ -122,7 +123,7 @@ def _other_graph(
     graph_nodes: Path | None,
     quiet: bool,
 ) -> Graph:
-    """Reads a graph in the way the run's own was read, less its labels and split."""
+    """Read a graph with the options of the run's own graph, without labels and split."""
     known = Inputs(directed=clf.graph_.directed)
     config = folder / yaml_files.NAME
     if config.exists():
@@ -135,7 +136,7 @@ def _other_graph(
         raise GraphError(
             f"{edges} is another graph, and its features are missing; pass them with --features"
         )
-    given = {"edges": str(edges), "features": features}
+    options = {"edges": str(edges), "features": features}
     inputs = Inputs(
         directed=clf.graph_.directed,
         features=known.features,
@@ -144,7 +145,7 @@ def _other_graph(
         header=known.header,
         ignore_weights=known.ignore_weights,
         nodes=None if graph_nodes is None else str(graph_nodes),
-    ).updated(given)
+    ).updated(options)
     graph = inputs.load(threads=clf.settings_.threads, progress=shell.watched() and not quiet)
     width = int(graph.features.shape[1])
     if width != clf.n_features_in_:
@@ -155,30 +156,30 @@ def _other_graph(
     return graph
 
 
-def _asked(graph: Graph, wanted: Any, file: Path | None) -> NDArray[Any]:
-    """Gives the ids to predict; the graph's kind of id, whatever the file's digits look like."""
-    if wanted is None:
+def _ids_to_predict(graph: Graph, listed: Any, file: Path | None) -> NDArray[Any]:
+    """Return the ids to predict, as text where the graph has text ids."""
+    if listed is None:
         return graph.nodes
     if graph.ids.are_text:
-        wanted = np.array([str(value) for value in wanted], dtype=object)
+        listed = np.array([str(value) for value in listed], dtype=object)
     try:
-        graph.index_of(wanted)
+        graph.index_of(listed)
     except GraphError as error:
-        raise GraphError(f"{file}: {error}") from error
-    return wanted  # type: ignore[no-any-return]
+        raise GraphError(f"{file}: {error.quotable}") from error
+    return listed  # type: ignore[no-any-return]
 
 
 def _predicted(
     clf: "NodeClassifier", ids: NDArray[Any], graph: Graph | None, quick: bool, every: bool
 ) -> tuple[list[str], list[Any]]:
-    """Gives names and values of the columns."""
-    shares = clf.predict_proba(ids, graph=graph, quick=quick)
-    best = shares.argmax(axis=1)
+    """Return names and values of the columns."""
+    probabilities = clf.predict_proba(ids, graph=graph, quick=quick)
+    best = probabilities.argmax(axis=1)
     names = ["node", "label", "probability"]
-    columns = [ids, clf.classes_[best], shares[np.arange(len(best)), best]]
+    columns = [ids, clf.classes_[best], probabilities[np.arange(len(best)), best]]
     if every:
         names += [f"probability_{name}" for name in clf.classes_.tolist()]
-        columns += list(shares.T)
+        columns += list(probabilities.T)
     return names, columns
 
 

@@ -1,4 +1,4 @@
-"""Commands in several processes, as torchrun starts them: one speaks and writes for all."""
+"""Commands in several processes, as torchrun starts them: the main one prints and writes."""
 
 import contextlib
 import os
@@ -10,30 +10,30 @@ from pathlib import Path
 from typing import TextIO
 
 _SECONDS_FOR_MAIN = 5.0
-_heard: TextIO | None = None  # standard error of a process that is hushed
+_stderr_before: TextIO | None = None  # of a process that `silence` has silenced
 
 
 def several() -> bool:
-    """Says whether this is one of several processes."""
+    """Return whether this is one of several processes."""
     return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def is_main() -> bool:
-    """Says whether this process speaks and writes; asked without importing PyTorch."""
+    """Return whether this process prints and writes, without importing PyTorch."""
     return not several() or os.environ.get("RANK", "0") == "0"
 
 
-def hush() -> None:
-    """Has all that this process prints go nowhere, except what goes to `error_stream`."""
-    global _heard
-    _heard = sys.stderr
+def silence() -> None:
+    """Discard all that this process prints, except what goes to `error_stream`."""
+    global _stderr_before
+    _stderr_before = sys.stderr
     sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
-def main_spoke() -> bool:
-    """Lets the main process end first, and says whether it did; at once where this is the main.
+def main_process_ends_first() -> bool:
+    """Wait for the main process to end, and return whether it did; False at once in the main one.
 
-    torchrun stops all processes when one has ended: the one whose message counts must not be
+    torchrun stops all processes when one has ended. The process whose message counts must not be
     stopped by the others, which mostly fail for the same reason.
     """
     if is_main():
@@ -46,15 +46,15 @@ def main_spoke() -> bool:
 
 
 def error_stream() -> TextIO:
-    """Gives the stream for errors, which are seen whichever process has them."""
-    return _heard or sys.stderr
+    """Return the stream for errors, which are shown whichever process has them."""
+    return _stderr_before or sys.stderr
 
 
-def who() -> str:
-    """Gives the words before an error: which of the processes had it, where that is not the main.
+def error_prefix() -> str:
+    """Return the words before an error: the program and, unless it is the main one, the process.
 
     Example:
-        >>> who()
+        >>> error_prefix()
         'dhilgt'
     """
     return "dhilgt" if is_main() else f"dhilgt (process {os.environ.get('RANK')})"
@@ -62,11 +62,11 @@ def who() -> str:
 
 @contextlib.contextmanager
 def agreed() -> Iterator[None]:
-    """Has all processes fail if the block fails in one; alone it does nothing."""
+    """Raise in all processes if the block fails in one; a single process runs it as it is."""
     if not several():
         yield
         return
-    # PyTorch takes a second to import: one process does without it here.
+    # PyTorch takes a second to import: a single process does without it here.
     from dhilgt.training.distributed import Group
 
     with Group().agreed():
@@ -74,7 +74,7 @@ def agreed() -> Iterator[None]:
 
 
 def launched(command: str) -> str:
-    """Gives a command as it is to be started again, with torchrun before it where that was used.
+    """Return a command as it is to be started again, with torchrun before it where that was used.
 
     Args:
         command: A line that begins with "dhilgt".
@@ -86,6 +86,6 @@ def launched(command: str) -> str:
     if not several():
         return command
     local = shlex.quote(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
-    # How several machines find each other is not known here.
-    how = "..." if local != os.environ["WORLD_SIZE"] else f"--nproc-per-node {local}"
-    return f"torchrun {how} -m {command}"
+    # How several machines reach each other is not known here.
+    options = "..." if local != os.environ["WORLD_SIZE"] else f"--nproc-per-node {local}"
+    return f"torchrun {options} -m {command}"

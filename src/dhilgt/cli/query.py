@@ -41,7 +41,7 @@ def run(
     header: Annotated[
         bool | None,
         typer.Option(
-            "--header/--no-header", help="First line of pairs is a header; found out by default."
+            "--header/--no-header", help="First line of pairs is a header; detected by default."
         ),
     ] = None,
     threads: Annotated[
@@ -85,14 +85,14 @@ def run(
 def _answer_one(index: HubLabels, source: Any, target: Any, witness: bool, as_json: bool) -> None:
     for node in (source, target):
         _check_known(index, checks.ids([node], "id"), "")
-    found = index.witness(source, target)
+    distance, hub = index.witness(source, target)
     if as_json:
-        answer = {"source": source, "target": target, "distance": found.distance}
-        shell.print_json(answer | ({"hub": found.hub} if witness else {}))
-    elif found.distance == UNREACHABLE:
+        answer = {"source": source, "target": target, "distance": distance}
+        shell.print_json(answer | ({"hub": hub} if witness else {}))
+    elif distance == UNREACHABLE:
         typer.echo("no path")
     else:
-        typer.echo(f"{found.distance} through {found.hub}" if witness else f"{found.distance}")
+        typer.echo(f"{distance} through {hub}" if witness else f"{distance}")
 
 
 def _answer_many(
@@ -138,29 +138,19 @@ def _read_pairs(
         ignore_weights=True,  # so that the output of one query can be the input of another
         integers_only=not index.ids.are_text,
         threads=threads,
+        pairs=True,
     )
-    try:
-        ends = edge_text.read_pairs(io.BytesIO(data), options)
-    except GraphError as error:
-        raise GraphError(_about_pairs(str(error))) from error
+    ends = edge_text.read_pairs(io.BytesIO(data), options)
     for side, ids in zip(("source", "target"), ends, strict=True):
         _check_known(index, ids, f"{name}, pair {{}}: the {side} ")
     return ends
-
-
-def _about_pairs(message: str) -> str:
-    """Gives a message of the reader of edges with pairs in mind."""
-    message = message.replace("an edge needs", "a pair needs").replace("every edge", "every pair")
-    message = message.replace(", check separator= and columns=", "")
-    found, integers, _ = message.partition("; with num_nodes=")
-    return f"{found}; the ids of these labels are integers" if integers else message
 
 
 def _content(pairs: str) -> tuple[Path, bytes]:
     if pairs == "-":
         name, data = Path("standard input"), sys.stdin.buffer.read()
     elif Path(pairs).is_file() and Path(pairs).stat().st_size == 0:
-        name, data = Path(pairs), b""  # no questions is a fair number of questions
+        name, data = Path(pairs), b""  # no pairs is allowed
     else:
         name = files.check_file(pairs)
         data = name.read_bytes()
@@ -171,7 +161,7 @@ def _content(pairs: str) -> tuple[Path, bytes]:
 
 
 def _check_known(index: HubLabels, ids: IdArray, place: str) -> None:
-    """Refuses an id that no node has; `place` says where, with {} for its number."""
+    """Raise for an id that no node has; `place` names its place, with {} for its number."""
     names, count = index.ids.node_ids, index.num_nodes
     for at in np.flatnonzero(node_ids.find(names, count, ids) < 0)[:1]:
         value = node_ids.plain_value(ids[at])

@@ -1,81 +1,61 @@
-"""What all commands share: exit codes, error messages, tables, JSON."""
+"""Shared by all commands: exit codes, error messages, tables, JSON, files."""
 
 import contextlib
 import functools
+import inspect
 import json
 import os
-import re
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, ParamSpec
+from typing import Any, NoReturn
 
 import typer
 
 from dhilgt.cli import processes
+from dhilgt.cli.messages import shell_message
 from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
 from dhilgt.graph.node_ids import NodeIds
 
 FAILED, INTERRUPTED = 1, 130
 
-_P = ParamSpec("_P")
+_CONTEXT = "command_context"
 _debug = False
 
-# The library speaks of its arguments; on the command line they have other names.
-_WORDS = (
-    (r"weights='ignore'", "--ignore-weights"),
-    (r"columns=\(0, 1\)", "--columns 0,1"),
-    (r"\b(columns|separator|threads|format)=(?=['\d(])", r"--\1 "),
-    (r"\b(columns|separator)=(?=\W|$)", r"--\1"),
-    (r"\bnum_nodes=(?=\d|-\d)", "--num-nodes "),
-    (r"\bnum_nodes\b=?", "--num-nodes"),
-    (r"(?<![\w-])nodes=(?=\W|$)", "--nodes"),
-    (r"\bmax_memory\b", "--max-memory"),
-    (r"\bpreflight=False\b", "--no-preflight"),
-    (
-        r"\b(num_out|num_in|out_exponent|in_exponent)\b",
-        lambda found: "--" + found[0].replace("_", "-"),
-    ),
-    (r" \(overwrite=True\)", ""),
-    (r"\broot= ", "--root "),
-    (r", or pass verify=False to use it", ""),
-    (r"\bsplit='([^']*)'", r"--split \1"),
-    (r"\bseed=(?=-?\d)", "--seed "),
-    (r"\bresume=True\b", "--resume"),
-    (r"\bchoose another run_dir\b", "choose another folder"),
-    (r"\bquick=True\b", "--quick"),
-)
 
-
-def set_debug(wanted: bool) -> None:
-    """Has errors shown with their traceback, or not."""
+def set_debug(debug: bool) -> None:
+    """Show errors with their traceback, or without."""
     global _debug
-    _debug = wanted
+    _debug = debug
 
 
-def guarded(run: Callable[_P, None]) -> Callable[_P, None]:
-    """Gives a command that ends with one clear message and its exit code, whatever happens."""
+def guarded(run: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that ends with one clear message and its exit code, whatever happens."""
 
     @functools.wraps(run)
-    def command(*args: _P.args, **kwargs: _P.kwargs) -> None:
+    def command(*args: Any, **kwargs: Any) -> None:
+        context: typer.Context | None = kwargs.pop(_CONTEXT, None)
         try:
-            with _notes():
+            with _notes(context):
                 run(*args, **kwargs)
             sys.stdout.flush()
         except KeyboardInterrupt as stop:
-            if not processes.is_main():  # the main process was stopped, too, and says so
+            if not processes.is_main():  # the main process was stopped, too, and prints it
                 raise typer.Exit(INTERRUPTED) from None
-            _fail(str(stop) or "interrupted; nothing was left half written", INTERRUPTED)
+            _fail(
+                shell_message(stop, context) or "interrupted; nothing was left half written",
+                INTERRUPTED,
+            )
         except ProcessError:
-            raise typer.Exit(FAILED) from None  # said by the process that failed
+            raise typer.Exit(FAILED) from None  # printed by the process that failed
         except BrokenPipeError:
-            # Whoever read our output has enough of it. The interpreter flushes once more at exit.
+            # The reader of our output has closed it. The interpreter flushes once more at exit.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (DhilgtError, ValueError) as error:
-            _fail(in_shell_words(str(error)), FAILED)
+            _fail(shell_message(error, context), FAILED)
         except MemoryError:
             _fail("the system has no more memory to give; see --max-memory", FAILED)
         except OSError as error:
@@ -89,42 +69,36 @@ def guarded(run: Callable[_P, None]) -> Callable[_P, None]:
             kind = type(error).__name__
             _fail(f"unexpected {kind}: {error}; add --debug to see where", FAILED)
 
+    # Messages show the options of the command, which are known to its context.
+    signature = inspect.signature(run)
+    own = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [*signature.parameters.values(), own]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {**run.__annotations__, _CONTEXT: typer.Context}
     return command
 
 
-def in_shell_words(message: str) -> str:
-    """Gives a message of the library with the options of the command line in it.
-
-    Example:
-        >>> in_shell_words("weighted; pass weights='ignore'")
-        'weighted; pass --ignore-weights'
-    """
-    for pattern, words in _WORDS:
-        message = re.sub(pattern, words, message)
-    return message
-
-
 def _fail(message: str, code: int) -> NoReturn:
-    if processes.main_spoke():
+    if processes.main_process_ends_first():
         raise typer.Exit(code) from None
-    heard = processes.error_stream()
+    stream = processes.error_stream()
     if _debug:
-        traceback.print_exc(file=heard)
-    typer.echo(f"{processes.who()}: {message}", file=heard)
+        traceback.print_exc(file=stream)
+    typer.echo(f"{processes.error_prefix()}: {message}", file=stream)
     raise typer.Exit(code) from None
 
 
 @contextlib.contextmanager
-def _notes() -> Iterator[None]:
-    """Shows the library's warnings as notes, without the line of code they came from."""
+def _notes(context: typer.Context | None) -> Iterator[None]:
+    """Show the library's warnings as notes, without the line of code they came from."""
     with warnings.catch_warnings():
         show_others = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, GraphWarning):
-                note(in_shell_words(str(message)))
+        def show(message: Warning | str, *where: Any, **more: Any) -> None:
+            if isinstance(message, GraphWarning):
+                note(shell_message(message, context))
             else:
-                show_others(message, category, *where, **more)
+                show_others(message, *where, **more)
 
         warnings.showwarning = show
         warnings.simplefilter("always", GraphWarning)
@@ -132,27 +106,27 @@ def _notes() -> Iterator[None]:
 
 
 def note(message: str) -> None:
-    """Says something on standard error that is not an error."""
+    """Print a message on standard error that is not an error."""
     typer.echo(f"note: {message}", err=True)
 
 
 def watched() -> bool:
-    """Says whether a person sees standard error, so that bars are worth drawing."""
+    """Return whether standard error is a terminal, so that bars are worth drawing."""
     return sys.stderr.isatty()
 
 
 def usage_error(message: str, option: str) -> typer.BadParameter:
-    """Gives the error (exit code 2) for arguments that do not go together."""
+    """Return the error (exit code 2) for options that do not go together."""
     return typer.BadParameter(message, param_hint=option)
 
 
-def typed_id(ids: NodeIds, text: str, whose: str) -> Any:
-    """Gives the id a person typed: a number where the ids are numbers.
+def typed_id(ids: NodeIds, text: str, owner: str) -> Any:
+    """Return the id a person typed: a number where the ids are numbers.
 
     Args:
         ids: The ids there are.
         text: What was typed.
-        whose: What the ids belong to, for the message.
+        owner: What the ids belong to, for the message.
     """
     if ids.are_text:
         return text
@@ -162,7 +136,7 @@ def typed_id(ids: NodeIds, text: str, whose: str) -> Any:
             return number
     near = ", ".join(str(ids.ids_of(at)) for at in sorted({0, ids.count - 1}))
     raise GraphError(
-        f"{text!r} is not a node: the ids of {whose} are 64-bit integers, such as {near}"
+        f"{text!r} is not a node: the ids of {owner} are 64-bit integers, such as {near}"
     )
 
 
@@ -170,20 +144,20 @@ def typed_id(ids: NodeIds, text: str, whose: str) -> Any:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """Prints one JSON object."""
+    """Print one JSON object."""
     typer.echo(json.dumps(values, ensure_ascii=False, indent=2))
 
 
 def print_table(rows: Iterable[tuple[str, str]]) -> None:
-    """Prints names and values in two columns."""
-    kept = list(rows)
-    width = max((len(name) for name, _ in kept), default=0)
-    for name, value in kept:
+    """Print names and values in two columns."""
+    lines = list(rows)
+    width = max((len(name) for name, _ in lines), default=0)
+    for name, value in lines:
         typer.echo(f"{name:<{width}}  {value}")
 
 
 def print_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows of equal length, each column as wide as it needs."""
+    """Print rows of equal length, each column as wide as it needs."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         fields = (f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
@@ -191,7 +165,7 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def bars(counts: Sequence[int], width: int = 40) -> list[str]:
-    """Gives a text histogram, a line per index up to the last that is not empty.
+    """Return a text histogram, a line per index up to the last that is not empty.
 
     Example:
         >>> bars([1, 4], width=8)
@@ -203,9 +177,9 @@ def bars(counts: Sequence[int], width: int = 40) -> list[str]:
     lines = []
     for at, count in enumerate(counts):
         mark = "#" * (max(1, round(width * count / largest)) if count else 0)
-        share = 100 * count / max(total, 1)
+        percent = 100 * count / max(total, 1)
         lines.append(
-            f"{at:>{label_width}}  {mark:<{width}}  {count:>{count_width},}  {share:5.1f} %"
+            f"{at:>{label_width}}  {mark:<{width}}  {count:>{count_width},}  {percent:5.1f} %"
         )
     return lines
 
@@ -215,9 +189,9 @@ def bars(counts: Sequence[int], width: int = 40) -> list[str]:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Gives a path to write to that takes the place of `path` if the block ends well.
+    """Yield a path to write to that replaces `path` if the block ends without an error.
 
-    Made at once, so that a place that cannot be written is refused before the work.
+    The file is made at once, so that a place that cannot be written is refused before the work.
     """
     if path.is_dir():
         raise DhilgtError(f"{path} is a folder; name a file in it")

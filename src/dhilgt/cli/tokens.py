@@ -34,7 +34,7 @@ def run(
         float, typer.Option(help="A holder at distance d has weight d to this power.")
     ] = -1.0,
     copies: Annotated[int, typer.Option(help="Rows to draw per node.")] = 1,
-    seed: Annotated[int, typer.Option(help="Key of all draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all draws.")] = 0,
     spill: Annotated[
         bool, typer.Option("--spill", help="Give slots one side cannot use to the other.")
     ] = False,
@@ -107,7 +107,7 @@ def run(
 
 
 def summary(tokens: Tokens, path: Path, seconds: float) -> dict[str, Any]:
-    """Gives what is worth knowing of a build, as plain values."""
+    """Return the facts about a build that are printed, as plain values."""
     return {
         "path": str(path),
         "nodes": tokens.num_nodes,
@@ -124,7 +124,7 @@ def summary(tokens: Tokens, path: Path, seconds: float) -> dict[str, Any]:
 
 
 def summary_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Gives the lines of the table that people see."""
+    """Return the lines of the printed table."""
     settings = facts["settings"]
     per_row = facts["bytes_on_disk"] / max(1, facts["rows"])
     return [

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from dhilgt.datasets.registry import DatasetInfo, RawFile
-from dhilgt.errors import DatasetError, DhilgtError
+from dhilgt.errors import DatasetError, DhilgtError, argument, wording
 from dhilgt.readers.files import is_web_page
 
 VARIABLE = "DHILGT_DATA"
@@ -127,8 +127,8 @@ class Files:
         place = self.home / file.path
         return (
             f"{self.info.name} needs the file {file.name}, which is not in {self.root}{reason}; "
-            f"get it from {origin} and put it at {place} (another folder: root= or the variable "
-            f"{VARIABLE})"
+            f"get it from {origin} and put it at {place} (another folder: "
+            f"{argument('root', ...)} or the variable {VARIABLE})"
         )
 
     def status(self, file: RawFile) -> Status:
@@ -171,8 +171,8 @@ def check(path: Path, file: RawFile) -> Status:
     actual = sha256 if file.sha256 else blob
     raise DatasetError(
         f"{path} is not the file that was published: it has {size:,} bytes{published}, and "
-        f"{actual} instead of {expected}; remove it and fetch it again, or pass verify=False "
-        "to use it"
+        f"{actual} instead of {expected}; remove it and fetch it again"
+        f"{wording(', or pass verify=False to use it', '')}"
     )
 
 

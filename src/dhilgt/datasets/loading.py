@@ -12,7 +12,7 @@ from dhilgt.datasets import splits
 from dhilgt.datasets.files import Files
 from dhilgt.datasets.readers.raw_graph import RawGraph
 from dhilgt.datasets.registry import DatasetInfo, info
-from dhilgt.errors import DatasetError, GraphError, GraphWarning
+from dhilgt.errors import DatasetError, GraphError, GraphWarning, argument
 from dhilgt.graph.graph import Graph
 
 
@@ -119,12 +119,13 @@ def _check_split(about: DatasetInfo, kind: str | None, percentages: Any) -> None
         return
     if kind != "official":
         raise DatasetError(
-            f"split={kind!r}; pass 'paper', 'random', 'official', None, or shares such as "
-            "'50/25/25'"
+            f"{argument('split', kind)}; pass 'paper', 'random', 'official', None, or shares such "
+            "as '50/25/25'"
         )
     if about.official_splits == 0:
         raise DatasetError(
-            f"{about.name} has no official split; pass split='random' or shares such as '60/20/20'"
+            f"{about.name} has no official split; pass {argument('split', 'random')} or shares "
+            "such as '60/20/20'"
         )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.datasets.readers.raw_graph import Split
-from dhilgt.errors import DatasetError
+from dhilgt.errors import DatasetError, argument
 from dhilgt.graph import checks
 
 Masks = dict[str, NDArray[np.bool_]]
@@ -44,14 +44,14 @@ def random_split(
         [[0, 2, 4, 7, 8, 9], [5, 6], [1, 3]]
     """
     if not 0 <= seed <= _LARGEST_SEED:
-        raise DatasetError(f"seed={seed}; pass 0 to 2**64 - 1")
+        raise DatasetError(f"{argument('seed', seed)}; pass 0 to 2**64 - 1")
     tenths = [round(share * 10) for share in shares]
     if len(tenths) != 3 or min(tenths) < 0 or sum(tenths) != 1000:
         raise DatasetError(
             f"shares {tuple(shares)} do not add up to 100; pass three, such as 60/20/20"
         )
     nodes = np.flatnonzero(labels >= 0)
-    order = nodes[np.argsort(_keys(nodes, seed), kind="stable")]
+    order = nodes[np.argsort(node_keys(nodes, seed), kind="stable")]
     first = len(order) * tenths[0] // 1000
     second = first + len(order) * tenths[1] // 1000
     bounds = {"train": (0, first), "val": (first, second), "test": (second, len(order))}
@@ -62,7 +62,8 @@ def random_split(
     return masks
 
 
-def _keys(nodes: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+def node_keys(nodes: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    """Return a random number per node: splitmix64, exact in 64-bit integers on every platform."""
     with np.errstate(over="ignore"):
         start = _mixed(np.array([seed], dtype=np.uint64) + _GOLDEN)
         return _mixed(start + (nodes.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
@@ -81,7 +82,10 @@ def official_split(splits: Sequence[Split], num_nodes: int, seed: int, name: str
         DatasetError: If there is none.
     """
     if not splits:
-        raise DatasetError(f"{name} has no official split; pass split='random' or split='60/20/20'")
+        raise DatasetError(
+            f"{name} has no official split; pass {argument('split', 'random')} or "
+            f"{argument('split', '60/20/20')}"
+        )
     chosen = splits[seed % len(splits)]
     return {
         part: checks.node_mask(np.asarray(chosen[part]), num_nodes, f"split {part!r}")

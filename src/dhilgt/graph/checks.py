@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError, warn
+from dhilgt.errors import GraphError, about, argument, element, warn, wording
 from dhilgt.utils.checks import as_array, name_hint
 
 IdArray: TypeAlias = NDArray[Any]  # int64, or object holding str
@@ -22,15 +22,18 @@ _BLOCK_ROWS = 65_536
 def num_nodes(count: Any, *, name: str = "num_nodes") -> int:
     """Return the number of nodes as an int from 1 to below the limit of the native core."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
-        raise GraphError(f"{name}={count!r}; pass a whole number")
+        raise GraphError(f"{argument(name, count)}; pass a whole number")
     if count == 0:
-        raise GraphError("the graph has no nodes; pass num_nodes= or nodes= if edges are missing")
+        raise GraphError(
+            f"the graph has no nodes; pass {argument('num_nodes', ...)} or "
+            f"{argument('nodes', ...)} if edges are missing"
+        )
     if count < 0:
-        raise GraphError(f"{name}={count}; pass a number of at least 1")
+        raise GraphError(f"{argument(name, count)}; pass a number of at least 1")
     if count >= _native.NODE_LIMIT:
         raise GraphError(
-            f"{name}={count}, but a graph must have fewer than {_native.NODE_LIMIT} nodes; "
-            "if the numbers are ids, leave num_nodes out and they are mapped"
+            f"{argument(name, count)}, but a graph must have fewer than {_native.NODE_LIMIT} "
+            f"nodes; if the numbers are ids, leave {argument('num_nodes')} out and they are mapped"
         )
     return int(count)
 
@@ -65,7 +68,8 @@ def _refuse_huge(array: NDArray[Any], name: str) -> None:
     huge = np.flatnonzero(array > np.iinfo(np.int64).max)
     if huge.size:
         raise GraphError(
-            f"{name}[{huge[0]}] = {array[huge[0]]}, but ids go up to 2**63 - 1; pass it as a string"
+            f"{element(name, huge[0], array[huge[0]])}, but ids go up to 2**63 - 1; "
+            "pass it as a string"
         )
 
 
@@ -74,12 +78,13 @@ def _integral_floats(array: NDArray[Any], name: str) -> IdArray:
         bad = np.flatnonzero(~(np.isfinite(array) & (array == np.floor(array))))
     if bad.size:
         raise GraphError(
-            f"{name}[{bad[0]}] = {array[bad[0]]} is not a whole number; ids are integers or strings"
+            f"{element(name, bad[0], array[bad[0]])} is not a whole number; "
+            "ids are integers or strings"
         )
     far = np.flatnonzero(np.abs(array) > 2.0**53)
     if far.size:
         raise GraphError(
-            f"{name}[{far[0]}] = {array[far[0]]}: floats above 2**53 have lost digits; "
+            f"{element(name, far[0], array[far[0]])}: floats above 2**53 have lost digits; "
             "pass the ids as int64"
         )
     warn(f"{name} holds whole numbers as {array.dtype}; they are read as integers")
@@ -89,18 +94,18 @@ def _integral_floats(array: NDArray[Any], name: str) -> IdArray:
 def _strings(values: list[Any], name: str) -> IdArray:
     texts = np.empty(len(values), dtype=object)
     for at, value in enumerate(values):
-        text = _decoded(value, f"{name}[{at}]") if isinstance(value, bytes) else str(value)
+        text = _decoded(value, name, at) if isinstance(value, bytes) else str(value)
         if not text:
-            raise GraphError(f"{name}[{at}] is an empty string; every node needs an id")
+            raise GraphError(f"{element(name, at)} is an empty string; every node needs an id")
         texts[at] = text
     return texts
 
 
-def _decoded(value: bytes, place: str) -> str:
+def _decoded(value: bytes, name: str, at: int) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise GraphError(f"{place} = {value!r} is not UTF-8; decode it first") from error
+        raise GraphError(f"{element(name, at, value)} is not UTF-8; decode it first") from error
 
 
 def _objects(values: list[Any], name: str) -> IdArray:
@@ -120,7 +125,7 @@ def _objects(values: list[Any], name: str) -> IdArray:
         next((i for i, value in enumerate(values) if type(value) is not first), 0),
     )
     raise GraphError(
-        f"{name}[{at}] = {values[at]!r}; ids are all integers or all strings, "
+        f"{element(name, at, values[at])}; ids are all integers or all strings, "
         "convert them with str() if they are mixed"
     )
 
@@ -137,8 +142,8 @@ def edges(sources: Any, targets: Any) -> tuple[IdArray, IdArray]:
         return source_ids, target_ids
     if object in (source_ids.dtype, target_ids.dtype):
         raise GraphError(
-            f"src[0] = {source_ids[0]!r} and dst[0] = {target_ids[0]!r}; ids are all integers or "
-            "all strings, convert one side"
+            f"{element('src', 0, source_ids[0])} and {element('dst', 0, target_ids[0])}; "
+            "ids are all integers or all strings, convert one side"
         )
     return source_ids.astype(np.int64), target_ids.astype(np.int64)
 
@@ -149,18 +154,20 @@ def indices(values: IdArray, count: int, name: str) -> None:
         return
     if values.dtype == object:
         raise GraphError(
-            f"{name}[0] = {values[0]!r}, but with num_nodes= the ends of edges are indices "
-            f"0 to {count - 1}; leave num_nodes out to have ids mapped"
+            f"{element(name, 0, values[0])} is not an index; with {argument('num_nodes', ...)} "
+            f"the ends of edges are indices 0 to {count - 1}, leave it out to have ids mapped"
         )
     if values.min() >= 0 and values.max() < count:
         return
     at = int(np.flatnonzero((values < 0) | (values >= count))[0])
     raise GraphError(
-        f"{name}[{at}] = {values[at]} is outside 0 to {count - 1} (num_nodes={count}); "
-        "correct it, or leave num_nodes out to have ids mapped"
+        f"{element(name, at, values[at])} is outside 0 to {count - 1}"
+        f"{wording(f' (num_nodes={count})', '')}; "
+        f"correct it, or leave {argument('num_nodes')} out to have ids mapped"
     )
 
 
+@about("nodes")
 def node_list(nodes: Any) -> IdArray:
     """Return the list of all ids, which must be distinct."""
     array = ids(nodes, "nodes")
@@ -173,7 +180,8 @@ def node_list(nodes: Any) -> IdArray:
     if same.size:
         first, again = order[same[0]], order[same[0] + 1]
         raise GraphError(
-            f"nodes[{again}] = {array[again]!r} repeats nodes[{first}]; list every id once"
+            f"{element('nodes', again, array[again])} repeats {element('nodes', first)}; "
+            "list every id once"
         )
     return array
 
@@ -200,7 +208,10 @@ def weights(values: Any, policy: Any, name: str) -> None:
     """Raise if an edge weight is not 1, unless weights are to be ignored."""
     if isinstance(policy, str):
         if policy != "ignore":
-            raise GraphError(f"weights={policy!r}; pass weights='ignore' or leave it out")
+            raise GraphError(
+                f"{argument('weights', policy)}; pass {argument('weights', 'ignore')} or leave it "
+                "out"
+            )
         return
     if values is None:
         return
@@ -214,11 +225,12 @@ def weights(values: Any, policy: Any, name: str) -> None:
 def refuse_weights(finding: str) -> NoReturn:
     """Raise because of edge weights: distances count hops."""
     raise GraphError(
-        f"{finding}: weighted distances are not supported; pass weights='ignore' to count every "
-        "edge as one hop"
+        f"{finding}: weighted distances are not supported; pass {argument('weights', 'ignore')} "
+        "to count every edge as one hop"
     )
 
 
+@about("features")
 def features(values: Any, count: int) -> Any:
     """Return features as float32, (count, channels): a NumPy array or, if sparse, SciPy CSR.
 
@@ -236,7 +248,7 @@ def features(values: Any, count: int) -> Any:
     if array.shape[0] != count:
         raise GraphError(
             f"features has {array.shape[0]} rows, but the graph has {count} nodes; "
-            "pass one row per node (nodes= keeps nodes without edges)"
+            f"pass one row per node ({argument('nodes', ...)} keeps nodes without edges)"
         )
     if array.dtype.kind not in "biuf":
         raise GraphError(f"features holds {array.dtype}; pass numbers")
@@ -271,6 +283,7 @@ def _check_finite(array: Any, sparse: bool) -> None:
         )
 
 
+@about("labels")
 def labels(values: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
     """Return one class per node (-1: unlabelled) and the class names, if they have any.
 

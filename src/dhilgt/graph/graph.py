@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError
+from dhilgt.errors import GraphError, argument
 from dhilgt.graph import checks
 from dhilgt.graph.build import Cleaning, Parts, assemble, checked_data
 from dhilgt.graph.node_ids import NodeIds, rank_all, ranks
@@ -84,7 +84,10 @@ class Graph:
         sources, targets = checks.edges(src, dst)
         checks.weights(weights, weights, "weights")
         if num_nodes is not None and nodes is not None:
-            raise GraphError("num_nodes and nodes are both given; nodes alone says how many")
+            raise GraphError(
+                f"{argument('num_nodes')} and {argument('nodes')} are both given; "
+                f"{argument('nodes')} alone says how many"
+            )
         workers = num_threads(threads)
         rows: NDArray[np.int64] | None = None
         if num_nodes is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import GraphError
+from dhilgt.errors import GraphError, argument, setting
 from dhilgt.graph import checks
 from dhilgt.graph.graph import Graph
 
@@ -153,20 +153,20 @@ def _check(
 ) -> None:
     rules: list[tuple[bool, str, Any, str]] = [
         (average_degree >= 0, "average_degree", average_degree, "at least 0"),
-        (1 <= num_classes <= n, "num_classes", num_classes, f"1 to num_nodes = {n}"),
+        (1 <= num_classes <= n, "num_classes", num_classes, f"1 to {setting('num_nodes', n)}"),
         (0 <= homophily <= 1, "homophily", homophily, "0 to 1"),
         (power > 2, "power", power, "above 2"),
         (
             num_classes <= num_communities <= n,
             "num_communities",
             num_communities,
-            f"num_classes = {num_classes} to num_nodes = {n}",
+            f"{setting('num_classes', num_classes)} to {setting('num_nodes', n)}",
         ),
         (seed >= 0, "seed", seed, "at least 0"),
     ]
     for good, name, value, bounds in rules:
         if not good:
-            raise GraphError(f"{name}={value}; pass {bounds}")
+            raise GraphError(f"{argument(name, value)}; pass {bounds}")
 
 
 def _lay_out(
@@ -224,7 +224,8 @@ def _check_room(layout: _Layout, within: int, across: int, directed: bool) -> No
         if count > room // 2 and count > 0:
             raise GraphError(
                 f"{count} edges {place} classes are asked for, but {n} nodes have only {room} such"
-                " pairs and at most half can be drawn; lower average_degree or change homophily"
+                f" pairs and at most half can be drawn; lower {argument('average_degree')} or "
+                f"change {argument('homophily')}"
             )
 
 
@@ -262,7 +263,8 @@ def _draw_edges(
         keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
     if len(keys) < num_edges:
         raise GraphError(
-            f"only {len(keys)} of {num_edges} edges could be drawn; lower average_degree"
+            f"only {len(keys)} of {num_edges} edges could be drawn; "
+            f"lower {argument('average_degree')}"
         )
     return keys
 

@@ -13,20 +13,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError, ConfigError
-from dhilgt.features.scale import NONE
 from dhilgt.model.dhilgt import DHILGT
-from dhilgt.store.files import canonical_json, explained, hash_file, write_file
-
-if TYPE_CHECKING:
-    from dhilgt.classifier.classifier import NodeClassifier
+from dhilgt.store.files import explained, write_file
 
 INPUTS = ("x", "index", "spd")
 """Names of the inputs of an ONNX file, in the order of `DHILGT.forward`."""
@@ -36,9 +30,6 @@ KNOWN = "known"
 
 OUTPUT = "logits"
 """Name of the output of an ONNX file."""
-
-_KNOWN_ENDING = ".known.npy"
-_SCALE_ENDING = ".scale.npz"
 
 
 def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
@@ -143,7 +134,7 @@ def _example(model: DHILGT) -> tuple[Tensor, ...]:
     return x, index, spd, *known
 
 
-# ---- files and messages ------------------------------------------------------------------------
+# ---- files ---------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -187,70 +178,8 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-# ---- a whole classifier ------------------------------------------------------------------------
-
-
-def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
-    """Writes the model of a classifier, and beside it what serves it: model.serving.json.
-
-    The second file names the classes, the settings of the tokens and the width of the features,
-    so that a server needs neither PyTorch nor the classifier. Of a model with `label_inputs` there
-    is a third one, model.known.npy: class + 1 of each node of the graph, 0 = not known. Of one with
-    a `feature_scale` there is model.scale.npz: the arrays of its `FeatureScale`.
-
-    Args:
-        clf: A fitted classifier.
-        path: File to write; its ending, .onnx or .pt2, decides the form.
-
-    Returns:
-        The second file.
-
-    Raises:
-        ConfigError: If the ending is another.
-        ArtifactError: If a file cannot be written.
-    """
-    clf._check_fitted("model to export")
-    file = Path(path)
-    WRITERS[check_ending(file)](clf.model_, file)
-    beside = file.with_suffix(".serving.json")
-    pipeline = clf._pipeline
-    if pipeline.known is not None:
-        stream = io.BytesIO()
-        np.save(stream, pipeline.known + 1)
-        _write(file.with_suffix(_KNOWN_ENDING), stream.getvalue())
-    if pipeline.scale is not None:
-        stream = io.BytesIO()
-        np.savez(stream, **pipeline.scale.arrays)  # type: ignore[arg-type, unused-ignore]
-        _write(file.with_suffix(_SCALE_ENDING), stream.getvalue())
-    _write(beside, canonical_json(_serving_facts(clf, file), indent=2) + b"\n")
-    return beside
-
-
-def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
-    settings = clf.settings_
-    more = {KNOWN: file.with_suffix(_KNOWN_ENDING).name} if settings.label_inputs else {}
-    if settings.feature_scale != NONE:
-        more["scale"] = file.with_suffix(_SCALE_ENDING).name
-    return more | {
-        "kind": "dhilgt-serving",
-        "format": 1,
-        "library": __version__,
-        "sha256": hash_file(file),
-        "classes": clf.classes_.tolist(),
-        "features": clf.n_features_in_,
-        "hops": settings.hops,
-        "hop_kind": settings.hop_kind,
-        "hop_restart": settings.hop_restart,
-        "feature_scale": settings.feature_scale,
-        "tokens": settings.token_options(),
-        "copies": settings.copies,
-        "order": settings.order,
-        "graph": clf.graph_.fingerprint,
-    }
-
-
 def check_ending(path: str | PathLike[str]) -> str:
-    """Gives ".onnx" or ".pt2", whichever a path ends with.
+    """Return ".onnx" or ".pt2", whichever a path ends with.
 
     Raises:
         ConfigError: If it is neither.
@@ -265,4 +194,4 @@ WRITERS: dict[str, Callable[[DHILGT, Path], None]] = {
     ".onnx": export_onnx,
     ".pt2": export_program,
 }
-"""How to write a model, by the ending of the file."""
+"""The function that writes a model, by the ending of the file."""

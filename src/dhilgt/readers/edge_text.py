@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 import numpy as np
 
 from dhilgt import _native
-from dhilgt.errors import GraphError, warn
+from dhilgt.errors import GraphError, argument, warn
 from dhilgt.graph import checks
 from dhilgt.graph.checks import IdArray
 from dhilgt.graph.node_ids import as_objects
@@ -57,6 +57,7 @@ class EdgeTextOptions:
     ignore_weights: bool
     integers_only: bool
     threads: int
+    pairs: bool = False  # lines are pairs of nodes to look up, not edges; for messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,8 @@ def _find_layout(stream: BinaryIO, options: EdgeTextOptions) -> Layout:
         separator = find_separator([line.text for line in lines], one_column=False)
     if separator not in SEPARATORS:
         raise GraphError(
-            f"separator={separator!r}; pass ',' or ';' or a tab or ' ' (any run of blanks)"
+            f"{argument('separator', separator)}; pass ',' or ';' or a tab or ' ' (any run of "
+            "blanks)"
         )
     rows = [split_fields(line.text, separator) for line in lines]
     if options.header or (options.header is None and _is_header(rows, options.columns)):
@@ -287,19 +289,25 @@ def _shown(text: bytes) -> str:
 def refuse(error: Any, options: EdgeTextOptions) -> NoReturn:
     """Raise an error of the native parser with its line and the remedy."""
     kind, line, text = error.args
-    content = _shown(text)
     place = f"{options.path}, line {line}"
     if kind == "ones":
-        checks.refuse_weights(f"{place} has the weight {content}")
-    reasons = {
-        "columns": f"{content} has too few columns; an edge needs two ids, check separator= "
-        "and columns=",
-        "extra": f"{content} has more than two columns; weighted distances are not supported, pass "
-        "weights='ignore' to pass over the rest or columns=(0, 1) to choose",
-        "integer": f"{content} is not an integer; with num_nodes= the ends of edges are indices, "
-        "leave it out to have ids mapped",
-        "empty": f"{content} lacks an id; every edge needs two",
-        "quote": f"{content} has a quote that is not closed; quotes must begin and end on one line",
-        "utf8": f"{content} is not UTF-8; save the file as UTF-8",
+        checks.refuse_weights(f"{place} has the weight {_shown(text)}")
+    problems = {
+        "columns": "has too few columns; an edge needs two ids, check "
+        f"{argument('separator', ...)} and {argument('columns', ...)}",
+        "extra": "has more than two columns; weighted distances are not supported, pass "
+        f"{argument('weights', 'ignore')} to pass over the rest or "
+        f"{argument('columns', (0, 1))} to choose",
+        "integer": f"is not an integer; with {argument('num_nodes', ...)} the ends of edges are "
+        "indices, leave it out to have ids mapped",
+        "empty": "lacks an id; every edge needs two",
+        "quote": "has a quote that is not closed; quotes must begin and end on one line",
+        "utf8": "is not UTF-8; save the file as UTF-8",
     }
-    raise GraphError(f"{place}: {reasons[kind]}") from error
+    if options.pairs:
+        problems |= {
+            "columns": "has too few columns; a pair needs two ids",
+            "integer": "is not an integer; the ids of these labels are integers",
+            "empty": "lacks an id; every pair needs two",
+        }
+    raise GraphError(f"{place}: {_shown(text)} {problems[kind]}") from error

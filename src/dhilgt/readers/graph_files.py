@@ -1,7 +1,6 @@
 """Files of edges: text, Parquet, NPZ, MatrixMarket; plain or compressed with gzip."""
 
 import contextlib
-import re
 import warnings
 import zipfile
 import zlib
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dhilgt.errors import GraphError, GraphWarning, warn
+from dhilgt.errors import GraphError, GraphWarning, argument, warn
 from dhilgt.graph import build, checks
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import find
@@ -95,11 +94,10 @@ def _file_in_errors(arguments: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except GraphError as error:
-        word = re.match(r"features|labels|nodes", str(error))
-        source = arguments.get(word[0]) if word else None
+        source = arguments.get(error.argument or "")
         if not _is_path(source):
             raise
-        raise GraphError(f"{source}: {error}") from error
+        raise GraphError(f"{source}: {error.quotable}", argument=error.argument) from error
 
 
 def _with_tables(table: EdgeTable, features: Any, labels: Any, split: Any, **options: Any) -> Graph:
@@ -164,16 +162,18 @@ def _two_columns(columns: Sequence[str | int] | None) -> tuple[str | int, str | 
         return None
     pair = tuple(columns) if not isinstance(columns, str) else ()
     if len(pair) != 2 or pair[0] == pair[1]:
-        raise GraphError(f"columns={columns!r}; pass two different names or positions")
+        raise GraphError(f"{argument('columns', columns)}; pass two different names or positions")
     for column in pair:
         if not isinstance(column, str) and (not isinstance(column, int) or column < 0):
-            raise GraphError(f"columns holds {column!r}; pass names or positions from 0")
+            raise GraphError(
+                f"{argument('columns')} holds {column!r}; pass names or positions from 0"
+            )
     return pair[0], pair[1]
 
 
 def _format_of(file: Path, requested: str | None) -> str:
     if requested is not None and requested not in FORMATS:
-        raise GraphError(f"format={requested!r}; pass one of {', '.join(FORMATS)}")
+        raise GraphError(f"{argument('format', requested)}; pass one of {', '.join(FORMATS)}")
     with files.opened(file, False) as stream:
         head = stream.read(_HEAD_BYTES)
     detected = "text"

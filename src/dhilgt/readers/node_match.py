@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import GraphError, warn
+from dhilgt.errors import GraphError, argument, warn
 from dhilgt.graph.node_ids import NodeIds, as_objects, find, nearest, plain_value
 
 
@@ -77,7 +77,7 @@ class NodeTable:
             hint = " or, if this line is a header, name its columns id and label"
             raise GraphError(
                 f"{self.place(row)}: {value!r} is not a node of the graph (nearest: {near}); "
-                "correct the id, remove the line, or list all nodes with nodes="
+                f"correct the id, remove the line, or list all nodes with {argument('nodes', ...)}"
                 f"{hint if row == 0 and ids.are_text else ''}"
             )
         return nodes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dhilgt.errors import ArtifactError
+from dhilgt.errors import ArtifactError, argument
 from dhilgt.store.files import (
     FileEntry,
     canonical_json,
@@ -63,8 +63,8 @@ def _find_artifact(path: Path) -> Path:
     if path.is_dir():
         if (path / JOURNAL).exists() or path.name.endswith(".partial"):
             raise ArtifactError(
-                f"{path} is an unfinished build; run the same command again with --resume "
-                "(resume=True) to finish it"
+                f"{path} is an unfinished build; run the same command again with "
+                f"{argument('resume', True)} to finish it"
             )
         raise ArtifactError(f"{path} is a folder without {MANIFEST}: not an artifact")
     if path.exists():
@@ -75,7 +75,7 @@ def _find_artifact(path: Path) -> Path:
     if partial_path(path).is_dir():
         raise ArtifactError(
             f"{path} is not finished: its build stopped in {partial_path(path)}; run the same "
-            "command again with --resume (resume=True) to finish it"
+            f"command again with {argument('resume', True)} to finish it"
         )
     raise ArtifactError(f"there is no artifact at {path}; check the path, or build it first")
 

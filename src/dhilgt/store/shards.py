@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from dhilgt.errors import ArtifactError
+from dhilgt.errors import ArtifactError, argument
 from dhilgt.store import files
 from dhilgt.store.artifact import Artifact, Writer, draft_manifest
 from dhilgt.store.files import (
@@ -164,8 +164,9 @@ class ShardWriter(Writer):
                     )
                 if not resume and not overwrite:
                     raise ArtifactError(
-                        f"{folder} holds an unfinished build; continue it with --resume "
-                        "(resume=True) or start over with --overwrite (overwrite=True)"
+                        f"{folder} holds an unfinished build; continue it with "
+                        f"{argument('resume', True)} or start over with "
+                        f"{argument('overwrite', True)}"
                     )
             if resume and not overwrite and self.path.exists() and not is_empty(self.path):
                 if not self._fresh:
@@ -179,7 +180,8 @@ class ShardWriter(Writer):
 
     def _adopt_complete(self) -> None:
         artifact = Artifact.open(self.path)
-        self._check_same(_header_of(artifact), self.path, "choose another path or --overwrite")
+        way_out = f"choose another path or {argument('overwrite', True)}"
+        self._check_same(_header_of(artifact), self.path, way_out)
         missing = [name for name in self.shard_names if name not in artifact.files]
         if missing:
             raise ArtifactError(f"{self.path} is complete but has no shard {missing[0]!r}")
@@ -196,7 +198,9 @@ class ShardWriter(Writer):
             header, entries = _header_of(manifest), dict(manifest.files)
         else:
             return {}  # the run stopped before it wrote anything
-        way_out = "start over with --overwrite (overwrite=True, resume=False)"
+        way_out = (
+            f"start over with {argument('overwrite', True)} and without {argument('resume', True)}"
+        )
         self._check_same(header, self._folder, way_out)
         complete = {name: entry for name, entry in entries.items() if self._is_complete(entry)}
         self.dropped = tuple(name for name in entries if name not in complete)
@@ -298,7 +302,7 @@ def _read_journal(path: Path) -> tuple[dict[str, Any], dict[str, FileEntry]]:
             raise ArtifactError("its first line is not a header")
     except ArtifactError as error:
         raise ArtifactError(
-            f"{path} cannot be used: {error}; start over with --overwrite (overwrite=True)"
+            f"{path} cannot be used: {error}; start over with {argument('overwrite', True)}"
         ) from None
     entries = {}
     # The text after the last line break is an unfinished line, or empty.

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dhilgt.errors import ArtifactError
+from dhilgt.errors import ArtifactError, argument
 from dhilgt.store import files
 from dhilgt.store.files import SUFFIX, canonical_json, explained, sync_folder, write_all
 from dhilgt.store.manifest import JOURNAL, MANIFEST, aside_path
@@ -203,7 +203,8 @@ class Target:
 
 def exists_message(path: Path) -> str:
     """Return the message about a path that is already taken."""
-    return f"{path} exists; choose another path, or replace it with --overwrite (overwrite=True)"
+    replace = argument("overwrite", True)
+    return f"{path} exists; choose another path, or replace it with {replace}"
 
 
 def is_empty(folder: Path) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError, MemoryLimitError
+from dhilgt.errors import GraphError, MemoryLimitError, argument
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.utils.checks import num_threads, whole_number
@@ -92,7 +92,8 @@ class TokenSampler:
                     lambda done, total, *_: update(done, total or None),
                 )
             except _native.OutOfBudget as error:
-                raise _outgrown(error, "raise max_memory or use a larger machine") from None
+                way_out = f"raise {argument('max_memory')} or use a larger machine"
+                raise _outgrown(error, way_out) from None
 
     @property
     def nbytes(self) -> int:
@@ -166,7 +167,7 @@ class TokenSampler:
                 None if update is None else lambda done, total, *_: update(done, total),
             )
         except _native.OutOfBudget as error:
-            way_out = "raise max_memory, or use fewer threads or a smaller size"
+            way_out = f"raise {argument('max_memory')}, or use fewer threads or a smaller size"
             raise _outgrown(error, way_out) from None
         rows, pairs = len(ranks), spec.num_pairs(self.directed) if with_distances else 0
         return ids.reshape(rows, spec.size), parts.reshape(rows, 2), packed.reshape(rows, pairs)

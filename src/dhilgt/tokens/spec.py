@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from dhilgt.errors import ConfigError
+from dhilgt.errors import ConfigError, argument, setting
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.fields import CheckedSettings, choice, count, number, switch
 
@@ -65,9 +65,11 @@ class TokenSpec(CheckedSettings):
             self._set("num_in", self.size - 1 - self.hubs_wanted)
         wanted = 1 + self.hubs_wanted + self.holders_wanted
         if wanted > self.size:
+            hubs, holders = argument("num_out"), argument("num_in")
             raise ConfigError(
-                f"1 + num_out + num_in = {wanted} slots are wanted, "
-                f"size = {self.size}; lower num_out or num_in, or raise size"
+                f"1 + {hubs} + {holders} = {wanted} slots are wanted, "
+                f"{setting('size', self.size)}; lower {hubs} or {holders}, or raise "
+                f"{argument('size')}"
             )
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dhilgt.errors import ArtifactError, ConfigError, TrainingWarning, warn
+from dhilgt.errors import ArtifactError, ConfigError, TrainingWarning, warn, wording
 from dhilgt.training import rng
 from dhilgt.training.average import WeightAverage
 from dhilgt.training.checkpoint import Checkpoint
@@ -147,10 +147,12 @@ def interruption_message(
     text = f"stopped by {signal.Signals(signum).name} after {position}; "
     if run_dir is None:
         return text + "nothing was saved, as run_dir is None"
-    text += f"saved in {run_dir}; go on with {call.format(run_dir=run_dir)}"
-    if command is not None:
-        text += f" or: {command.format(run_dir=shlex.quote(run_dir))}"
-    return text
+    text += f"saved in {run_dir}; go on with"
+    in_python = f" {call.format(run_dir=run_dir)}"
+    if command is None:
+        return text + in_python
+    in_shell = command.format(run_dir=shlex.quote(run_dir))
+    return f"{text}{wording(f'{in_python} or', '')}: {in_shell}"
 
 
 # ---- checking ----------------------------------------------------------------------------------
@@ -189,7 +191,8 @@ def _check_config(saved: dict[str, Any], config: TrainConfig) -> None:
         if now[key] != before[key] and key not in _FREE:
             raise ConfigError(
                 f"{key} = {now[key]!r}, but the run in this folder has {key} = {before[key]!r}; "
-                "resume with that value, or choose another run_dir"
+                "resume with that value, or choose another folder",
+                argument=key,
             )
     falls = config.decay == "linear" and config.decay_steps is None
     if now["epochs"] != saved.get("epochs") and falls:
@@ -208,7 +211,7 @@ def _check_loader(saved: dict[str, Any], now: dict[str, Any], same_processes: bo
         if value != before:
             raise ConfigError(
                 f"the training loader has {key} = {value}, the run in this folder has "
-                f"{before}; resume with the same data, or choose another run_dir"
+                f"{before}; resume with the same data, or choose another folder"
             )
 
 

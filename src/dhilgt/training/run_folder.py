@@ -13,7 +13,7 @@ import safetensors
 import torch
 
 from dhilgt._version import __version__
-from dhilgt.errors import ArtifactError
+from dhilgt.errors import ArtifactError, argument
 from dhilgt.store import files
 from dhilgt.store.files import canonical_json, explained, write_all, write_file
 from dhilgt.store.target import BuildLock
@@ -77,7 +77,7 @@ class RunFolder:
                 something else, or a run that was not to be resumed.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise ArtifactError(f"{self.path} is a file; choose another run_dir")
+            raise ArtifactError(f"{self.path} is a file; choose another folder")
         with explained("write in", self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = BuildLock(self.path)
@@ -86,13 +86,13 @@ class RunFolder:
                 if foreign := sorted(name for name in names if not is_ours(name)):
                     raise ArtifactError(
                         f"{self.path} is not the folder of a run (it holds {foreign[0]!r}); choose "
-                        "another run_dir"
+                        "another folder"
                     )
                 # These may be written before the first epoch; using them loses nothing.
                 if names - {SETTINGS, SCALE} and not resume:
                     raise ArtifactError(
-                        f"{self.path} holds a run; pass resume=True to go on with it, or choose "
-                        "another run_dir"
+                        f"{self.path} holds a run; pass {argument('resume', True)} to go on with "
+                        "it, or choose another folder"
                     )
                 # Fail now, not after the first epoch, if the folder cannot be written.
                 probe = self.path / f"{CONFIG}.tmp"

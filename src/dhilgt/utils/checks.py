@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import ConfigError, GraphError
+from dhilgt.errors import ConfigError, GraphError, argument, setting
 
 
 @overload
@@ -43,7 +43,7 @@ def whole_number(
     whole = _as_int(value)
     if whole is None or not low <= whole <= high:
         end = ", or None" if optional else ""
-        raise ConfigError(f"{name} = {value!r}; pass a whole number from {low} to {high}{end}")
+        raise ConfigError(f"{setting(name, value)}; pass a whole number from {low} to {high}{end}")
     return whole
 
 
@@ -93,7 +93,7 @@ def number(
     if not low <= real <= high or (above and real == low):
         start = f"above {low:g}" if above else f"from {low:g}"
         end = ", or None" if optional else ""
-        raise ConfigError(f"{name} = {value!r}; pass a number {start} up to {high:g}{end}")
+        raise ConfigError(f"{setting(name, value)}; pass a number {start} up to {high:g}{end}")
     return real
 
 
@@ -111,7 +111,7 @@ def fraction(name: str, value: Any, *, above: bool = False) -> float:
     real = _as_float(value)
     if not 0 <= real < 1 or (above and real == 0):
         start = "above 0" if above else "from 0"
-        raise ConfigError(f"{name} = {value!r}; pass a number {start} to below 1")
+        raise ConfigError(f"{setting(name, value)}; pass a number {start} to below 1")
     return real
 
 
@@ -138,7 +138,7 @@ def choice(name: str, value: Any, choices: Iterable[str], *, optional: bool = Fa
     words = tuple(choices)
     if value not in words:
         listed = ", ".join(f'"{word}"' for word in words) + (", or None" if optional else "")
-        raise ConfigError(f"{name} = {value!r}; pass one of {listed}")
+        raise ConfigError(f"{setting(name, value)}; pass one of {listed}")
     return str(value)
 
 
@@ -153,7 +153,7 @@ def true_or_false(name: str, value: Any) -> bool:
         ConfigError: If the value is anything else.
     """
     if not isinstance(value, (bool, np.bool_)):
-        raise ConfigError(f"{name} = {value!r}; pass True or False")
+        raise ConfigError(f"{setting(name, value)}; pass True or False")
     return bool(value)
 
 
@@ -206,7 +206,9 @@ def num_threads(threads: int | None) -> int:
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
-        raise GraphError(f"threads={threads!r}; pass a number of at least 1, or None for all")
+        raise GraphError(
+            f"{argument('threads', threads)}; pass a number of at least 1, or None for all"
+        )
     return int(threads)
 
 

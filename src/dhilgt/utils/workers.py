@@ -294,7 +294,7 @@ def _answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[s
     except KeyboardInterrupt as stop:
         return STOPPED, str(stop)
     except DhilgtError as error:
-        return ERROR, str(error)
+        return ERROR, error.quotable
     except Exception as error:
         return ERROR, f"unexpected {type(error).__name__}: {error}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from dhilgt.benchmark.record import Record
-from dhilgt.errors import ArtifactError
+from dhilgt.errors import ArtifactError, argument
 from dhilgt.store import files
 from dhilgt.store.files import canonical_json, explained, write_all
 from dhilgt.store.target import BuildLock
@@ -59,7 +59,8 @@ class Results:
                 content = self.path.read_bytes() if self.path.exists() else b""
                 if content and not resume:
                     raise ArtifactError(
-                        f"{self.path} holds results; pass resume=True to go on with them, or "
+                        f"{self.path} holds results; pass {argument('resume', True)} to go on "
+                        "with them, or "
                         "choose another file"
                     )
                 self.lines()  # refuse a file of another kind before changing it
