@@ -63,7 +63,7 @@ def test_a_block_names_the_argument_it_is_about():
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "{name}", "%s", "\ue000", "\ue001 \ue000", "\ue000[1, 2]\ue001", "\ue000\ue001",
+    "text", ["{}", "{name}", "%s", "\ue000", "\ue001 \ue000", "\ue000" + "[" * 100_000 + "\ue001", '\ue000"ab"\ue001', "\ue000[1, 2]\ue001", "\ue000\ue001",
              '\ue000["a", 1, {}, 2]\ue001', "\\", "'\"", "\x00\n"],
 )  # fmt: skip
 def test_text_of_a_user_stays_as_it_is(text):
