@@ -63,9 +63,14 @@ def test_a_block_names_the_argument_it_is_about():
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "{name}", "%s", "\ue000", "\ue001 \ue000", "\ue000[1, 2]\ue001", "\ue000\ue001",
-             '\ue000["a", 1, {}, 2]\ue001', "\\", "'\"", "\x00\n"],
-)  # fmt: skip
+    "text",
+    [
+        *("{}", "{name}", "%s", "\\", "'\"", "\x00\n"),
+        *("\ue000", "\ue001 \ue000", "\ue000\ue001", "\ue000[1, 2]\ue001", '\ue000"ab"\ue001'),
+        '\ue000["a", 1, {}, 2]\ue001',
+        pytest.param("\ue000" + "[" * 100_000 + "\ue001", id="deeply nested"),
+    ],
+)
 def test_text_of_a_user_stays_as_it_is(text):
     error = GraphError(f"{text}; pass {argument('separator', text)} {text}")
     assert str(error) == f"{text}; pass separator={text!r} {text}"

@@ -131,8 +131,9 @@ def _parts(message: str) -> Iterable[str | Mention]:
             yield text
             continue
         try:
-            yield Mention(*json.loads(text))
-        except (ValueError, TypeError):
+            python, name, value, index = json.loads(text)
+            yield Mention(python, name, value, index)
+        except (ValueError, TypeError, RecursionError):
             yield f"{_OPEN}{text}{_CLOSE}"
 
 
