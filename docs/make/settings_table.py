@@ -10,7 +10,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from dhilgt.cli.flags import default_text, flag_of, in_flag_words, value_text
+from dhilgt.cli.flags import default_text, flag_of, value_text, with_flags
 from dhilgt.settings.settings import GROUPS, Settings
 
 DOCS = Path(__file__).parents[1]
@@ -60,7 +60,7 @@ def options() -> str:
             names = f"`{flag} {value_text(one)}`".replace("|", "\\|")
             default = default_text(one)
         text = re.sub(r'"([\w:]+)"', r"`\1`", one.metadata["help"])
-        text = re.sub(r"(--[\w-]+)", r"`\1`", in_flag_words(text))
+        text = re.sub(r"(--[\w-]+)", r"`\1`", with_flags(text))
         return names, default, text
 
     return tables("| option | default | what it does |", row)

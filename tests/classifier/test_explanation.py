@@ -10,7 +10,8 @@ import torch
 
 import dhilgt
 from dhilgt import Graph, HubLabels, TokenLoader, Tokens, TokenSampler, averaged_logits
-from dhilgt.classifier.explanation import Explanation, Member, explain_token
+from dhilgt.classifier.explaining import explain_token
+from dhilgt.classifier.explanation import Explanation, Member
 from dhilgt.errors import ArtifactError, ConfigError, GraphError
 from dhilgt.report.explanation import page
 from tests.model.cases import model_of
@@ -133,7 +134,7 @@ def test_a_classifier_explains_by_what_its_model_takes():
     assert clf.features_.shape == (60, 16)
     np.testing.assert_array_equal(clf.features_[:, :8], graph.features)
     found = clf.explain(7)
-    assert found == dhilgt.classifier.explanation.explain(clf, 7)
+    assert found == dhilgt.classifier.explain(clf, 7)
     assert list(found.probabilities.values()) == pytest.approx(clf.predict_proba([7])[0], abs=1e-5)
     assert found._repr_svg_() == found.picture()
     with pytest.raises(ValueError, match="not fitted yet"):

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 import dhilgt
-from dhilgt.classifier.explanation import explain
+from dhilgt.classifier.explaining import explain
 from dhilgt.classifier.serving import export_classifier
 from dhilgt.cli.app import app
 

@@ -573,3 +573,11 @@ def test_pipes_get_no_bars(tmp_path):
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stderr == f"read {edges}: undirected, 2 nodes, 1 edges; 1 reverse edge added.\n"
     assert "\x1b" not in result.stdout
+
+
+def test_help_does_not_wait_for_libraries_of_training():
+    code = (
+        "import sys, dhilgt.cli.app;"
+        "sys.exit(bool({'torch', 'scipy', 'optuna', 'matplotlib'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

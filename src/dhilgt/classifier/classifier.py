@@ -355,7 +355,7 @@ class NodeClassifier(Parameters):
         Raises:
             GraphError: If there is no such node; the message names the nearest ids.
         """
-        from dhilgt.classifier.explanation import explain
+        from dhilgt.classifier.explaining import explain
 
         return explain(self, node)
 

@@ -45,7 +45,7 @@ def run(
         check_ending(output)
     # PyTorch takes a second to import: no other command waits for it.
     from dhilgt.classifier.classifier import NodeClassifier
-    from dhilgt.classifier.explanation import explain
+    from dhilgt.classifier.explaining import explain
 
     clf = NodeClassifier.load(folder, device="cpu")
     explanation = explain(clf, shell.typed_id(clf.graph_.ids, node, "this graph"))

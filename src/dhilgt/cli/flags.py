@@ -107,17 +107,10 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def in_flag_words(message: str) -> str:
-    """Return a message about settings with their options in it.
-
-    Example:
-        >>> in_flag_words("hidden_channels = 100 is not a multiple of heads = 8")
-        '--hidden-channels 100 is not a multiple of --heads 8'
-    """
-    names = "|".join(sorted((one.name for one in fields(Settings)), key=len, reverse=True))
-    message = re.sub(rf"(?<![-\w'])({names}) = ", lambda m: f"{flag_of(m[1])} ", message)
+def with_flags(help_text: str) -> str:
+    """Return the help of a setting with the options of other settings in place of their names."""
     snake = "|".join(one.name for one in fields(Settings) if "_" in one.name)
-    return re.sub(rf"(?<![-\w'])({snake})\b", lambda m: flag_of(m[1]), message)
+    return re.sub(rf"(?<![-\w'])({snake})\b", lambda m: flag_of(m[1]), help_text)
 
 
 def default_text(one: Field[Any]) -> str:
@@ -158,7 +151,7 @@ def _option(one: Field[Any]) -> Any:
     """Return the annotation that makes a setting an option."""
     flag = flag_of(one.name)
     about: dict[str, Any] = {
-        "help": in_flag_words(f"{one.metadata['help']} [default: {default_text(one)}]"),
+        "help": with_flags(f"{one.metadata['help']} [default: {default_text(one)}]"),
         "show_default": False,
         "rich_help_panel": one.metadata["group"].capitalize(),
     }

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhilgt.cli import processes, shell, train_output, train_runs
-from dhilgt.cli.flags import in_flag_words, with_help_all, with_inputs, with_settings
+from dhilgt.cli.flags import with_help_all, with_inputs, with_settings
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.train_runs import Options, train_one, train_seeds
-from dhilgt.errors import ConfigError, DhilgtError, GraphWarning
+from dhilgt.errors import DhilgtError, GraphWarning
 from dhilgt.graph.graph import Graph
 from dhilgt.settings import recipes, yaml_files
 from dhilgt.settings.settings import Settings
@@ -153,11 +153,8 @@ def combined(
     inputs = inputs.updated(sources)
     if recipe is not None or inputs.dataset is not None:
         values = recipes.recipe(recipe or "paper", inputs.dataset) | values
-    try:
-        chosen = Settings.from_dict({**values, **flags})
-        _check_metric(chosen.metric)
-    except ConfigError as error:
-        raise ConfigError(in_flag_words(str(error))) from error
+    chosen = Settings.from_dict({**values, **flags})
+    _check_metric(chosen.metric)
     return chosen, inputs
 
 

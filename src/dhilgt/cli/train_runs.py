@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -203,9 +202,8 @@ def _trained(
                 stack.enter_context(started(place, text))
         try:
             clf.fit(graph, run_dir=place, resume=options.resume)
-        except TrainingInterrupted as stop:
-            message = re.sub(r"go on with .* or: ", "go on with: ", str(stop))
-            raise KeyboardInterrupt(message) from None
+        except TrainingInterrupted:
+            raise
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 "interrupted before the first epoch; give the same command again, what is in the "

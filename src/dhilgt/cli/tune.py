@@ -9,10 +9,10 @@ import typer
 
 from dhilgt.classifier.planning import format_seconds
 from dhilgt.cli import shell
-from dhilgt.cli.flags import in_flag_words, with_help_all, with_inputs
+from dhilgt.cli.flags import with_help_all, with_inputs
 from dhilgt.cli.inputs import InputSource
 from dhilgt.cli.train import classifier_class, combined, parse_seeds, read
-from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.errors import ArtifactError
 from dhilgt.settings import yaml_files
 from dhilgt.settings.settings import Settings
 
@@ -122,10 +122,7 @@ def parse_fixed(texts: list[str]) -> dict[str, Any]:
         if not equals:
             raise shell.usage_error(f"{text!r} is not NAME=VALUE, like epochs=20", "--set")
         plain: Any = {"true": True, "false": False}.get(value.strip().lower(), value.strip())
-        try:
-            fixed[name.strip()] = yaml_files.checked_value(name.strip(), plain, "--set")
-        except ConfigError as error:
-            raise ConfigError(in_flag_words(str(error))) from error
+        fixed[name.strip()] = yaml_files.checked_value(name.strip(), plain, "--set")
     return fixed
 
 

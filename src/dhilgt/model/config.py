@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from dhilgt.errors import ConfigError
+from dhilgt.errors import ConfigError, setting
 from dhilgt.utils.fields import CheckedSettings, choice, count, number, rate, switch
 
 READOUTS = ("attention", "ego")
@@ -69,13 +69,13 @@ class DHILGTConfig(CheckedSettings):
         super().__post_init__()
         if self.hidden_channels % self.heads:
             raise ConfigError(
-                f"hidden_channels = {self.hidden_channels} is not a multiple of "
-                f"heads = {self.heads}; change one of them"
+                f"{setting('hidden_channels', self.hidden_channels)} is not a multiple of "
+                f"{setting('heads', self.heads)}; change one of them"
             )
         if self.bias_slope and not self.spd_bias:
             raise ConfigError(
-                f"bias_slope = {self.bias_slope:g} is the slope of the bias per distance, and "
-                "there is none with spd_bias = False; change one of them"
+                f"{setting('bias_slope', self.bias_slope)} is the slope of the bias per distance, "
+                f"and there is none with {setting('spd_bias', False)}; change one of them"
             )
 
     def to_dict(self) -> dict[str, Any]:
