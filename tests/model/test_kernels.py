@@ -11,10 +11,11 @@ pytest.importorskip("triton", reason="the fused kernels need the package triton"
 from dhilgt.model.attention import attend, bias_table, pair_codes
 from dhilgt.model.codes import MASKED, NO_BIAS
 from dhilgt.model.kernels import attention, row_ops
-from dhilgt.model.kernels.attention import Draw, fused_attention
+from dhilgt.model.kernels.attention import Draw
 from dhilgt.model.kernels.cuda_graphs import HeldInputs
 from dhilgt.model.kernels.gather import sum_by_node
 from dhilgt.model.layers import sparse_linear
+from tests.model.attention_op import fused_attention
 from tests.model.cases import batch_of, gradients, model_of
 
 torch.set_num_threads(1)

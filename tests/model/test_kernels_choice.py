@@ -151,7 +151,7 @@ def test_rows_too_long_for_the_kernels_reach_none_of_them(monkeypatch, setting):
     def launched(*_, **__):
         raise AssertionError("a kernel was launched")
 
-    for name in ("attend_forward", "fused_attention", "make_codes"):
+    for name in ("attend_forward", "make_codes"):
         monkeypatch.setattr(f"dhilgt.model.kernels.attention.{name}", launched)
     attention._warn_once.cache_clear()
     model = model_of(attention=setting, num_virtual=2).to(DEVICE)
