@@ -9,18 +9,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from dhilgt.errors import ConfigError
+from dhilgt.utils.devices import Process, this_process
+
 _SECONDS_FOR_MAIN = 5.0
 _stderr_before: TextIO | None = None  # of a process that `silence` has silenced
 
 
+def _process() -> Process:
+    try:
+        return this_process()
+    except ConfigError:  # training refuses such numbers; other commands do not need them
+        return Process(0, 1, 0)
+
+
 def several() -> bool:
     """Return whether this is one of several processes."""
-    return os.environ.get("WORLD_SIZE", "1") != "1"
+    return _process().world_size > 1
 
 
 def is_main() -> bool:
     """Return whether this process prints and writes, without importing PyTorch."""
-    return not several() or os.environ.get("RANK", "0") == "0"
+    return _process().rank == 0
 
 
 def silence() -> None:
@@ -57,7 +67,7 @@ def error_prefix() -> str:
         >>> error_prefix()
         'dhilgt'
     """
-    return "dhilgt" if is_main() else f"dhilgt (process {os.environ.get('RANK')})"
+    return "dhilgt" if is_main() else f"dhilgt (process {_process().rank})"
 
 
 @contextlib.contextmanager
