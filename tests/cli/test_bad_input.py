@@ -166,7 +166,7 @@ def test_damaged_files(files, tmp_path):
 SETTINGS = {
     "out of range": (["--dropout", "1.5"], ["--dropout 1.5", "below 1"]),
     "not together": (["--heads", "3"], ["--hidden-channels 16", "--heads 3"]),
-    "unknown choice": (["--readout", "mean"], ["--readout 'mean'", '"ego"']),
+    "unknown choice": (["--readout", "mean"], ["--readout mean", '"ego"']),
     "unknown metric": (["--metric", "acuracy"], ["'acuracy'", "'accuracy'"]),
     "no such GPU": (["--device", "cuda:77"], ["cuda:77"]),
     "no such device": (["--device", "gpu"], ["gpu"]),
