@@ -184,7 +184,7 @@ def test_pyg_data_is_a_graph(graph):
 @pytest.mark.full
 def test_torchrun_trains_one_classifier(tmp_path):
     code = (
-        "import sys\nfrom tests.estimator_cases import community_graph, quick\n"
+        "import sys\nfrom tests.classifier.cases import community_graph, quick\n"
         "clf = quick(batch_size=16).fit(community_graph(), run_dir=sys.argv[1])\n"
         "shares = clf.predict_proba()\n"
         "assert shares.shape == (90, 3), shares.shape\n"

@@ -106,6 +106,13 @@ def test_device_that_is_not_here():
     assert choose_device("auto").type in ("cpu", "cuda")
 
 
+@pytest.fixture
+def _without_collecting(monkeypatch):
+    """Skip the collection of garbage between tries: these steps leave none, and it takes long."""
+    monkeypatch.setattr("dhilgt.training.batch_size.free_gpu", lambda: None)
+
+
+@pytest.mark.usefixtures("_without_collecting")
 @pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
 @pytest.mark.parametrize("room", [1, 7, 63, 64, 100, 999, 4096])
 def test_batch_size_fits_with_a_margin(room, error):
@@ -122,6 +129,7 @@ def test_batch_size_fits_with_a_margin(room, error):
     assert len(tried) < 25
 
 
+@pytest.mark.usefixtures("_without_collecting")
 def test_batch_size_at_its_ends():
     assert find_batch_size(lambda size: None, start=64, limit=1000) == 1000
     assert find_batch_size(lambda size: None, start=64, limit=10) == 10
