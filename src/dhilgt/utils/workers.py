@@ -1,4 +1,8 @@
-"""Processes that make calls for this one, one after another or side by side."""
+"""Processes that make calls for this one, one after another or side by side.
+
+Calls and results travel by pickle, as in `multiprocessing`, over pipes that only the two processes
+hold: what is unpickled was written by this program a moment before, never read from a file.
+"""
 
 from __future__ import annotations
 
