@@ -38,7 +38,8 @@ def graph_lines(graph: Graph, edges: str | None) -> list[str]:
         about.append(f"{classes:,} classes on {known:,} labelled nodes")
     if graph.masks:
         about.append(", ".join(f"{mask.sum():,} {name}" for name, mask in graph.masks.items()))
-    return [*lines, "; ".join(about)] if about else lines
+    lines += ["; ".join(about)] if about else []
+    return [*lines, *graph.notes]
 
 
 def facts(

@@ -56,6 +56,7 @@ class Parts:
     class_names: tuple[str, ...] | None
     masks: Mapping[str, NDArray[np.bool_]] | None
     name: str | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         masks = () if self.masks is None else tuple(self.masks.values())

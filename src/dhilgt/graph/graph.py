@@ -249,6 +249,10 @@ class Graph:
         """Return the same graph with a name; arrays are shared."""
         return Graph(replace(self._parts, name=name))
 
+    def with_notes(self, *notes: str) -> "Graph":
+        """Return the same graph with further `notes`; arrays are shared."""
+        return self.with_nodes(notes=(*self._parts.notes, *notes))
+
     # ---- structure -----------------------------------------------------------------------------
 
     @property
@@ -309,6 +313,11 @@ class Graph:
     def cleaning(self) -> Cleaning:
         """Counts of the changes made to the input."""
         return self._parts.cleaning
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Decisions made while the files were read: headers, columns, types, skipped lines."""
+        return self._parts.notes
 
     @property
     def fingerprint(self) -> str:
@@ -396,7 +405,7 @@ class Graph:
         """Return the same structure with other data of its nodes, which must be checked.
 
         Args:
-            **parts: Any of features, labels, class_names and masks, as `Parts` holds them.
+            **parts: Any of features, labels, class_names, masks and notes, as `Parts` holds them.
         """
         other = Graph(replace(self._parts, **parts))
         other._fingerprint, other._transposed = self._fingerprint, self._transposed
