@@ -430,7 +430,7 @@ def test_a_grown_graph_is_predicted_exactly(fitted, graph):
 
 def test_other_features_are_refused_with_both_numbers(fitted):
     wide = community_graph(features=np.ones((90, 7), np.float32))
-    with pytest.raises(GraphError, match="X has 7 features, but NodeClassifier is expecting 4"):
+    with pytest.raises(GraphError, match="graph has 7 features, but NodeClassifier is expecting 4"):
         fitted.predict(graph=wide)
     with pytest.raises(GraphError, match="pass ids of nodes"):
         fitted.predict(np.ones((2, 4)))

@@ -102,12 +102,12 @@ def test_predictions_that_cannot_be_made_are_refused_before_anything_is_written(
     trained, files, tmp_path
 ):
     output = tmp_path / "out.csv"
-    wide = tmp_path / "wide.csv"
-    wide.write_text("id,a\n" + "".join(f"{name},1\n" for name in files.names))
-    other = ("--edges", files.edges, "--features")
-    message = fails("predict", trained, *other, wide, "-o", output)
-    assert "1 features a node" in message
-    assert "trained with 4" in message
+    narrow = files.save("narrow.npy", np.ones((90, 1), np.float32))
+    listed = files.write("listed.txt", "\n".join(files.names))
+    other = ("--edges", files.edges, "--graph-nodes", listed, "--features")
+    message = fails("predict", trained, *other, narrow, "-o", output)
+    assert f"{narrow} has 1 features" in message
+    assert "expecting 4 features as input (a, b, c, d)" in message
     wanted = tmp_path / "some.txt"
     wanted.write_text("n01\nn1\n")
     message = fails("predict", trained, "--nodes", wanted, "-o", output)
@@ -182,3 +182,46 @@ def test_nodes_outside_of_the_split_stand_apart(files, tmp_path):
     assert {part: one["nodes"] for part, one in parts["parts"].items()} == {
         "train": 32, "val": 8, "other": 50,
     }  # fmt: skip
+
+
+# ---- columns of features by name ---------------------------------------------------------------
+
+
+def rewritten(files, tmp_path, change):
+    """The table of features with its rows changed, as lists of cells below the header."""
+    lines = files.features.read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    path = tmp_path / "changed.csv"
+    path.write_text("".join(",".join(row) + "\n" for row in change(rows)))
+    return "--edges", files.edges, "--features", path
+
+
+def test_columns_in_another_order_give_the_same_predictions(trained, files, tmp_path):
+    args = rewritten(files, tmp_path, lambda rows: [[row[0], *row[:0:-1]] for row in rows])
+    assert ok("predict", trained, *args).stdout == ok("predict", trained).stdout
+
+
+def test_a_missing_column_is_refused_by_name(trained, files, tmp_path):
+    def renamed(rows):
+        return [[*rows[0][:-1], "dd"], *rows[1:]]
+
+    message = fails("predict", trained, *rewritten(files, tmp_path, renamed))
+    assert "changed.csv lacks 1 of the 4 columns of training: 'd' (is it 'dd'?)" in message
+
+
+def test_a_further_column_is_named_and_not_used(trained, files, tmp_path):
+    args = rewritten(
+        files, tmp_path, lambda rows: [[*row, "9" if at else "e"] for at, row in enumerate(rows)]
+    )
+    result = ok("predict", trained, *args)
+    assert "columns that training did not have are not used: 'e'" in result.stderr
+    assert result.stdout == ok("predict", trained).stdout
+
+
+def test_a_column_that_became_words_is_refused_with_its_cell(trained, files, tmp_path):
+    def worded(rows):
+        rows[3][2] = "high"
+        return rows
+
+    message = fails("predict", trained, *rewritten(files, tmp_path, worded))
+    assert "changed.csv, line 4, column 'b' = 'high' is not a number" in message

@@ -16,8 +16,8 @@ from dhilgt.classifier.inputs import (
     FitInputs,
     array_graph,
     as_graph,
-    check_width,
     is_array,
+    matched_features,
     prepare,
 )
 from dhilgt.classifier.parameters import Parameters
@@ -25,6 +25,7 @@ from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError
 from dhilgt.features.known_classes import carried_over
+from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.grow import quick_labels
 from dhilgt.labels.hub_labels import HubLabels
@@ -107,8 +108,8 @@ class NodeClassifier(Parameters):
         """Train on a graph.
 
         Args:
-            graph: A `Graph` with features, a PyG `Data`, or a 2-D array or sparse matrix of
-                features, one row per node of a graph without edges.
+            graph: A `Graph` with features, a PyG `Data`, or a 2-D array, sparse matrix or pandas
+                frame of features, one row per node of a graph without edges.
             y: One class per node, or a dict from id to class; -1, NaN, None and "" stand for "not
                 known". None takes the graph's own labels. With an array every row needs a class.
             train: Training nodes: a mask, ids, or (where ids are strings) indices. None takes the
@@ -214,7 +215,7 @@ class NodeClassifier(Parameters):
             nodes: Ids, in any order, or a mask; None for all nodes. A classifier that was trained
                 on an array takes rows of features here.
             graph: Another graph with the same features: grown since, or a new one. None is the
-                one it was trained on.
+                one it was trained on. Columns of features are matched by name.
             quick: Reuse the hub labels of known nodes instead of building all of them; faster, and
                 an approximation. For a ``graph`` that has grown.
         """
@@ -303,7 +304,8 @@ class NodeClassifier(Parameters):
                     f"nodes has shape {np.shape(nodes)}; pass ids of nodes, and new nodes with "
                     "their edges and features as graph="
                 )
-            nodes, graph = None, array_graph(nodes, self.n_features_in_)
+            rows = array_graph(nodes, self.n_features_in_, self.feature_columns_)
+            nodes, graph = None, rows
         pipeline = self._pipeline if graph is None else self._pipeline_of(graph, quick)
         known = pipeline.graph
         if nodes is None:
@@ -322,13 +324,17 @@ class NodeClassifier(Parameters):
         return pipeline, np.asarray(known.index_of(ids), np.int64)
 
     def _pipeline_of(self, data: Any, quick: bool) -> Pipeline:
-        graph = array_graph(data, self.n_features_in_) if is_array(data) else as_graph(data)
-        if graph.features is None:
+        columns = self.feature_columns_
+        if is_array(data):
+            original = array_graph(data, self.n_features_in_, columns)
+        else:
+            original = as_graph(data)
+        if original.features is None:
             raise GraphError("graph has no features; pass features= when you make it")
-        check_width(int(graph.features.shape[1]), self.n_features_in_)
         last = self._others.get("last")
-        if last is not None and last[0] is graph and last[1] == quick:
+        if last is not None and last[0] is original and last[1] == quick:
             return last[2]
+        graph = matched_features(original, columns, self.n_features_in_)
         labels = None
         if quick:
             labels = quick_labels(self.hub_labels_, self.graph_, graph)
@@ -343,7 +349,7 @@ class NodeClassifier(Parameters):
             known=carried_over(self.graph_, graph) if self.settings_.label_inputs else None,
         )
         if graph.num_edges:
-            self._others["last"] = graph, quick, pipeline
+            self._others["last"] = original, quick, pipeline
         return pipeline
 
     def explain(self, node: Any) -> Explanation:
@@ -360,6 +366,20 @@ class NodeClassifier(Parameters):
         return explain(self, node)
 
     # ---- parts of a fitted classifier ----------------------------------------------------------
+
+    @property
+    def feature_columns_(self) -> FeatureColumns | None:
+        """The columns of features: names, kinds and codes; None where it learned from an array."""
+        self._check_fitted("feature_columns_")
+        return self.graph_.feature_columns
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns of features; there is no such attribute for an array."""
+        columns = self.feature_columns_
+        if columns is None:
+            raise AttributeError("feature_names_in_: it was trained on features without names")
+        return np.array([column.name for column in columns.columns], dtype=object)
 
     @property
     def hub_labels_(self) -> HubLabels:

@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhilgt.classifier.frames import frame_columns, has_names
 from dhilgt.datasets.splits import node_keys
 from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.graph import checks, node_ids
+from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
 from dhilgt.utils.checks import as_array
 
 PARTS = checks.MASK_NAMES
+_SHOWN = 5  # names in a message
+_UNNAMED = (
+    "which the classifier has not: it was trained on an array, or by an earlier version; they are "
+    "taken in their order"
+)
 
 
 @dataclass(frozen=True)
@@ -66,13 +73,30 @@ def as_graph(data: Any) -> Graph:
     return data if isinstance(data, Graph) else Graph.from_pyg(data)
 
 
-def array_graph(rows: Any, expected: int | None = None) -> Graph:
+def array_graph(
+    rows: Any, expected: int | None = None, columns: FeatureColumns | None = None
+) -> Graph:
     """Return a graph without edges, one node per row of features.
 
     Args:
-        rows: (n, channels), an array or a SciPy sparse matrix.
+        rows: (n, channels), an array or a SciPy sparse matrix; or a pandas frame, whose columns are
+            matched by name.
         expected: Channels there must be.
+        columns: The columns of training, for a frame; None fits them on the frame, or, where
+            channels are expected, takes its columns in their order.
     """
+    none = np.empty(0, np.int64)
+    if has_names(rows) and len(rows):
+        if columns is not None or expected is None:
+            table = frame_columns(rows)
+            notes = ()
+            if columns is None:
+                columns = FeatureColumns.fit(table, source="X")
+                notes = tuple(columns.table_rows("X"))
+            matrix = columns.encode(table, "X")
+            graph = Graph.from_edges(none, none, num_nodes=len(matrix), features=matrix)
+            return graph.with_nodes(feature_columns=columns, notes=notes)
+        warn(f"X has names of columns, {_UNNAMED}")
     if not hasattr(rows, "tocsr"):
         rows = as_array(rows)
         if rows.dtype.kind == "O":
@@ -87,18 +111,60 @@ def array_graph(rows: Any, expected: int | None = None) -> Graph:
     if 0 in rows.shape:
         what = "sample(s)" if rows.shape[0] == 0 else "feature(s)"
         raise GraphError(f"X has 0 {what} (shape={rows.shape}) while a minimum of 1 is required.")
-    check_width(rows.shape[1], expected)
-    none = np.empty(0, np.int64)
+    check_width(rows.shape[1], expected, columns)
     return Graph.from_edges(none, none, num_nodes=rows.shape[0], features=rows)
 
 
-def check_width(width: int, expected: int | None) -> None:
+def check_width(
+    width: int, expected: int | None, columns: FeatureColumns | None = None, source: str = "X"
+) -> None:
     """Raise for features of another width than the model was trained with."""
-    if expected is not None and width != expected:
-        raise GraphError(
-            f"X has {width} features, but NodeClassifier is expecting {expected} features as "
-            "input; pass those it was trained with"
-        )
+    if expected is None or width == expected:
+        return
+    named = ""
+    if columns is not None:
+        more = ", ..." if expected > _SHOWN else ""
+        named = f" ({', '.join(columns.names[:_SHOWN])}{more})"
+    raise GraphError(
+        f"{source} has {width} features, but NodeClassifier is expecting {expected} features as "
+        f"input{named}; pass those it was trained with"
+    )
+
+
+def matched_features(
+    graph: Graph, columns: FeatureColumns | None, width: int, source: str = "graph"
+) -> Graph:
+    """Return a graph whose features are the channels that a model was trained with, in order.
+
+    Columns are matched by name where both sides have names; arrays are taken as they are.
+
+    Args:
+        graph: With features.
+        columns: The columns of training; None where it had an array.
+        width: Channels of training.
+        source: Name of the features, for messages.
+
+    Raises:
+        GraphError: If a column is missing or was encoded in another way, or the width differs.
+    """
+    theirs = graph.feature_columns
+    if columns is None or theirs is None:
+        check_width(int(graph.features.shape[1]), width, columns, source)
+        if theirs is None:
+            return graph
+        warn(f"{source} has names of columns, {_UNNAMED}")
+        return graph.with_nodes(feature_columns=None)
+    places = columns.channels_in(theirs, source)
+    extra = columns.extra_in(theirs)
+    if extra:
+        shown = ", ".join(map(repr, extra[:_SHOWN])) + (", ..." if len(extra) > _SHOWN else "")
+        warn(f"{source}: columns that training did not have are not used: {shown}")
+    if np.array_equal(places, np.arange(theirs.num_channels)):
+        return graph
+    features = graph.features[:, places]
+    features[:, places < 0] = 0
+    features.flags.writeable = False
+    return graph.with_nodes(features=features, feature_columns=columns)
 
 
 # ---- classes -----------------------------------------------------------------------------------

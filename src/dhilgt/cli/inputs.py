@@ -11,6 +11,7 @@ from dhilgt.cli.label import naming_files, two_columns
 from dhilgt.datasets.registry import info
 from dhilgt.errors import ConfigError, GraphError
 from dhilgt.features.from_graph import degree_features
+from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
 from dhilgt.readers import node_lists
 from dhilgt.utils.checks import name_hint
@@ -134,13 +135,21 @@ class Inputs:
             if getattr(self, one.name) != one.default
         }
 
-    def load(self, *, threads: int | None, progress: bool, seed: int = 0) -> Graph:
+    def load(
+        self,
+        *,
+        threads: int | None,
+        progress: bool,
+        seed: int = 0,
+        feature_columns: FeatureColumns | None = None,
+    ) -> Graph:
         """Read the graph; features without ids belong to nodes 0, 1, 2, ... or those listed.
 
         Args:
             threads: Threads for the native part.
             progress: Show a progress bar.
             seed: Of the split of a dataset.
+            feature_columns: Columns to encode a table of features with; None fits them on it.
 
         Raises:
             GraphError: If a file is missing or wrong; the message names it.
@@ -175,6 +184,7 @@ class Inputs:
                 num_nodes=rows,
                 directed=self.directed,
                 features=features,
+                feature_columns=feature_columns,
                 labels=self.labels,
                 masks=self.split,
                 threads=threads,

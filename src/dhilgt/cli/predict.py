@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from dhilgt.classifier.inputs import matched_features
 from dhilgt.cli import shell
 from dhilgt.cli.inputs import Inputs
 from dhilgt.cli.train import classifier_class
@@ -146,14 +147,12 @@ def _other_graph(
         ignore_weights=known.ignore_weights,
         nodes=None if graph_nodes is None else str(graph_nodes),
     ).updated(options)
-    graph = inputs.load(threads=clf.settings_.threads, progress=shell.watched() and not quiet)
-    width = int(graph.features.shape[1])
-    if width != clf.n_features_in_:
-        raise GraphError(
-            f"{inputs.features} has {width} features a node, the run was trained with "
-            f"{clf.n_features_in_}; give the same ones"
-        )
-    return graph
+    graph = inputs.load(
+        threads=clf.settings_.threads,
+        progress=shell.watched() and not quiet,
+        feature_columns=clf.feature_columns_,
+    )
+    return matched_features(graph, clf.feature_columns_, clf.n_features_in_, str(inputs.features))
 
 
 def _ids_to_predict(graph: Graph, listed: Any, file: Path | None) -> NDArray[Any]:

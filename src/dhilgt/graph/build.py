@@ -12,6 +12,7 @@ from dhilgt import _native
 from dhilgt.errors import GraphError, warn
 from dhilgt.graph import checks
 from dhilgt.graph.checks import IdArray
+from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.node_ids import is_plain, labels_by_id
 
 
@@ -57,6 +58,7 @@ class Parts:
     masks: Mapping[str, NDArray[np.bool_]] | None
     name: str | None = None
     notes: tuple[str, ...] = ()
+    feature_columns: FeatureColumns | None = None
 
     def __post_init__(self) -> None:
         masks = () if self.masks is None else tuple(self.masks.values())
@@ -144,7 +146,10 @@ def assemble(
 def checked_data(
     parts: Parts, features: Any, labels: Any, masks: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return checked features, classes, class names and masks; None keeps those of ``parts``."""
+    """Return checked features, classes, class names and masks; None keeps those of ``parts``.
+
+    Other features have no columns that are known.
+    """
     count = len(parts.offsets) - 1
     x = parts.features if features is None else checks.features(features, count)
     classes, class_names = parts.labels, parts.class_names
@@ -157,4 +162,10 @@ def checked_data(
         split = MappingProxyType(checks.masks(masks, count, classes))
     elif split is not None and labels is not None:
         checks.masks(split, count, classes)  # a node in a mask may have no class any more
-    return {"features": x, "labels": classes, "class_names": class_names, "masks": split}
+    return {
+        "features": x,
+        "feature_columns": parts.feature_columns if features is None else None,
+        "labels": classes,
+        "class_names": class_names,
+        "masks": split,
+    }

@@ -13,6 +13,7 @@ from dhilgt import _native
 from dhilgt.errors import GraphError, argument
 from dhilgt.graph import checks
 from dhilgt.graph.build import Cleaning, Parts, assemble, checked_data
+from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.node_ids import NodeIds, rank_all, ranks
 from dhilgt.utils.checks import num_threads
 
@@ -195,6 +196,7 @@ class Graph:
         num_nodes: int | None = None,
         directed: bool = False,
         features: Any = None,
+        feature_columns: FeatureColumns | None = None,
         labels: Any = None,
         masks: "Mapping[str, Any] | str | PathLike[str] | None" = None,
         threads: int | None = None,
@@ -220,6 +222,8 @@ class Graph:
             directed: Keep the direction of edges.
             features: An array, a .npy or .npz file, or a table (CSV, TSV, Parquet) with a column of
                 ids, whose nodes become part of the graph.
+            feature_columns: Columns to encode the table of features with, matched by name, such as
+                those a model was trained with; None takes the table as it is.
             labels: An array, a dict from id to class, a .npy file, a table of id and class, or text
                 with one class per line (in the order of `nodes`).
             masks: As for `from_edges`, or a table of id and part (train, val or test).
@@ -239,6 +243,7 @@ class Graph:
             num_nodes=num_nodes,
             directed=directed,
             features=features,
+            feature_columns=feature_columns,
             labels=labels,
             masks=masks,
             threads=threads,
@@ -338,6 +343,11 @@ class Graph:
         return self._parts.features
 
     @property
+    def feature_columns(self) -> FeatureColumns | None:
+        """Columns of the table that the features were encoded from; None for arrays."""
+        return self._parts.feature_columns
+
+    @property
     def labels(self) -> NDArray[np.int64] | None:
         """Class of each node, -1 where unknown; or None."""
         return self._parts.labels
@@ -405,7 +415,8 @@ class Graph:
         """Return the same structure with other data of its nodes, which must be checked.
 
         Args:
-            **parts: Any of features, labels, class_names, masks and notes, as `Parts` holds them.
+            **parts: Any of features, feature_columns, labels, class_names, masks and notes, as
+                `Parts` holds them.
         """
         other = Graph(replace(self._parts, **parts))
         other._fingerprint, other._transposed = self._fingerprint, self._transposed

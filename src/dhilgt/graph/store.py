@@ -14,13 +14,17 @@ from dhilgt import _native
 from dhilgt.errors import ArtifactError, GraphError
 from dhilgt.graph import checks
 from dhilgt.graph.build import Cleaning, Parts
+from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import NodeIds, as_objects
 from dhilgt.store.artifact import Artifact, ArtifactWriter
+from dhilgt.store.files import canonical_json, strict_json
 
 KIND = "graph"
 FORMAT = 1
 _SPARSE = ("features_offsets", "features_columns", "features_values")
+_COLUMNS = "columns"  # bytes of JSON: the manifest would be too small for thousands of names
+_MAX_COLUMN_VALUES = 8_000_000
 
 
 def save_graph(graph: Graph, path: str | PathLike[str], *, overwrite: bool = False) -> None:
@@ -52,6 +56,9 @@ def save_graph(graph: Graph, path: str | PathLike[str], *, overwrite: bool = Fal
             arrays.update(zip(_SPARSE, parts, strict=True))
         else:
             arrays["features"] = np.asarray(features)
+    if graph.feature_columns is not None:
+        text = canonical_json(graph.feature_columns.to_dict())
+        arrays[_COLUMNS] = np.frombuffer(text, np.uint8)
     if graph.labels is not None:
         arrays["labels"] = graph.labels
     if graph.class_names is not None:
@@ -130,13 +137,15 @@ def _parts(artifact: Artifact) -> Parts:
         if f"mask_{name}" in names
     }
     split = checks.masks(masks, count, classes) if masks else None
+    features = _features(artifact, names, count)
     return Parts(
         offsets=offsets,
         targets=targets,
         directed=directed,
         cleaning=Cleaning(**params["cleaning"]),
         node_ids=NodeIds.from_arrays(stored, count).node_ids,
-        features=_features(artifact, names, count),
+        features=features,
+        feature_columns=_columns(artifact, features) if _COLUMNS in names else None,
         labels=classes,
         class_names=class_names,
         masks=None if split is None else MappingProxyType(split),
@@ -165,6 +174,15 @@ def _features(artifact: Artifact, names: set[str], count: int) -> Any:
     matrix = scipy.sparse.csr_matrix((values, columns, offsets), shape=shape)
     matrix.check_format(full_check=True)
     return checks.features(matrix, count)
+
+
+def _columns(artifact: Artifact, features: Any) -> FeatureColumns:
+    data = artifact.array(_COLUMNS, mmap=False).tobytes()
+    columns = FeatureColumns.from_dict(strict_json(data, _MAX_COLUMN_VALUES))
+    width = 0 if features is None else features.shape[1]
+    if columns.num_channels != width:
+        raise GraphError(f"its columns have {columns.num_channels} channels, features {width}")
+    return columns
 
 
 def _check_structure(offsets: Any, targets: Any, count: Any, directed: Any) -> None:

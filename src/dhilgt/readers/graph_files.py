@@ -5,6 +5,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from dhilgt.errors import GraphError, GraphWarning, argument, warn
 from dhilgt.graph import build, checks
+from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import find
 from dhilgt.readers import files, node_lists, node_match, node_tables
@@ -44,6 +46,7 @@ def read_graph(
     num_nodes: int | None,
     directed: bool,
     features: Any,
+    feature_columns: FeatureColumns | None,
     labels: Any,
     masks: "Mapping[str, Any] | str | PathLike[str] | None",
     threads: int | None,
@@ -59,6 +62,14 @@ def read_graph(
     # The small files first: their errors should not wait for the large file.
     nodes = node_lists.read_nodes(nodes) if _is_path(nodes) else nodes
     features = node_lists.read_features(features) if _is_path(features) else features
+    notes: tuple[str, ...] = ()
+    if isinstance(features, NodeTable):
+        source, given = str(features.file), feature_columns
+        matrix, feature_columns = node_tables.encoded(features, given)
+        features = replace(features, values=matrix)
+        notes = () if given is not None else tuple(feature_columns.table_rows(source))
+    else:
+        feature_columns = None  # rows of an array have no names
     labels = node_lists.read_labels(labels) if _is_path(labels) else labels
     split = node_tables.read_split(masks) if isinstance(masks, (str, PathLike)) else masks
 
@@ -85,7 +96,8 @@ def read_graph(
                 table = read_edge_lines(stream, text_options)
     options = {"nodes": nodes, "num_nodes": num_nodes, "directed": directed, "threads": workers}
     with _file_in_errors(arguments):
-        return _with_tables(table, features, labels, split, **options)
+        graph = _with_tables(table, features, labels, split, **options)
+    return graph.with_nodes(feature_columns=feature_columns, notes=(*graph.notes, *notes))
 
 
 @contextlib.contextmanager

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
+from dhilgt.graph.feature_columns import FeatureColumns
+from dhilgt.graph.table import Column
 from dhilgt.readers import files
 from dhilgt.readers.columns import (
     as_number,
@@ -66,6 +69,23 @@ def read_feature_table(path: "str | PathLike[str]") -> NodeTable:
         raise GraphError(f"{file} has a header and no rows; give one row per node")
     matrix = np.frombuffer(values, np.float32).reshape(len(ids), width - 1)
     return NodeTable(file, ids, matrix, lines, names[:at] + names[at + 1 :])
+
+
+def encoded(
+    table: NodeTable, feature_columns: FeatureColumns | None
+) -> tuple[NDArray[np.float32], FeatureColumns]:
+    """Return the features of a table, row by row, and how its columns were encoded.
+
+    Args:
+        table: As `read_feature_table` returned it.
+        feature_columns: The columns to encode with, matched by name; None fits them on the table.
+    """
+    present = np.zeros(len(table.values), np.bool_)
+    columns = [Column(name, table.values[:, at], present) for at, name in enumerate(table.columns)]
+    source = str(table.file)
+    if feature_columns is None:
+        feature_columns = FeatureColumns.fit(columns, source=source, place=table.place)
+    return feature_columns.encode(columns, source, place=table.place), feature_columns
 
 
 def read_column(path: "str | PathLike[str]", names: set[str], content: str) -> NodeTable:
