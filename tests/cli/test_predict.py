@@ -118,7 +118,7 @@ def test_predictions_that_cannot_be_made_are_refused_before_anything_is_written(
     assert "cannot be written" in fails("predict", trained, "-o", tmp_path / "no" / "out.csv")
     assert "not a folder" in fails("predict", files.edges, "-o", output)
     assert "--edges" in fails("predict", trained, "--quick", "-o", output, code=2)
-    assert "--edges" in fails("predict", trained, "--features", wide, "-o", output, code=2)
+    assert "--edges" in fails("predict", trained, "--features", narrow, "-o", output, code=2)
     assert not output.exists()
 
 

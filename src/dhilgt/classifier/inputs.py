@@ -89,7 +89,7 @@ def array_graph(
     if has_names(rows) and len(rows):
         if columns is not None or expected is None:
             table = frame_columns(rows)
-            notes = ()
+            notes: tuple[str, ...] = ()
             if columns is None:
                 columns = FeatureColumns.fit(table, source="X")
                 notes = tuple(columns.table_rows("X"))

@@ -157,11 +157,10 @@ class EncodedColumn:
 def missing_cells(column: Column) -> NDArray[np.bool_]:
     """Return which cells of a column are missing, those that are not a number or date included."""
     kind = column.values.dtype.kind
-    if kind == "f":
-        return column.missing | np.isnan(column.values)
-    if kind == "M":
-        return column.missing | np.isnat(column.values)
-    return column.missing
+    if kind not in "fM":
+        return column.missing
+    gaps: NDArray[np.bool_] = np.isnan(column.values)  # of dates too
+    return column.missing | gaps
 
 
 def numbers_of(

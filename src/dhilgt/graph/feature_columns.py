@@ -148,8 +148,8 @@ class FeatureColumns:
                 refuse_infinite(given, numbers, gaps, where)
         then = {column.name: column.missing for column in self.columns if column.num_channels}
         if count != self.num_rows or filled != then:  # those of training are in `table_rows`
-            _warn_of_cells(filled, source, "empty cells are filled as in training")
-        _warn_of_cells(unknown, source, "values that training did not have count as none")
+            _warn_of_cells(filled, source, "empty cells, filled as in training")
+        _warn_of_cells(unknown, source, "values that training did not have, taken as none")
         return writer.finished()
 
     def channels_in(self, other: "FeatureColumns", source: str) -> NDArray[np.int64]:
@@ -374,7 +374,7 @@ def _rows_of(source: str) -> Place:
 def _warn_of_cells(counts: Mapping[str, int], source: str, what: str) -> None:
     found = {name: count for name, count in counts.items() if count}
     if found:
-        warn(f"{source}: {sum(found.values()):,} {what} ({_counted(found)})")
+        warn(f"{source}: {what}: {_counted(found)}")
 
 
 def _counted(counts: Mapping[str, int]) -> str:
