@@ -1,9 +1,12 @@
 """A classifier knows the columns of its features by name: of graphs read from tables, of frames."""
 
+import json
+
 import numpy as np
 import pytest
 
 import dhilgt
+from dhilgt.classifier.serving import export_classifier
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.table import Column
@@ -84,7 +87,7 @@ def test_a_graph_read_from_files_takes_the_columns_of_the_model(clf, tmp_path):
     x.write_text("id,c,a,b\n" + "\n".join(lines))
     expected = only_numbers.predict_proba()
     read = dhilgt.Graph.read(edges, features=x)
-    assert read.notes[0] == f"{x}: 3 columns, 3 features a node"
+    assert read.notes[0] == f"{x}: 3 columns, numbers without a gap"
     assert np.array_equal(only_numbers.predict_proba(graph=read), expected)
     read = dhilgt.Graph.read(edges, features=x, feature_columns=only_numbers.feature_columns_)
     assert read.feature_columns == only_numbers.feature_columns_
@@ -109,6 +112,12 @@ def test_the_columns_are_saved_with_the_model(clf, tmp_path):
     assert again.feature_names_in_.tolist() == ["a", "b", "c", "plan"]
     other = graph_of(table()[::-1])
     assert np.array_equal(again.predict_proba(graph=other), clf.predict_proba())
+
+
+def test_an_exported_model_names_its_features(clf, tmp_path):
+    facts = export_classifier(clf, tmp_path / "model.pt2").read_text()
+    names = ["a", "b", "c", "plan=ash", "plan=birch", "plan=cedar"]
+    assert json.loads(facts)["feature_names"] == names
 
 
 # ---- frames ------------------------------------------------------------------------------------

@@ -313,11 +313,12 @@ def test_the_kinds_are_shown_in_a_short_table():
         "further columns or as a .npy file of features; words that are categories may be declared "
         "a category",
     ]
-    wide = FeatureColumns.fit([column(f"g{at}", [1, None]) for at in range(20_000)])
+    plain = FeatureColumns.fit([column("a", [1, 2]), column("b", [3, 4])])
+    assert plain.table_rows("x.csv") == ["x.csv: 2 columns, numbers without a gap"]
+    wide = FeatureColumns.fit([column(f"g{at}", [1, None]) for at in range(2_000)])
     assert wide.table_rows()[1:] == [
-        "  numbers       20,000  g0, g1, g2, g3, g4 and 19,995 more",
-        "  empty cells   20,000  g0 1, g1 1, g2 1, g3 1, g4 1 and 19,995 more "
-        "(filled with the mean)",
+        "  numbers       2,000  g0, g1, g2, g3, g4 and 1,995 more",
+        "  empty cells   2,000  g0 1, g1 1, g2 1, g3 1, g4 1 and 1,995 more (filled with the mean)",
     ]
 
 

@@ -60,11 +60,13 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
 
 def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
     settings = clf.settings_
-    files = {}
+    files: dict[str, Any] = {}
     if settings.label_inputs:
         files[KNOWN] = file.with_suffix(_KNOWN_ENDING).name
     if settings.feature_scale != NONE:
         files["scale"] = file.with_suffix(_SCALE_ENDING).name
+    if clf.feature_columns_ is not None:
+        files["feature_names"] = list(clf.feature_columns_.names)
     return files | {
         "kind": "dhilgt-serving",
         "format": 1,

@@ -229,6 +229,8 @@ class FeatureColumns:
         Args:
             source: Name of the table, for the first line.
         """
+        if all(one.kind == "number" and not one.missing for one in self.columns):
+            return [f"{source}: {_noun(len(self.columns), 'column')}, numbers without a gap"]
         rows = []
         for kind, title in _TITLES.items():
             names = [one.name for one in self.columns if one.kind == kind]
