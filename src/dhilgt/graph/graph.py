@@ -213,6 +213,7 @@ class Graph:
         format: str | None = None,
         separator: str | None = None,
         header: bool | None = None,
+        comment: str | None = None,
         columns: Sequence[str | int] | None = None,
         weights: str | None = None,
         nodes: Any = None,
@@ -225,7 +226,6 @@ class Graph:
         label_column: str | int | None = None,
         split_column: str | int | None = None,
         feature_columns: Any = None,
-        comment: str | None = None,
         threads: int | None = None,
         progress: bool = False,
     ) -> "Graph":
@@ -243,6 +243,8 @@ class Graph:
             format: "text", "csv", "tsv", "parquet", "npz" or "mtx" to require that format.
             separator: "," or tab or ";" or " " (any run of blanks); detected if None.
             header: Whether the first line is a header; detected if None.
+            comment: A sign like "#": skip the lines that begin with it, wherever they are. "" for
+                no comments at all, also before the first edge.
             columns: The two columns to use, by name or position, if there are more.
             weights: "ignore" to skip further columns.
             nodes: All ids, or a file with one id per line, to keep nodes without an edge.
@@ -263,8 +265,6 @@ class Graph:
                 commas. "gene_*" takes all that match, "!age" leaves one out, "zip:category" says
                 what it is (number, category, boolean or date). By default all but ids, classes
                 and parts. Or the columns of a model, to encode as in its training.
-            comment: Text that begins lines to skip, "" for none. By default lines that begin with
-                # or % are skipped before the first row.
             threads: Number of threads; None for all.
             progress: Show a progress bar on standard error.
         """

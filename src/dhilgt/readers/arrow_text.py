@@ -101,8 +101,8 @@ def number_column(name: str, cells: Any) -> Column | None:
     missing = compute.is_in(cells, value_set=words)
     any_missing = compute.any(missing, min_count=0).as_py()
     known = compute.if_else(missing, "0", cells) if any_missing else cells
-    # Arrow reads 0x1F, and a zero in front is a code.
-    if compute.any(compute.match_substring_regex(known, r"^[+-]?0[0-9xX]"), min_count=0).as_py():
+    # Arrow reads 0x1F and no +1, and a zero in front is a code.
+    if compute.any(compute.match_substring_regex(known, r"^[+]|^-?0[0-9xX]"), min_count=0).as_py():
         return None
     for kind in (pyarrow.int64(), pyarrow.float64()):
         try:

@@ -77,6 +77,9 @@ def _by_cells(table: Table, distinct: list[_Candidate], found: list[_Candidate])
     strength = max(one.strength for one in alike)
     winners = [one for one in alike if one.strength == strength]
     rivals = [one for one in found if one.strength > strength]
+    for rival in rivals:
+        if rival.share >= best - _ALIKE:  # it has an id twice, which is refused with its line
+            return IdColumn(rival.at)
     if len(winners) > 1 or rivals:
         listed = ", ".join(
             f"{table.names[one.at]!r} ({one.rows:.0%} of its cells are nodes)"

@@ -11,6 +11,14 @@ from dhilgt.graph.table import Column, frame_library, has_index_of_ids, is_frame
 from dhilgt.readers.parquet import arrow_table
 from dhilgt.readers.tables import Table, TypedCells, object_values, typed_values
 
+# The type that holds all values of a kind, and the value of an empty cell.
+_WIDE: dict[str, tuple[Any, Any]] = {
+    "b": (np.bool_, False),
+    "i": (np.int64, 0),
+    "u": (np.uint64, 0),
+    "f": (np.float64, np.nan),
+}
+
 
 def is_series(value: Any) -> bool:
     """Return whether a value is a single column of one of these libraries."""
@@ -70,11 +78,8 @@ def _pandas_column(name: str, series: Any) -> Column:
             series = series.dt.tz_convert("UTC").dt.tz_localize(None)
         return Column(name, series.to_numpy().astype("datetime64[s]"), missing)
     if kind in "biuf":
-        fill = {"na_value": False if kind == "b" else 0} if missing.any() and kind != "f" else {}
-        wide = {"b": np.bool_, "f": np.float64}.get(kind, np.uint64 if kind == "u" else np.int64)
-        values = series.to_numpy(
-            dtype=wide, **(fill or ({"na_value": np.nan} if kind == "f" else {}))
-        )
+        wide, empty = _WIDE[kind]
+        values = series.to_numpy(dtype=wide, **({"na_value": empty} if missing.any() else {}))
         return Column(name, typed_values(values, missing), missing)
     return _objects(name, series.tolist(), missing)
 

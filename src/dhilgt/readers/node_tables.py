@@ -152,9 +152,11 @@ def _one_value(
     known, chosen = settled(
         table, ids, header=options.header, id_name=_id_name(table, options), names=names
     )
+    at: int | None = None
     if requested is None and option == "split_column":
-        requested = _column_of_parts(known, chosen.at, names)
-    at = value_column(known, chosen.at, requested, names, option, content)
+        at = _column_of_parts(known, chosen.at, names)
+    if at is None:
+        at = value_column(known, chosen.at, requested, names, option, content)
     notes = [*known.notes, *([chosen.note] if chosen.note else [])]
     if known.named and requested is None and plain(known.names[at]) not in names:
         plural = {"class": "classes", "part": "parts"}[content]
@@ -291,7 +293,7 @@ def _selection(
     names: list[str], options: ColumnOptions, left_out: Mapping[str, str], source: str
 ) -> Selection:
     requested = options.feature_columns
-    if hasattr(requested, "encode"):  # the columns of a model
+    if hasattr(requested, "kinds"):  # the columns of a model
         kinds = {name: kind for name, kind in requested.kinds.items() if kind in KINDS}
         return Selection(
             tuple(name for name in names if name not in left_out or name in kinds),

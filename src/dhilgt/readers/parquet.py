@@ -57,8 +57,8 @@ def _column(name: str, array: Any, source: str) -> Column:
 
     if types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-        values = ["" if value is None else str(value) for value in array.to_pylist()]
-        return Column(name, as_objects(values), np.array([not value for value in values]))
+        words = ["" if value is None else str(value) for value in array.to_pylist()]
+        return Column(name, as_objects(words), np.array([not word for word in words]))
     missing = np.asarray(_numpy(array.is_null()), np.bool_)
     kind = array.type
     if types.is_floating(kind):

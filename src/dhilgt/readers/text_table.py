@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from dhilgt.readers.tables import Table, TextCells
 Row = tuple[int, list[str]]  # line number from 1, fields
 _SIGNS = ("#", "%")
 _BLANKS = " \t"
+_REMARK = re.compile(rb"^[ \t]*[#%]+[ \t]", re.MULTILINE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,25 @@ def read_text(
     with files.opened(file, False) as stream:
         content = _without_mark(str(file), stream.read())
     with _long_fields():
-        return _table(_Text(str(file), content, comment), arrow).without_empty_ends()
+        table = _table(_Text(str(file), content, comment), arrow).without_empty_ends()
+    if comment is None and _REMARK.search(content):
+        _refuse_remarks(table)
+    return table
+
+
+def _refuse_remarks(table: TextTable) -> None:
+    """Raise for a row that reads like a comment: a sign, a blank, and words."""
+    for row, cell in enumerate(table.rest[0].values()):
+        if cell[:1] in _SIGNS and _REMARK.match(cell.encode()):
+            raise GraphError(
+                f"{table.source}, line {table.lines[row]}: {_short(cell)!r} is a comment or an id; "
+                f"pass {argument('comment', cell[0])} to skip such lines, or "
+                f"{argument('comment', '')} to read them"
+            )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:40] + "..."
 
 
 def _without_mark(source: str, content: bytes) -> bytes:
@@ -102,8 +122,8 @@ def _without_mark(source: str, content: bytes) -> bytes:
         raise GraphError(
             f"{source} is binary, not text; known are CSV, TSV and Parquet, plain or .gz"
         )
-    if b"\n" not in content and b"\r" in content.rstrip(b"\r"):
-        raise GraphError(f"{source} ends its lines with CR alone; save it with LF or CRLF")
+    if b'"' not in content and b"\r" in content.replace(b"\r\n", b"").rstrip(b"\r"):
+        raise GraphError(f"{source} ends lines with CR alone; save it with LF or CRLF")
     return content.removeprefix(b"\xef\xbb\xbf")
 
 
@@ -164,6 +184,12 @@ def _columns(source: str, first: Row, rows: Iterator[Row]) -> tuple[list[int], l
     return lines, list(zip(*kept, strict=True)) if kept else [[] for _ in range(width)]
 
 
+def _skipped(source: str, count: int, where: str, sign: str) -> str:
+    if count == 1:
+        return f"{source}: 1 line{where} begins with {sign} and was skipped"
+    return f"{source}: {count:,} lines{where} begin with {sign} and were skipped"
+
+
 def _are_words(fields: list[str]) -> bool:
     return not any(is_number(field) for field in fields)
 
@@ -200,9 +226,7 @@ class _Text:
         elif comment:
             count = sum(self._is_comment(line) for line in self.content.split(b"\n"))
             if count:
-                self.notes.append(
-                    f"{source}: {count:,} lines begin with {comment} and were skipped"
-                )
+                self.notes.append(_skipped(source, count, "", comment))
 
     def start_of_line(self, number: int) -> int:
         """Return where a line begins, in bytes."""
@@ -290,9 +314,8 @@ class _Text:
                 return
         if alike:
             number, line = alike[0]
-            shown = line if len(line) <= 40 else line[:40] + "..."
             raise GraphError(
-                f"{self.source}, line {number}: {shown!r} is a comment or a row; pass "
+                f"{self.source}, line {number}: {_short(line)!r} is a comment or a row; pass "
                 f"{argument('comment', line[0])} to skip such lines, or "
                 f"{argument('comment', '')} to read them"
             )
@@ -321,13 +344,7 @@ class _Text:
         if skipped:
             self._skip = skipped[-1][0]
             signs = " or ".join(sorted({line[0] for _, line in skipped}))
-            count = len(skipped)
-            noun, verb = ("line", "begins") if count == 1 else ("lines", "begin")
-            was = "was" if count == 1 else "were"
-            self.notes.append(
-                f"{self.source}: {count:,} {noun} before the first row {verb} with {signs} and "
-                f"{was} skipped"
-            )
+            self.notes.append(_skipped(self.source, len(skipped), " before the first row", signs))
 
     # ---- fields --------------------------------------------------------------------------------
 
