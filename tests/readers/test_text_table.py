@@ -1,4 +1,4 @@
-"""Tables as text: PyArrow's reader and the plain one give the same; comments, quotes, long cells."""
+"""Tables as text: PyArrow's reader and the plain one give the same; comments, quotes."""
 
 import csv
 import io

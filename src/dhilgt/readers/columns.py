@@ -266,20 +266,21 @@ def select(names: Sequence[str], requested: str | Iterable[str] | None, source: 
     if requested is None:
         return Selection(tuple(names), {}, frozenset())
     parts = requested.split(",") if isinstance(requested, str) else [str(one) for one in requested]
+    known = set(names)
     wanted: set[str] = set()
     unwanted: set[str] = set()
     kinds: dict[str, str] = {}
     explicit: set[str] = set()
     items = [part.strip() if isinstance(requested, str) else part for part in parts]
-    only_exceptions = all(item.startswith("!") and item not in names for item in items if item)
+    only_exceptions = all(item.startswith("!") and item not in known for item in items if item)
     for item in (item for item in items if item):
         pattern, kind = item, ""
-        if item not in names:
+        if item not in known:
             head, _, tail = item.rpartition(":")
             pattern, kind = (head, tail) if head and tail in KINDS else (item, "")
-        leave = pattern.startswith("!") and pattern not in names
+        leave = pattern.startswith("!") and pattern not in known
         pattern = pattern[1:] if leave else pattern
-        matched = [pattern] if pattern in names else [n for n in names if fnmatchcase(n, pattern)]
+        matched = [pattern] if pattern in known else [n for n in names if fnmatchcase(n, pattern)]
         if not matched:
             hint = name_hint(pattern, names, f"its columns are {', '.join(names[:12])}")
             raise GraphError(
@@ -288,7 +289,7 @@ def select(names: Sequence[str], requested: str | Iterable[str] | None, source: 
             )
         (unwanted if leave else wanted).update(matched)
         kinds.update(dict.fromkeys(matched, kind) if kind else {})
-        explicit.update([pattern] if pattern in names else [])
+        explicit.update([pattern] if pattern in known else [])
     if only_exceptions:
         wanted = set(names)
     chosen = tuple(name for name in names if name in wanted and name not in unwanted)

@@ -239,13 +239,12 @@ def features_of(
     left_out |= dict.fromkeys(_row_numbers(known, chosen.at), "row numbers")
     names = [name for at, name in enumerate(known.names) if at != chosen.at]
     selection = _selection(names, options, left_out, known.source)
-    for name in sorted(left_out.keys() & set(names), key=names.index):
+    for name in (name for name in names if name in left_out):
         notes.append(f"{known.source}: column {name!r} ({left_out[name]}) is not a feature")
     if known.named:
         _warn_of_leaks(known, selection, {*CLASS_NAMES, *map(plain, classes)})
-    columns = [
-        known.column(known.names.index(name), selection.kinds.get(name)) for name in selection.names
-    ]
+    places = {name: at for at, name in enumerate(known.names)}
+    columns = [known.column(places[name], selection.kinds.get(name)) for name in selection.names]
     result = NodeTable(
         known.source,
         None if chosen.at is None else checked_ids(known, chosen.at),

@@ -13,7 +13,7 @@ from dhilgt.readers.text_table import TextTable
 
 _BY_IDS = "by the ids"
 _CELLS = 1000  # of a column that are compared with its first
-_FEW = 20  # cells that show the kind of a column
+_FEW = 20  # cells that show the kind of a column, and columns that show that of a row
 _MOST = 0.9  # share of the ids below that are nodes
 
 
@@ -42,23 +42,24 @@ def settled(
     if table.header or (isinstance(id_name, str) and id_name in named.names):
         return named.distinct_names(), id_column(named, ids, id_name)
     # The names count for the choice of the ids, and the ids for that of the header.
-    at = _tried(named, ids, id_name)
+    chosen = _tried(named, ids, id_name)
+    at = 0 if chosen is None else chosen.at or 0
     decided = _decision(table, at, ids, header, names)
     if decided:
         notes = (_header_note(table, at),) if decided == _BY_IDS else ()
         named = replace(named.distinct_names(), notes=(*named.notes, *notes))
-        return named, id_column(named, ids, id_name)
+        return named, chosen or id_column(named, ids, id_name)
     rows = table.with_header(False)
     note = f"{table.source} has no header: its columns are 0 to {table.width - 1}"
     return replace(rows, notes=(*rows.notes, note)), id_column(rows, ids, id_name)
 
 
-def _tried(table: Table, ids: NodeIds | None, id_name: str | int | None) -> int:
-    """Return the position of the ids; the first where it cannot be told with these names."""
+def _tried(table: Table, ids: NodeIds | None, id_name: str | int | None) -> IdColumn | None:
+    """Return the column of ids; None where it cannot be told with these names."""
     try:
-        return id_column(table, ids, id_name).at or 0
+        return id_column(table, ids, id_name)
     except GraphError:
-        return 0
+        return None
 
 
 def _decision(
@@ -75,8 +76,8 @@ def _decision(
     others = [column for column in range(len(first)) if column != at]
     if not first[at] or id_strength(first[at]) or _has_known_name(first, others, names):
         return True
-    fits = [_fits(table, column) for column in range(len(first))]
-    if any(fits[column] for column in others):
+    fits = {column: _fits(table, column) for column in (at, *others[:_FEW])}
+    if any(fits[column] for column in others[:_FEW]):
         if header is None and ids is not None and ids.are_text and _share(table, at, ids) == 1:
             raise GraphError(
                 f"{table.source}, line {table.first[0]} ({', '.join(first[:4])}"
@@ -84,7 +85,7 @@ def _decision(
                 f"{argument('header', True)} or {argument('header', False)}"
             )
         return bool(header)
-    if False in fits:
+    if False in fits.values():
         return True
     if header is not None:
         return header

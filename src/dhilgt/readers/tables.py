@@ -23,7 +23,7 @@ class Cells(ABC):
 
     @abstractmethod
     def values(self, rows: Sequence[int] | None = None) -> list[Any]:
-        """Return cells as they were written, those of some rows or all; text, or plain values."""
+        """Return cells as they were written, those of ascending rows or all: text or values."""
 
     @abstractmethod
     def column(self, name: str, kind: str | None, place: Callable[[int], str]) -> Column:
@@ -55,10 +55,9 @@ class TextCells(Cells):
         """See `Cells`."""
         if rows is not None:
             count = len(self._texts)
-            return [
-                self._texts[row] if row < count else self._arrow[row - count].as_py()
-                for row in rows
-            ]
+            later = [row - count for row in rows if row >= count]
+            below = self._arrow.take(later).to_pylist() if later else []
+            return [*(self._texts[row] for row in rows if row < count), *below]
         return [*self._texts, *([] if self._arrow is None else self._arrow.to_pylist())]
 
     def column(self, name: str, kind: str | None, place: Callable[[int], str]) -> Column:

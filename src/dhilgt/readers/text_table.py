@@ -19,7 +19,7 @@ from dhilgt.readers.tables import Table, TextCells
 Row = tuple[int, list[str]]  # line number from 1, fields
 _SIGNS = ("#", "%")
 _BLANKS = " \t"
-_REMARK = re.compile(rb"^[ \t]*[#%]+[ \t]", re.MULTILINE)
+_REMARK = re.compile(rb"\n[ \t]*[#%]+[ \t]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def read_text(
 def _refuse_remarks(table: TextTable) -> None:
     """Raise for a row that reads like a comment: a sign, a blank, and words."""
     for row, cell in enumerate(table.rest[0].values()):
-        if cell[:1] in _SIGNS and _REMARK.match(cell.encode()):
+        if cell[:1] in _SIGNS and _REMARK.match(f"\n{cell}".encode()):
             raise GraphError(
                 f"{table.source}, line {table.lines[row]}: {_short(cell)!r} is a comment or an id; "
                 f"pass {argument('comment', cell[0])} to skip such lines, or "
@@ -122,7 +122,8 @@ def _without_mark(source: str, content: bytes) -> bytes:
         raise GraphError(
             f"{source} is binary, not text; known are CSV, TSV and Parquet, plain or .gz"
         )
-    if b'"' not in content and b"\r" in content.replace(b"\r\n", b"").rstrip(b"\r"):
+    returns = b"\r" in content and b'"' not in content  # within quotes any sign may be text
+    if returns and b"\r" in content.rstrip(b"\r").replace(b"\r\n", b""):
         raise GraphError(f"{source} ends lines with CR alone; save it with LF or CRLF")
     return content.removeprefix(b"\xef\xbb\xbf")
 
