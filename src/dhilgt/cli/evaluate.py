@@ -28,6 +28,12 @@ def run(
     labels: Annotated[
         Path | None, typer.Option(help="File of id and class to compare with instead.")
     ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of ids in that file; found by its values.")
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Column of classes in that file.")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1, ...; as in training by default.")
     ] = None,
@@ -44,12 +50,16 @@ def run(
       dhilgt evaluate runs/mine
       dhilgt evaluate runs/mine --labels held_back.csv --json
     """  # noqa: D301 - \b keeps the example's lines apart
-    table = None if labels is None else node_tables.read_labels(labels)
+    options = node_tables.ColumnOptions(id_column, label_column)
+    opened = None if labels is None else node_tables.open_table(labels, "labels", options)
     clf = load(run_folder, device, quiet or as_json)
-    if table is None:
+    if opened is None:
         assert clf.graph_.labels is not None
         truth, split = clf.graph_.labels, clf.split_
     else:
+        table = node_tables.labels_of(opened, clf.graph_.ids, options)
+        for note in table.notes if not (quiet or as_json) else ():
+            shell.note(note)
         truth = _classes_of(clf, table)
         split = _parts_of(clf, truth)
     facts: dict[str, Any] = {"path": str(run_folder), "parts": _scores(clf, truth, split)}
@@ -66,8 +76,8 @@ def run(
 def _classes_of(clf: "NodeClassifier", table: NodeTable) -> NDArray[np.int64]:
     """Return places in the run's list of classes, -1 for nodes that are not in the file."""
     graph = clf.graph_
-    if not len(table.ids):
-        raise GraphError(f"{table.file} has one column; give an id and a class per line")
+    if table.ids is None:
+        raise GraphError(f"{table.source} has one column; give an id and a class per line")
     text = clf.classes_.dtype.kind not in "biuf"
     places = {value: at for at, value in enumerate(clf.classes_.tolist())}
     truth = np.full(graph.num_nodes, -1, np.int64)

@@ -189,10 +189,19 @@ _INPUTS: dict[str, Any] = {
         "CSV or Parquet of id and part: train, val or test. With --data: paper, official, or "
         "percentages like 60/20/20.",
     ),
+    "id_column": _graph(str, "Column of ids in features, labels and split; found by its values."),
+    "label_column": _graph(str, "Column of classes in --labels; found by its name."),
+    "split_column": _graph(str, "Column of parts in --split; found by its name or values."),
+    "feature_columns": _graph(
+        str,
+        "Columns of features: names and patterns like 'age,gene_*'; '!name' leaves one out, "
+        "'zip:category' says what it is.",
+    ),
     "directed": _graph(bool, "Keep the direction of edges, or not.", "--directed/--undirected"),
     "columns": _graph(str, "The two columns of edges, by name or position: 'from,to', '0,2'."),
     "separator": _graph(str, "Text between the columns of edges; detected by default."),
     "header": _graph(bool, "First line of edges is a header, or not.", "--header/--no-header"),
+    "comment": _graph(str, "Skip lines that begin with this; '' for no comments at all."),
     "ignore_weights": _graph(bool, "Ignore further columns of edges.", "--ignore-weights"),
     "root": _graph(Path, "Folder with datasets; else $DHILGT_DATA, else the user's cache."),
     "drop_isolated": _graph(

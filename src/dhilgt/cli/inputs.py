@@ -14,13 +14,15 @@ from dhilgt.features.from_graph import degree_features
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
 from dhilgt.readers import node_lists
+from dhilgt.readers.node_tables import ColumnOptions
 from dhilgt.utils.checks import name_hint
 
 DEGREE = "degree"
 _TAB_NAMES = ("\\t", "tab")
 _PATHS = ("edges", "features", "labels", "nodes", "split", "root")
 _OF_FILES = ("edges", "features", "labels", "nodes", "directed", "columns", "separator", "header",
-             "ignore_weights")  # fmt: skip
+             "ignore_weights", "comment", "id_column", "label_column", "split_column",
+             "feature_columns")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class Inputs:
         separator: What separates them.
         header: Whether the first line is a header.
         ignore_weights: Ignore further columns.
+        comment: What begins lines to skip.
+        id_column: Column of ids in tables.
+        label_column: Column of classes.
+        split_column: Column of parts.
+        feature_columns: Columns of features, like "age,gene_*,!gene_7,zip:category"; in a file of
+            settings a list too.
     """
 
     dataset: str | None = None
@@ -57,6 +65,11 @@ class Inputs:
     separator: str | None = None
     header: bool | None = None
     ignore_weights: bool = False
+    comment: str | None = None
+    id_column: str | None = None
+    label_column: str | None = None
+    split_column: str | None = None
+    feature_columns: Any = None
 
     @classmethod
     def from_file(cls, values: Mapping[str, Any], file: Path) -> "Inputs":
@@ -169,7 +182,7 @@ class Inputs:
         features: Any = file
         rows: int | None = None
         if features is not None and self.nodes is None:
-            features = node_lists.read_features(features)
+            features = node_lists.read_features(features, ColumnOptions(comment=self.comment))
             if hasattr(features, "shape"):
                 rows = int(features.shape[0]) if len(features.shape) else 0
         others = {"nodes": self.nodes, "features": file, "labels": self.labels, "masks": self.split}
@@ -178,15 +191,19 @@ class Inputs:
                 self.edges,
                 separator="\t" if self.separator in _TAB_NAMES else self.separator,
                 header=self.header,
+                comment=self.comment,
                 columns=two_columns(self.columns),
                 weights="ignore" if self.ignore_weights else None,
                 nodes=self.nodes,
                 num_nodes=rows,
                 directed=self.directed,
                 features=features,
-                feature_columns=feature_columns,
                 labels=self.labels,
                 masks=self.split,
+                id_column=self.id_column,
+                label_column=self.label_column,
+                split_column=self.split_column,
+                feature_columns=feature_columns or self.feature_columns,
                 threads=threads,
                 progress=progress,
             )

@@ -21,6 +21,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_NOT_DRAWN = ("features", "feature_columns", "split", "split_column", "config", "recipe")
+
 
 class Layout(StrEnum):
     """Where the nodes of the two graphs are drawn."""
@@ -147,6 +149,4 @@ def print_numbers(numbers: HierarchyNumbers) -> None:
 
 
 # Features, splits and settings are for training only.
-app.command(name="hierarchy")(
-    shell.guarded(with_inputs(run_hierarchy, without=("features", "split", "config", "recipe")))
-)
+app.command(name="hierarchy")(shell.guarded(with_inputs(run_hierarchy, without=_NOT_DRAWN)))

@@ -144,6 +144,9 @@ def _other_graph(
         columns=known.columns,
         separator=known.separator,
         header=known.header,
+        comment=known.comment,
+        id_column=known.id_column,
+        feature_columns=known.feature_columns,
         ignore_weights=known.ignore_weights,
         nodes=None if graph_nodes is None else str(graph_nodes),
     ).updated(options)

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from dhilgt.graph import checks
 from dhilgt.graph.build import Cleaning, Parts, assemble, checked_data
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.node_ids import NodeIds, rank_all, ranks
+from dhilgt.graph.table import holds_frames
 from dhilgt.utils.checks import num_threads
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Graph:
         weights: Any = None,
         features: Any = None,
         labels: Any = None,
-        masks: Mapping[str, Any] | None = None,
+        masks: Any = None,
         threads: int | None = None,
     ) -> "Graph":
         """Return the graph of the edges src[i] - dst[i].
@@ -77,11 +77,35 @@ class Graph:
                 then follow this list.
             directed: Keep the direction; otherwise missing reverse edges are added.
             weights: Refused unless all ones; "ignore" counts every edge as one hop.
-            features: (num_nodes, channels), an array or SciPy sparse matrix; stored as float32.
-            labels: One class per node, or a dict from id to class; see `checks.labels`.
-            masks: Any of train, val, test: booleans per node, or indices.
+            features: (num_nodes, channels), an array or SciPy sparse matrix; stored as float32. Or
+                a frame of pandas, Polars or Arrow: a column or index of ids is found as by `read`,
+                and rows without ids follow the nodes in order.
+            labels: One class per node, or a dict or pandas series from id to class; see
+                `checks.labels`. Or a frame of id and class.
+            masks: Any of train, val, test: booleans per node, or indices. Or a frame of id and
+                part.
             threads: Number of threads; None for all.
         """
+        if holds_frames(features, labels, masks):
+            from dhilgt.readers import node_data
+
+            return node_data.from_edges(
+                lambda ids, arrays: cls.from_edges(
+                    src,
+                    dst,
+                    num_nodes=num_nodes,
+                    nodes=nodes if ids is None else ids,
+                    directed=directed,
+                    weights=weights,
+                    threads=threads,
+                    **arrays,
+                ),
+                features=features,
+                labels=labels,
+                masks=masks,
+                nodes=nodes,
+                may_add=num_nodes is None and nodes is None,
+            )
         sources, targets = checks.edges(src, dst)
         checks.weights(weights, weights, "weights")
         if num_nodes is not None and nodes is not None:
@@ -185,20 +209,24 @@ class Graph:
     @classmethod
     def read(
         cls,
-        path: "str | PathLike[str]",
+        path: Any,
         *,
         format: str | None = None,
         separator: str | None = None,
         header: bool | None = None,
+        comment: str | None = None,
         columns: Sequence[str | int] | None = None,
         weights: str | None = None,
         nodes: Any = None,
         num_nodes: int | None = None,
         directed: bool = False,
         features: Any = None,
-        feature_columns: FeatureColumns | None = None,
         labels: Any = None,
-        masks: "Mapping[str, Any] | str | PathLike[str] | None" = None,
+        masks: Any = None,
+        id_column: str | int | None = None,
+        label_column: str | int | None = None,
+        split_column: str | int | None = None,
+        feature_columns: Any = None,
         threads: int | None = None,
         progress: bool = False,
     ) -> "Graph":
@@ -211,26 +239,38 @@ class Graph:
         src and dst, from and to, node1 and node2, u and v, ...).
 
         Args:
-            path: The file. Its content decides the format, not its name.
+            path: The file, whose content decides the format, not its name; or a frame of pandas,
+                Polars or Arrow.
             format: "text", "csv", "tsv", "parquet", "npz" or "mtx" to require that format.
             separator: "," or tab or ";" or " " (any run of blanks); detected if None.
             header: Whether the first line is a header; detected if None.
+            comment: A sign like "#": skip the lines that begin with it, wherever they are. "" for
+                no comments at all, also before the first edge.
             columns: The two columns to use, by name or position, if there are more.
             weights: "ignore" to skip further columns.
             nodes: All ids, or a file with one id per line, to keep nodes without an edge.
             num_nodes: If passed, the ends are indices 0 to num_nodes - 1.
             directed: Keep the direction of edges.
-            features: An array, a .npy or .npz file, or a table (CSV, TSV, Parquet) with a column of
-                ids, whose nodes become part of the graph.
-            feature_columns: Columns to encode the table of features with, matched by name, such as
-                those a model was trained with; None takes the table as it is.
+            features: An array, a .npy or .npz file, or a table (CSV, TSV, Parquet, frame) with a
+                column of ids, whose nodes become part of the graph.
             labels: An array, a dict from id to class, a .npy file, a table of id and class, or text
                 with one class per line (in the order of `nodes`).
             masks: As for `from_edges`, or a table of id and part (train, val or test).
+            id_column: Column of ids in the tables that have it, by name or position. By default the
+                one whose values are nodes of the graph; the choice is in `notes`.
+            label_column: Column of classes; by default one called label, class, y, ..., or the only
+                one beside the ids.
+            split_column: Column of parts; by default one called split, part, ..., or the only one
+                that holds nothing else.
+            feature_columns: Columns of features: names and patterns, in a list or separated by
+                commas. "gene_*" takes all that match, "!age" leaves one out, "zip:category" says
+                what it is (number, category, boolean or date). By default all but ids, classes
+                and parts. Or the columns of a model, to encode as in its training.
             threads: Number of threads; None for all.
             progress: Show a progress bar on standard error.
         """
         from dhilgt.readers import graph_files
+        from dhilgt.readers.node_tables import ColumnOptions
 
         return graph_files.read_graph(
             path,
@@ -243,9 +283,11 @@ class Graph:
             num_nodes=num_nodes,
             directed=directed,
             features=features,
-            feature_columns=feature_columns,
             labels=labels,
             masks=masks,
+            options=ColumnOptions(
+                id_column, label_column, split_column, feature_columns, header, comment
+            ),
             threads=threads,
             progress=progress,
         )
@@ -399,9 +441,7 @@ class Graph:
         ids: checks.IdArray = self.ids_of(self._parts.targets[start:stop])
         return ids
 
-    def with_data(
-        self, *, features: Any = None, labels: Any = None, masks: Mapping[str, Any] | None = None
-    ) -> "Graph":
+    def with_data(self, *, features: Any = None, labels: Any = None, masks: Any = None) -> "Graph":
         """Return the same graph with other features, classes or masks; those left out are kept.
 
         Args:
@@ -409,6 +449,10 @@ class Graph:
             labels: As for `from_edges`.
             masks: As for `from_edges`.
         """
+        if holds_frames(features, labels, masks):
+            from dhilgt.readers import node_data
+
+            return node_data.with_data(self, features, labels, masks)
         return self.with_nodes(**checked_data(self._parts, features, labels, masks))
 
     def with_nodes(self, **parts: Any) -> "Graph":

@@ -12,7 +12,7 @@ from dhilgt.errors import GraphError, argument, warn
 from dhilgt.graph import checks
 from dhilgt.graph.checks import IdArray
 from dhilgt.graph.node_ids import as_objects
-from dhilgt.readers.columns import plain
+from dhilgt.readers.column_names import plain
 from dhilgt.readers.separators import LINES_TO_SNIFF, SEPARATORS, find_separator, split_fields
 
 _BLOCK_BYTES = 32 << 20

@@ -1,23 +1,20 @@
 """Files of edges: text, Parquet, NPZ, MatrixMarket; plain or compressed with gzip."""
 
 import contextlib
-import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dhilgt.errors import GraphError, GraphWarning, argument, warn
+from dhilgt.errors import GraphError, argument
 from dhilgt.graph import build, checks
-from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
-from dhilgt.graph.node_ids import find
-from dhilgt.readers import files, node_lists, node_match, node_tables
+from dhilgt.graph.table import is_frame
+from dhilgt.readers import files, frames, node_data
 from dhilgt.readers.edge_text import (
     EdgeTable,
     EdgeTextOptions,
@@ -26,7 +23,8 @@ from dhilgt.readers.edge_text import (
     read_edge_lines,
 )
 from dhilgt.readers.matrix_market import read_matrix_market
-from dhilgt.readers.node_match import NodeTable
+from dhilgt.readers.node_data import NodeData
+from dhilgt.readers.node_tables import ColumnOptions
 from dhilgt.readers.separators import SEPARATOR_OF_FORMAT
 from dhilgt.utils.checks import num_threads
 
@@ -46,9 +44,9 @@ def read_graph(
     num_nodes: int | None,
     directed: bool,
     features: Any,
-    feature_columns: FeatureColumns | None,
     labels: Any,
-    masks: "Mapping[str, Any] | str | PathLike[str] | None",
+    masks: Any,
+    options: ColumnOptions,
     threads: int | None,
     progress: bool,
 ) -> Graph:
@@ -60,19 +58,12 @@ def read_graph(
     workers = num_threads(threads)
     arguments = {"nodes": nodes, "features": features, "labels": labels}
     # The small files first: their errors should not wait for the large file.
-    nodes = node_lists.read_nodes(nodes) if _is_path(nodes) else nodes
-    features = node_lists.read_features(features) if _is_path(features) else features
-    notes: tuple[str, ...] = ()
-    if isinstance(features, NodeTable):
-        source, given = str(features.file), feature_columns
-        matrix, feature_columns = node_tables.encoded(features, given)
-        features = replace(features, values=matrix)
-        notes = () if given is not None else tuple(feature_columns.table_rows(source))
-    else:
-        feature_columns = None  # rows of an array have no names
-    labels = node_lists.read_labels(labels) if _is_path(labels) else labels
-    split = node_tables.read_split(masks) if isinstance(masks, (str, PathLike)) else masks
+    nodes = node_data.node_ids_of(nodes)
+    data = NodeData.read(features, labels, None if isinstance(masks, Mapping) else masks, options)
 
+    if is_frame(path):
+        table = _read_frame(path, columns, weights)
+        return _with_tables(table, data, masks, nodes, num_nodes, directed, workers, arguments)
     file = files.check_file(path)
     kind = _format_of(file, format)
     if kind == "parquet":
@@ -94,10 +85,7 @@ def read_graph(
                 table = read_matrix_market(stream, text_options, directed)
             else:
                 table = read_edge_lines(stream, text_options)
-    options = {"nodes": nodes, "num_nodes": num_nodes, "directed": directed, "threads": workers}
-    with _file_in_errors(arguments):
-        graph = _with_tables(table, features, labels, split, **options)
-    return graph.with_nodes(feature_columns=feature_columns, notes=(*graph.notes, *notes))
+    return _with_tables(table, data, masks, nodes, num_nodes, directed, workers, arguments)
 
 
 @contextlib.contextmanager
@@ -107,42 +95,39 @@ def _file_in_errors(arguments: Mapping[str, Any]) -> Iterator[None]:
         yield
     except GraphError as error:
         source = arguments.get(error.argument or "")
-        if not _is_path(source):
+        if not node_data.is_path(source):
             raise
         raise GraphError(f"{source}: {error.quotable}", argument=error.argument) from error
 
 
-def _with_tables(table: EdgeTable, features: Any, labels: Any, split: Any, **options: Any) -> Graph:
+def _with_tables(
+    table: EdgeTable,
+    data: NodeData,
+    masks: Any,
+    nodes: Any,
+    num_nodes: int | None,
+    directed: bool,
+    threads: int,
+    arguments: Mapping[str, Any],
+) -> Graph:
     """Return the graph with the features, classes and masks of tables, matched by id."""
-    arrays = {
-        name: None if isinstance(value, NodeTable) else value
-        for name, value in (("features", features), ("labels", labels), ("masks", split))
-    }
-    graph = _to_graph(table, **options, **arrays)
-    if isinstance(features, NodeTable):
-        if options["nodes"] is None and options["num_nodes"] is None and table.num_nodes is None:
-            isolated = _ids_without_edge(features, graph)
-            if isolated.size:
-                options["nodes"] = np.sort(np.concatenate([graph.nodes, isolated]))
-                with warnings.catch_warnings():  # the first graph has warned about cleaning
-                    warnings.simplefilter("ignore", GraphWarning)
-                    graph = _to_graph(table, **options, **arrays)
-                warn(
-                    f"{features.file}: nodes with features and no edge: {isolated.size:,} (kept, "
-                    "without neighbours)"
-                )
-        graph = graph.with_data(features=node_match.features_of(features, graph.ids))
-    if isinstance(labels, NodeTable):
-        graph = graph.with_data(labels=node_match.classes_of(labels, graph.ids))
-    if isinstance(split, NodeTable):
-        graph = graph.with_data(masks=node_match.masks_of(split, graph.ids, graph.labels))
-    return graph
 
+    def build(ids: Any) -> Graph:
+        return _to_graph(
+            table,
+            nodes=nodes if ids is None else ids,
+            num_nodes=num_nodes,
+            directed=directed,
+            threads=threads,
+            **data.arrays,
+        )
 
-def _ids_without_edge(features: NodeTable, graph: Graph) -> checks.IdArray:
-    ids = features.ids_like(graph.ids.are_text)
-    features.refuse_repeats(ids)
-    return ids[find(graph.node_ids, graph.num_nodes, ids) < 0]
+    may_add = nodes is None and num_nodes is None and table.num_nodes is None
+    with _file_in_errors(arguments):
+        graph = data.joined(build, nodes=nodes, may_add=may_add)
+        if isinstance(masks, Mapping):
+            graph = graph.with_data(masks=node_data.aligned_masks(masks, graph))
+        return graph
 
 
 def _to_graph(table: EdgeTable, *, nodes: Any, num_nodes: int | None, **options: Any) -> Graph:
@@ -163,10 +148,6 @@ def _to_graph(table: EdgeTable, *, nodes: Any, num_nodes: int | None, **options:
 
 
 # ---- arguments and format ----------------------------------------------------------------------
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, (str, PathLike))
 
 
 def _two_columns(columns: Sequence[str | int] | None) -> tuple[str | int, str | int] | None:
@@ -236,6 +217,26 @@ def _read_parquet(
             )
         ends.append(column.to_numpy())
     return EdgeTable(ends[0], ends[1])
+
+
+def _read_frame(
+    frame: Any, columns: tuple[str | int, str | int] | None, weights: str | None
+) -> EdgeTable:
+    source = Path("the frame of edges")
+    names, arrays = frames.edge_columns(frame)
+    positions = column_positions(columns, names, source)
+    if columns is None and len(names) != 2:
+        positions = known_columns(names) or positions
+        if len(names) < 2:
+            raise GraphError(f"{source} has 1 column ({names[0]!r}); edges need two")
+        if weights != "ignore":
+            checks.refuse_weights(f"{source} has {len(names)} columns ({', '.join(names)})")
+    for at in positions:
+        for row in [row for row, value in enumerate(arrays[at].tolist()) if value is None][:1]:
+            raise GraphError(
+                f"{source}: row {row} of column {names[at]!r} is empty; an edge needs two ids"
+            )
+    return EdgeTable(arrays[positions[0]], arrays[positions[1]])
 
 
 def _read_npz(file: Path, weights: str | None) -> EdgeTable:

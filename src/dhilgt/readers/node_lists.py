@@ -9,6 +9,7 @@ import numpy as np
 
 from dhilgt.errors import GraphError
 from dhilgt.readers import files, node_tables
+from dhilgt.readers.node_tables import ColumnOptions
 from dhilgt.readers.separators import LINES_TO_SNIFF, find_separator, split_fields
 
 
@@ -50,24 +51,23 @@ def read_nodes(path: "str | PathLike[str]") -> Any:
     return _as_ids(texts)
 
 
-def read_labels(path: "str | PathLike[str]") -> Any:
-    """Return an array (.npy, or one class per line), or a `NodeTable` of ids and classes."""
+def read_labels(path: "str | PathLike[str]", options: ColumnOptions = node_tables.DEFAULT) -> Any:
+    """Return an array (.npy), or the table of a text or Parquet file."""
     if str(path).endswith(".npy"):
         return _load(path)
-    table = node_tables.read_labels(path)
-    return table if len(table.ids) else np.array(table.values, dtype=object)
+    return node_tables.open_table(path, "labels", options)
 
 
-def read_features(path: "str | PathLike[str]") -> Any:
+def read_features(path: "str | PathLike[str]", options: ColumnOptions = node_tables.DEFAULT) -> Any:
     """Return the matrix of a .npy file, or of a .npz file with one array or a SciPy matrix.
 
-    For a text or Parquet file, return a `NodeTable` of ids and features.
+    For a text or Parquet file, return its table.
     """
     file = files.check_file(path)
     if file.suffix == ".npy":
         return _load(file)
     if file.suffix != ".npz":
-        return node_tables.read_feature_table(file)
+        return node_tables.open_table(file, "features", options)
     archive = _load(file)
     names = list(archive.files)
     if "indptr" in names or {"row", "col", "shape"} <= set(names):

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,35 +13,37 @@ from dhilgt.graph.node_ids import NodeIds, as_objects, find, nearest, plain_valu
 
 @dataclass(frozen=True)
 class NodeTable:
-    """A file with one row per node.
+    """A table with one row per node.
 
     Attributes:
-        file: The file.
-        ids: Ids of the rows: text, or integers from Parquet.
+        source: What messages call it: a path, or the name of an argument.
+        ids: Ids of the rows: text, or integers of a typed table; None if the rows are those of the
+            nodes in order.
         values: A row of features or a single cell per id.
-        lines: Line of each id in a text file; None for Parquet, whose rows count from 0.
-        columns: Names of the columns of features.
+        lines: Line of each id in a text file; None for others, whose rows count from 0.
+        columns: Names of the columns of features, or of the one column.
+        notes: Decisions made while it was read.
     """
 
-    file: Path
-    ids: Sequence[Any]
+    source: str
+    ids: Sequence[Any] | None
     values: Any
     lines: Sequence[int] | None = None
     columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def place(self, row: int) -> str:
-        """Return the file and line of a row, for a message."""
+        """Return the table and line of a row, for a message."""
         line = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
-        return f"{self.file}, {line}"
+        return f"{self.source}, {line}"
 
     def ids_like(self, text: bool) -> NDArray[Any]:
         """Return the ids as strings or as integers, like those of the graph."""
+        ids = self.ids or ()
         if text:
-            return as_objects([str(value) for value in self.ids])
+            return as_objects([str(value) for value in ids])
         return np.fromiter(
-            (self._integer(row, value) for row, value in enumerate(self.ids)),
-            np.int64,
-            count=len(self.ids),
+            (self._integer(row, value) for row, value in enumerate(ids)), np.int64, count=len(ids)
         )
 
     def _integer(self, row: int, value: Any) -> int:
@@ -74,7 +75,7 @@ class NodeTable:
         for row in np.flatnonzero(nodes < 0)[:1].tolist():
             value = plain_value(row_ids[row])
             near = ", ".join(map(repr, nearest(ids.node_ids, ids.count, value)))
-            hint = " or, if this line is a header, name its columns id and label"
+            hint = f", or pass {argument('header', True)} if this line is a header"
             raise GraphError(
                 f"{self.place(row)}: {value!r} is not a node of the graph (nearest: {near}); "
                 f"correct the id, remove the line, or list all nodes with {argument('nodes', ...)}"
@@ -89,19 +90,19 @@ class NodeTable:
         if same.size:
             first, again = int(order[same[0]]), int(order[same[0] + 1])
             value = plain_value(row_ids[again])
-            line = self.place(first).removeprefix(f"{self.file}, ")
+            line = self.place(first).removeprefix(f"{self.source}, ")
             raise GraphError(
                 f"{self.place(again)}: {value!r} has a row already ({line}); keep one of them"
             )
 
 
-def features_of(table: NodeTable, ids: NodeIds) -> NDArray[np.float32]:
+def features_of(table: NodeTable, ids: NodeIds, listed: Any = None) -> NDArray[np.float32]:
     """Return the features of all nodes by index; raise if a node has no row."""
-    nodes = table.nodes_of(ids)
+    nodes = rows_of(table, ids, listed)
     if len(nodes) < ids.count:
         missing = np.flatnonzero(np.bincount(nodes, minlength=ids.count) == 0)
         raise GraphError(
-            f"{table.file} has {len(nodes):,} rows, but the graph has {ids.count:,} nodes: node "
+            f"{table.source} has {len(nodes):,} rows, but the graph has {ids.count:,} nodes: node "
             f"{ids.ids_of(int(missing[0]))!r} has no features ({missing.size:,} such nodes); add "
             "their rows, or take the nodes out of the edges"
         )
@@ -110,10 +111,31 @@ def features_of(table: NodeTable, ids: NodeIds) -> NDArray[np.float32]:
     return features
 
 
-def classes_of(table: NodeTable, ids: NodeIds) -> NDArray[Any]:
-    """Return the classes of all nodes by index, None for nodes without one in the file."""
+def rows_of(table: NodeTable, ids: NodeIds, listed: Any = None) -> NDArray[np.int64]:
+    """Return the index of the node of each row: by id, or the nodes in order.
+
+    Args:
+        table: The table.
+        ids: Ids of the graph.
+        listed: The nodes in the order of the rows of a table without ids; None for ascending ids.
+    """
+    if table.ids is not None:
+        return table.nodes_of(ids)
+    count = len(table.values)
+    if count != ids.count:
+        raise GraphError(
+            f"{table.source} has {count:,} rows and no ids, but the graph has {ids.count:,} nodes; "
+            f"give one row per node, or name the column of ids with {argument('id_column', ...)}"
+        )
+    if listed is None:
+        return np.arange(count)
+    return np.asarray(ids.index_of(listed), np.int64)
+
+
+def classes_of(table: NodeTable, ids: NodeIds, listed: Any = None) -> NDArray[Any]:
+    """Return the classes of all nodes by index, None for nodes without one in the table."""
     classes = np.full(ids.count, None, dtype=object)
-    for node, value in zip(table.nodes_of(ids).tolist(), table.values, strict=True):
+    for node, value in zip(rows_of(table, ids, listed).tolist(), table.values, strict=True):
         classes[node] = value
     return classes
 
@@ -142,5 +164,5 @@ def masks_of(
                 "label it, or leave its part empty"
             )
     if unscored:
-        warn(f"{table.file}: test nodes without a label: {unscored:,} (not scored)")
+        warn(f"{table.source}: test nodes without a label: {unscored:,} (not scored)")
     return {name: mask for name, mask in masks.items() if name != "test" or mask.any()}

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Sequence
 
-from dhilgt.readers.columns import is_number
+from dhilgt.readers.cells import is_number
 
 SEPARATORS = (",", "\t", ";", " ")
 SEPARATOR_OF_FORMAT = {"csv": ",", "tsv": "\t"}
