@@ -307,11 +307,11 @@ def test_the_kinds_are_shown_in_a_short_table():
         "  true or false 1  member",
         "  dates         1  joined",
         "  categories    1  plan (2 values)",
-        "  empty cells   4  age 1, member 1, joined 1, plan 1 (means; zeros for categories)",
+        "  empty cells   4  age 1, member 1, joined 1, plan 1 (filled with means; zeros for "
+        "categories)",
         "  left out      1  bio (text)",
-        "  to use text, embed it, for example with sentence-transformers, and give the vectors as "
-        "further columns or as a .npy file of features; words that are categories may be declared "
-        "a category",
+        "  embed text, for example with sentence-transformers, and give the vectors as columns or "
+        "as a .npy file; or declare it a category",
     ]
     plain = FeatureColumns.fit([column("a", [1, 2]), column("b", [3, 4])])
     assert plain.table_rows("x.csv") == ["x.csv: 2 columns, numbers without a gap"]

@@ -31,6 +31,12 @@ def frame_columns(frame: Any) -> list[Column]:
     return [_column(str(name), frame.iloc[:, at]) for at, name in enumerate(frame.columns)]
 
 
+def declared_kinds(frame: Any) -> dict[str, str]:
+    """Return the columns that a frame declares to be categories."""
+    columns = ((name, frame.iloc[:, at]) for at, name in enumerate(frame.columns))
+    return {str(name): "category" for name, series in columns if hasattr(series, "cat")}
+
+
 def _column(name: str, series: Any) -> Column:
     missing = series.isna().to_numpy(dtype=np.bool_)
     kind = getattr(series.dtype, "kind", "O")
@@ -47,6 +53,8 @@ def _column(name: str, series: Any) -> Column:
             return Column(name, series.to_numpy(dtype=np.float64, na_value=np.nan), missing)
         return Column(name, series.to_numpy(), missing)
     cells = series.tolist()
+    if hasattr(series, "cat"):
+        return Column(name, as_objects([str(cell) for cell in cells]), missing)
     present = [cell for cell, gap in zip(cells, missing.tolist(), strict=True) if not gap]
     for types, dtype in (((bool, np.bool_), np.bool_), ((numbers.Real,), np.float64)):
         if present and all(isinstance(cell, types) for cell in present):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.classifier.frames import frame_columns, has_names
+from dhilgt.classifier.frames import declared_kinds, frame_columns, has_names
 from dhilgt.datasets.splits import node_keys
 from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.graph import checks, node_ids
@@ -91,7 +91,7 @@ def array_graph(
             table = frame_columns(rows)
             notes: tuple[str, ...] = ()
             if columns is None:
-                columns = FeatureColumns.fit(table, source="X")
+                columns = FeatureColumns.fit(table, declared_kinds(rows), "X")
                 notes = tuple(columns.table_rows("X"))
             matrix = columns.encode(table, "X")
             graph = Graph.from_edges(none, none, num_nodes=len(matrix), features=matrix)

@@ -29,8 +29,8 @@ _SHOWN = 5  # names in a message
 _NEAR = 1_000  # names to look for similar ones among
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _EMBED = (
-    "embed it, for example with sentence-transformers, and give the vectors as further columns or "
-    "as a .npy file of features; words that are categories may be declared a category"
+    "embed text, for example with sentence-transformers, and give the vectors as columns or as a "
+    ".npy file; or declare it a category"
 )
 _TITLES = {"number": "numbers", "boolean": "true or false", "date": "dates"}
 
@@ -246,7 +246,11 @@ class FeatureColumns:
         gaps = {one.name: one.missing for one in self.columns if one.num_channels and one.missing}
         if gaps:
             means = sum(one.missing > 0 and one.kind in NUMERIC for one in self.columns)
-            how = "filled with the mean" if means == len(gaps) else "means; zeros for categories"
+            how = (
+                "filled with the mean"
+                if means == len(gaps)
+                else "filled with means; zeros for categories"
+            )
             if not means:
                 how = "zeros in every channel of a category"
             rows.append(("empty cells", sum(gaps.values()), f"{_counted(gaps)} ({how})"))
@@ -260,7 +264,7 @@ class FeatureColumns:
         ]
         lines += [f"  {title:<13} {count:>{width},}  {names}" for title, count, names in rows]
         if any(column.kind == "text" for column in self.columns):
-            lines.append(f"  to use text, {_EMBED}")
+            lines.append(f"  {_EMBED}")
         return lines
 
     # ---- as plain values -----------------------------------------------------------------------
