@@ -317,3 +317,36 @@ def test_settings_without_a_flag_are_read_from_files(files, tmp_path):
     ok(*files.train(), "--config", config)
     assert dhilgt.NodeClassifier.load(tmp_path / "run").settings_.max_batches == 1
     assert "No such option" in fails(*files.train(), "--max-batches", "1", code=2)
+
+
+# ---- tables as people have them ----------------------------------------------------------------
+
+
+def test_one_table_holds_features_classes_and_parts(files):
+    """The class and the part are no features: a model that sees them has learnt nothing."""
+    parts = ["train"] * 50 + ["val"] * 20 + ["test"] * 20
+    lines = files.features.read_text().splitlines()[1:]
+    rows = "".join(
+        f"{line},{party},{part}\n"
+        for line, party, part in zip(lines, files.classes, parts, strict=True)
+    )
+    table = files.write("people.csv", f"sku,a,b,c,d,party,use\n{rows}")
+    train = files.train(features=table, labels=table, split=table)
+    assert "which one is the class? Pass --label-column" in fails(*train)
+    result = ok(*train, "--label-column", "party", "--feature-columns", "!d", "--dry-run")
+    assert "3 features a node; 3 classes on 90 labelled nodes; 50 train, 20 val" in result.stderr
+    assert f"{table}: ids are in column 'sku' (all values differ, 100% are nodes" in result.stderr
+    assert f"{table}: column 'party' (the class) is not a feature" in result.stderr
+    message = fails(*train, "--label-column", "party", "--feature-columns", "e")
+    assert "--feature-columns names 'e', but" in message
+    assert "--id-column sku_: no table has such a column" in fails(*train, "--id-column", "sku_")
+
+
+def test_columns_in_a_file_of_settings(files, tmp_path):
+    config = files.write(
+        "run.yaml",
+        "data:\n  edges: edges.csv\n  features: x.csv\n  labels: y.csv\n  id_column: id\n"
+        "  label_column: label\n  feature_columns: [a, c]\n",
+    )
+    result = ok("train", "--config", config, "--dry-run", "-o", tmp_path / "run", *SMALL)
+    assert "2 features a node" in result.stderr

@@ -81,11 +81,10 @@ def _one_row_a_line(content: bytes, separator: str) -> bool:
 
 def _has_empty_row(pyarrow: Any, columns: list[Any]) -> bool:
     """Return whether a row has no cell that is filled."""
-    empty = None
+    filled = np.zeros(len(columns[0]), np.bool_)
     for column in columns:
-        is_empty = pyarrow.compute.equal(column, "")
-        empty = is_empty if empty is None else pyarrow.compute.and_(empty, is_empty)
-        if not pyarrow.compute.any(empty, min_count=0).as_py():
+        filled |= pyarrow.compute.binary_length(column).to_numpy() > 0
+        if filled.all():
             return False
     return True
 
@@ -103,7 +102,7 @@ def number_column(name: str, cells: Any) -> Column | None:
     if values is None:  # words for missing values are no numbers
         words = pyarrow.array(sorted(MISSING), pyarrow.string())
         missing = pyarrow.compute.is_in(cells, value_set=words)
-        cells = pyarrow.compute.if_else(missing, "0", cells)
+        cells = pyarrow.compute.if_else(missing, pyarrow.scalar("0", pyarrow.string()), cells)
         values = _finite(pyarrow, cells)
     # Arrow reads 0x1F and, of floats only, +1; a zero in front is a code.
     odd = pyarrow.compute.match_substring_regex(cells, r"^[+]|^-?0[0-9xX]")
