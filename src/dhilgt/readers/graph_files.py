@@ -15,14 +15,10 @@ from dhilgt.errors import GraphError, GraphWarning, argument, warn
 from dhilgt.graph import build, checks
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import find
-from dhilgt.readers import files, node_lists, node_match, node_tables
-from dhilgt.readers.edge_text import (
-    EdgeTable,
-    EdgeTextOptions,
-    column_positions,
-    known_columns,
-    read_edge_lines,
-)
+from dhilgt.readers import files, node_lists, node_match, node_tables, pipes
+from dhilgt.readers.edge_layout import EdgeTextOptions, column_positions
+from dhilgt.readers.edge_text import EdgeTable, read_edge_lines
+from dhilgt.readers.end_names import end_columns
 from dhilgt.readers.matrix_market import read_matrix_market
 from dhilgt.readers.node_match import NodeTable
 from dhilgt.readers.separators import SEPARATOR_OF_FORMAT
@@ -32,12 +28,14 @@ FORMATS = ("text", "csv", "tsv", "parquet", "npz", "mtx")
 _HEAD_BYTES = 1 << 16
 
 
+@pipes.kept()
 def read_graph(
     path: "str | PathLike[str]",
     *,
     format: str | None,
     separator: str | None,
     header: bool | None,
+    comment: str | None,
     columns: Sequence[str | int] | None,
     weights: str | None,
     nodes: Any,
@@ -57,7 +55,9 @@ def read_graph(
     workers = num_threads(threads)
     arguments = {"nodes": nodes, "features": features, "labels": labels}
     # The small files first: their errors should not wait for the large file.
-    nodes = node_lists.read_nodes(nodes) if _is_path(nodes) else nodes
+    notes: tuple[str, ...] = ()
+    if _is_path(nodes):
+        nodes, notes = node_lists.nodes_and_notes(nodes, comment)
     features = node_lists.read_features(features) if _is_path(features) else features
     labels = node_lists.read_labels(labels) if _is_path(labels) else labels
     split = node_tables.read_split(masks) if isinstance(masks, (str, PathLike)) else masks
@@ -78,6 +78,7 @@ def read_graph(
                 ignore_weights=weights == "ignore",
                 integers_only=num_nodes is not None,
                 threads=workers,
+                comment=comment,
             )
             if kind == "mtx":
                 table = read_matrix_market(stream, text_options, directed)
@@ -85,7 +86,8 @@ def read_graph(
                 table = read_edge_lines(stream, text_options)
     options = {"nodes": nodes, "num_nodes": num_nodes, "directed": directed, "threads": workers}
     with _file_in_errors(arguments):
-        return _with_tables(table, features, labels, split, **options)
+        graph = _with_tables(table, features, labels, split, **options)
+    return graph.with_notes(*table.notes, *notes)
 
 
 @contextlib.contextmanager
@@ -203,15 +205,16 @@ def _read_parquet(
     except ImportError as error:
         raise GraphError(f"{file} is Parquet, which needs pyarrow; install dhilgt[io]") from error
     try:
-        names = pyarrow.parquet.read_schema(file).names
+        content = pipes.on_disk(file)
+        names = pyarrow.parquet.read_schema(content).names
         positions = column_positions(columns, names, file)
         if columns is None and len(names) != 2:
-            positions = known_columns(names) or positions
+            positions = end_columns(names) or positions
             if len(names) < 2:
                 raise GraphError(f"{file} has 1 column ({names[0]!r}); edges need two")
             if weights != "ignore":
                 checks.refuse_weights(f"{file} has {len(names)} columns ({', '.join(names)})")
-        table = pyarrow.parquet.read_table(file, columns=[names[at] for at in positions])
+        table = pyarrow.parquet.read_table(content, columns=[names[at] for at in positions])
     except (pyarrow.ArrowException, OSError) as error:
         raise GraphError(f"{file} is damaged Parquet ({error}); make it again") from error
     ends = []
@@ -223,12 +226,17 @@ def _read_parquet(
                 f"{file}: row {row} of column {names[position]!r} is empty; an edge needs two ids"
             )
         ends.append(column.to_numpy())
-    return EdgeTable(ends[0], ends[1])
+    others = [name for at, name in enumerate(names) if at not in positions]
+    notes = [] if not others else [
+        f"{file}: edges go from column {names[positions[0]]} to column {names[positions[1]]}; "
+        f"ignored: {', '.join(others)}"
+    ]  # fmt: skip
+    return EdgeTable(ends[0], ends[1], notes=tuple(notes))
 
 
 def _read_npz(file: Path, weights: str | None) -> EdgeTable:
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with np.load(pipes.on_disk(file), allow_pickle=False) as archive:
             arrays = {
                 name: archive[name]
                 for name in ("src", "dst", "edge_index", "edges", "num_nodes", "weights", "data",

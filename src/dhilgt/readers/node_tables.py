@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dhilgt.errors import GraphError
-from dhilgt.readers import files
+from dhilgt.readers import files, pipes
 from dhilgt.readers.columns import (
     as_number,
     id_column,
@@ -223,7 +223,7 @@ def read_sparse(file: Path) -> Any:
     except ImportError as error:
         raise GraphError(f"{file} needs SciPy; install dhilgt[io]") from error
     try:
-        matrix = scipy.sparse.load_npz(file).tocsr()
+        matrix = scipy.sparse.load_npz(pipes.on_disk(file)).tocsr()
         matrix.check_format(full_check=True)
     except (ValueError, KeyError, OSError, NotImplementedError, zipfile.BadZipFile) as error:
         raise GraphError(

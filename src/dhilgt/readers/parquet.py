@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from dhilgt.errors import GraphError
+from dhilgt.readers import pipes
 from dhilgt.readers.columns import id_column, value_column
 from dhilgt.readers.node_match import NodeTable
 
 
 def is_parquet(file: Path) -> bool:
     """Return whether a file is Parquet."""
-    with file.open("rb") as stream:
+    with pipes.on_disk(file).open("rb") as stream:
         return stream.read(4) == b"PAR1"
 
 
@@ -24,7 +25,7 @@ def _parquet(file: Path) -> tuple[Any, int]:
     except ImportError as error:
         raise GraphError(f"{file} is Parquet, which needs pyarrow; install dhilgt[io]") from error
     try:
-        table = pyarrow.parquet.read_table(file)
+        table = pyarrow.parquet.read_table(pipes.on_disk(file))
     except (pyarrow.ArrowException, OSError) as error:
         raise GraphError(f"{file} is damaged Parquet ({error}); make it again") from error
     names = ["id" if name == "__index_level_0__" else name for name in table.column_names]
