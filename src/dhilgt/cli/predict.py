@@ -141,8 +141,11 @@ def _other_graph(
         directed=clf.graph_.directed,
         features=known.features,
         columns=known.columns,
+        source_column=known.source_column,
+        target_column=known.target_column,
         separator=known.separator,
         header=known.header,
+        comment=known.comment,
         ignore_weights=known.ignore_weights,
         nodes=None if graph_nodes is None else str(graph_nodes),
     ).updated(options)

@@ -213,9 +213,10 @@ def _without_leading_comments(
         return marked[:first], marked[first:] + rest, separator
     if rest and candidates == [count - 1] and not ids & set(elsewhere):
         return marked, rest, separator  # a header behind a sign
+    unclear = marked[first]
     raise GraphError(
-        f"{options.path}, line {marked[first].number}: {marked[first].text!r} may be a comment or an "
-        f"edge; pass {argument('comment', marked[first].sign)} to skip such lines, or "
+        f"{options.path}, line {unclear.number}: {unclear.text!r} may be a comment or an edge; "
+        f"pass {argument('comment', unclear.sign)} to skip such lines, or "
         f"{argument('comment', '')} to read them as edges"
     )
 

@@ -48,6 +48,7 @@ class EdgeTable:
 def read_edge_lines(stream: BinaryIO, options: EdgeTextOptions) -> EdgeTable:
     """Return the edges of a text; ids are integers, or strings if any is not an integer."""
     layout = find_layout(stream, options)
+    surprise: str | None = None
     if options.integers_only or not _begins_with_text(layout):
         try:
             return _integers(stream, options, layout)
@@ -56,18 +57,21 @@ def read_edge_lines(stream: BinaryIO, options: EdgeTextOptions) -> EdgeTable:
                 refuse(error, options, layout)
             _, line, text = error.args
         if _repeats_header(text, layout):
-            _refuse_repeated_header(line, options)
-        warn(
-            f"{options.path}, line {line}: {_shown(text)} is not an integer, so all ids are read "
-            "as strings"
-        )
+            _refuse_repeated_header(f", line {line}", options)
+        surprise = f"{options.path}, line {line}: {_shown(text)} is not an integer"
     try:
         parser = parse(stream, options, layout, strings=True)
         texts, sources, targets = parser.take_strings()
     except _native.EdgeTextError as error:
         refuse(error, options, layout)
     table = EdgeTable(sources, targets, as_objects(texts), notes=_notes(layout, parser, options))
-    return table if layout.header is not None else _without_header(table, layout, options)
+    if surprise is not None:
+        warn(f"{surprise}, so all ids are read as strings")
+    if layout.header is None:
+        return _without_header(table, layout, options)
+    if layout.header and _has_edge(table, *(layout.rows[0][at] for at in layout.columns)):
+        _refuse_repeated_header(": an edge", options)
+    return table
 
 
 def read_pairs(
@@ -196,6 +200,12 @@ def _without_header(table: EdgeTable, layout: Layout, options: EdgeTextOptions) 
     """Return edges between strings without the first one if that is the header of the file."""
     found = headers.Occurrences.of(table.sources, table.targets)
     header, reason = headers.decide(layout.rows, layout.columns, found)
+    if header is None and found.again and not found.apart:
+        raise GraphError(
+            f"{_first_line(layout, options)} occurs again; if it is a header, remove the others "
+            f"(several files may have been joined), if it is an edge, pass "
+            f"{argument('header', False)}"
+        )
     if header is None:
         _refuse_unclear(layout, options, reason)
     kind = "a header" if header else "an edge"
@@ -232,9 +242,17 @@ def _repeats_header(text: bytes, layout: Layout) -> bool:
     return text.decode("utf-8", errors="replace") == layout.rows[0][layout.columns[0]]
 
 
-def _refuse_repeated_header(line: int, options: EdgeTextOptions) -> NoReturn:
+def _has_edge(table: EdgeTable, source: str, target: str) -> bool:
+    assert table.node_ids is not None
+    places = np.searchsorted(table.node_ids, np.array([source, target], dtype=object))
+    if places.max() >= len(table.node_ids) or list(table.node_ids[places]) != [source, target]:
+        return False
+    return bool(((table.sources == places[0]) & (table.targets == places[1])).any())
+
+
+def _refuse_repeated_header(place: str, options: EdgeTextOptions) -> NoReturn:
     raise GraphError(
-        f"{options.path}, line {line} is the header again; remove it (several files may have been "
+        f"{options.path}{place} is the header again; remove that line (several files may have been "
         "joined)"
     )
 
@@ -253,7 +271,7 @@ def refuse(error: Any, options: EdgeTextOptions, layout: Layout) -> NoReturn:
     if kind == "ones":
         checks.refuse_weights(f"{place} has the weight {_shown(text)}")
     if kind == "integer" and _repeats_header(text, layout):
-        _refuse_repeated_header(line, options)
+        _refuse_repeated_header(f", line {line}", options)
     sign = text.lstrip()[:1].decode("ascii", errors="replace")
     problems = {
         "columns": "has too few columns; an edge needs two ids, check "

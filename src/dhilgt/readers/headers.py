@@ -1,5 +1,6 @@
 """Whether the first line of edges between words is a header: nothing but its words can tell."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ _ROWS_FOR_SHAPE = 3
 _ROWS_FOR_CASE = 10
 _LONE_FRACTION = 0.2
 _SIGNS = "@:/.-_"
+_DIGITS = re.compile(r"\d+")
+_DIGITS_OF_IDS = 3
+_SIGNS_OF_IDS = "@:/#"  # no name of a column has them
 
 
 @dataclass(frozen=True)
@@ -70,14 +74,12 @@ def decide(
         return (None if looks >= WEAK else False), "the same line occurs again"
     if looks >= LIKELY or differs(rows, ends, sure=looks == NONE):
         return True, "its words occur on no other line"
-    lone = found.lone >= _LONE_FRACTION * found.others
-    if looks == WEAK:
-        # In a file of single pairs, ids that occur once are nothing special.
-        reason = "its words name kinds of things and occur on no other line"
-        return (None if lone else True), reason
-    if lone:
-        return False, "ids that occur once are common in it"
-    return None, "its words occur on no other line, other ids do"
+    # In a file of single pairs, words that occur once are nothing special.
+    if looks == WEAK and found.lone < _LONE_FRACTION * found.others:
+        return True, "its words occur on no other line"
+    if alike(rows, ends):
+        return False, "its words are written like the other ids"
+    return None, "its words occur on no other line"
 
 
 def names_likeness(rows: Sequence[Sequence[str]], ends: tuple[int, int]) -> int:
@@ -95,7 +97,9 @@ def names_likeness(rows: Sequence[Sequence[str]], ends: tuple[int, int]) -> int:
         other = [words_of(row[at]) for at in ends]
         if any(len(x) > 1 and x[:1] == y[:1] for x, y in zip(first, other, strict=True)):
             return NONE
-        if likeness(row[a], row[b]) >= WEAK and [row[a], row[b]] != [full[0][a], full[0][b]]:
+        is_first = [row[a], row[b]] == [full[0][a], full[0][b]]
+        has_digits = _DIGITS.search(row[a] + row[b])
+        if not is_first and not has_digits and likeness(row[a], row[b]) >= looks:
             return NONE
     return looks
 
@@ -103,13 +107,13 @@ def names_likeness(rows: Sequence[Sequence[str]], ends: tuple[int, int]) -> int:
 def differs(rows: Sequence[Sequence[str]], ends: tuple[int, int], *, sure: bool) -> bool:
     """Return whether the first line is written in another way than all others.
 
-    Numbers below a word tell, in any column; digits, signs and capitals do where both ids lack
-    them.
+    Numbers below a word tell, in any column; so do digits and signs that both words lack, and, as
+    a hint, capitals.
 
     Args:
         rows: The fields of the first lines.
         ends: The columns of the two ids.
-        sure: Ask for several other lines that agree.
+        sure: Ask for several other lines that agree, and for more than capitals.
     """
     others = [row for row in rows[1:] if len(row) >= len(rows[0])]
     if len(others) < (_ROWS_FOR_SHAPE if sure else 1):
@@ -117,7 +121,28 @@ def differs(rows: Sequence[Sequence[str]], ends: tuple[int, int], *, sure: bool)
     for at, field in enumerate(rows[0]):
         if not is_number(field) and all(is_number(row[at]) for row in others):
             return True
-    return all(_shape_differs(rows[0][at], [row[at] for row in others]) for at in ends)
+    shapes_differ = all(_shape_differs(rows[0][at], [row[at] for row in others]) for at in ends)
+    return shapes_differ or (not sure and _case_differs(rows[0], others, ends))
+
+
+def alike(rows: Sequence[Sequence[str]], ends: tuple[int, int]) -> bool:
+    """Return whether the first line is written as ids are, and names of columns are not.
+
+    Its ids have many digits, a sign like @, or are those of other lines but for digits.
+    """
+    full = [row for row in rows if len(row) > max(ends)]
+
+    def is_id(at: int) -> bool:
+        field, others = full[0][at], [row[at] for row in full[1:]]
+        if sum(map(str.isdigit, field)) >= _DIGITS_OF_IDS:
+            return True
+        if any(sign in field and all(sign in other for other in others) for sign in _SIGNS_OF_IDS):
+            return True
+        without_digits = _DIGITS.sub("", field)
+        same = (without_digits == _DIGITS.sub("", other) for other in others)
+        return without_digits != field and any(same)
+
+    return all(map(is_id, ends))
 
 
 def _shape_differs(field: str, others: list[str]) -> bool:
@@ -125,8 +150,16 @@ def _shape_differs(field: str, others: list[str]) -> bool:
         return False
     if all(any(map(str.isdigit, other)) for other in others):
         return True
-    if any(sign not in field and all(sign in other for other in others) for sign in _SIGNS):
-        return True
+    return any(sign not in field and all(sign in other for other in others) for sign in _SIGNS)
+
+
+def _case_differs(
+    first: Sequence[str], others: Sequence[Sequence[str]], ends: tuple[int, int]
+) -> bool:
     if len(others) < _ROWS_FOR_CASE:
         return False
-    return any(all(map(case, others)) and not case(field) for case in (str.islower, str.isupper))
+    ids = [row[at] for row in others for at in ends]
+    return any(
+        all(map(case, ids)) and not any(case(first[at]) for at in ends)
+        for case in (str.islower, str.isupper)
+    )
