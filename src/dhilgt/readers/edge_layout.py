@@ -117,12 +117,11 @@ def find_layout(stream: BinaryIO, options: EdgeTextOptions) -> Layout:
 
 
 def is_empty(stream: BinaryIO) -> bool:
-    """Return whether a text holds blank lines at most."""
+    """Return whether a text holds blank lines and comments at most."""
     stream.seek(0)
     head = stream.read(SNIFF_BYTES)
-    return len(head) < SNIFF_BYTES and not any(
-        nonblank_lines(head.removeprefix(b"\xef\xbb\xbf"), 0)
-    )
+    lines = nonblank_lines(head.removeprefix(b"\xef\xbb\xbf"), 0)
+    return len(head) < SNIFF_BYTES and all(is_remark(line.text) for line in lines)
 
 
 def _check_comment(options: EdgeTextOptions) -> None:
@@ -211,8 +210,10 @@ def _without_leading_comments(
     signs_in_ids = any(field[:1] == marked[first].sign for field in (*elsewhere, *ids))
     if signs_in_ids or any(is_marked(line.text) and not is_remark(line.text) for line in rest):
         return marked[:first], marked[first:] + rest, separator
-    if rest and candidates == [count - 1] and not ids & set(elsewhere):
-        return marked, rest, separator  # a header behind a sign
+    names = [field.lstrip(_LEADING_SIGNS) for field in fields[0][:2]]
+    is_header = likeness(*names) >= WEAK and not ids & set(elsewhere)
+    if rest and candidates == [count - 1] and is_header:
+        return marked, rest, separator
     unclear = marked[first]
     raise GraphError(
         f"{options.path}, line {unclear.number}: {unclear.text!r} may be a comment or an edge; "

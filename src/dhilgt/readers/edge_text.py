@@ -203,7 +203,7 @@ def _without_header(table: EdgeTable, layout: Layout, options: EdgeTextOptions) 
     if header is None and found.again and not found.apart:
         raise GraphError(
             f"{_first_line(layout, options)} occurs again; if it is a header, remove the others "
-            f"(several files may have been joined), if it is an edge, pass "
+            "(several files may have been joined), if it is an edge, pass "
             f"{argument('header', False)}"
         )
     if header is None:
@@ -212,8 +212,6 @@ def _without_header(table: EdgeTable, layout: Layout, options: EdgeTextOptions) 
     note = f"{_first_line(layout, options)} is read as {kind}: {reason}"
     if not header:
         return replace(table, notes=(*table.notes, note))
-    if not found.others:
-        raise GraphError(f"{_first_line(layout, options)} is a header, and no edges follow it")
     assert table.node_ids is not None
     names = np.unique([table.sources[0], table.targets[0]])  # they occur nowhere else
     sources, targets = (

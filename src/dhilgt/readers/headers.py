@@ -65,7 +65,7 @@ def decide(
     """
     looks = names_likeness(rows, ends)
     if found.others == 0:
-        return looks >= LIKELY, "there is no other line"
+        return (None if looks == LIKELY else looks == PLAIN), "there is no other line"
     if found.apart:
         if looks == PLAIN:
             return None, "its words are names of columns, and occur as ids on other lines"
