@@ -76,7 +76,7 @@ TEXTS = {
     "gzip": (gzip.compress(b"ann\tbob\nbob\tcid\ncid\tdan\n"), []),
     "semicolons": (b"ann;bob\nbob;cid\n\n# remark\ncid;dan", ["--comment", "#"]),
     "bars": (b"ann|bob\nbob|cid\n\ncid|dan", []),
-    "columns": (
+    "columns one by one": (
         b"when,who,whom\n1,ann,bob\n2,bob,cid\n3,cid,dan\n",
         ["--source-column", "who", "--target-column", "whom"],
     ),

@@ -29,7 +29,8 @@ def _rows(
     lines = [line for line in text.splitlines() if line.strip()]
     kept = _without_comments(file, lines, comment)
     skipped = len(lines) - len(kept)
-    notes = (f"{file}: skipped {skipped:,} lines of comments",) if skipped else ()
+    count = "1 line" if skipped == 1 else f"{skipped:,} lines"
+    notes = (f"{file}: skipped {count} of comments",) if skipped else ()
     first = kept[:LINES_TO_SNIFF]
     separator = find_separator(first, one_column=True) if first else ""
     if separator == " " or not all(separator in line for line in first):
