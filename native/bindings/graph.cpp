@@ -118,8 +118,10 @@ void bind_text_error(nb::module_& module) {
 
 EdgeTextOptions make_options(const std::string& separator, unsigned source_column,
                              unsigned target_column, bool extra_columns, int ones_column,
-                             bool strings, std::uint64_t first_line) {
+                             bool strings, std::uint64_t first_line, bool whole,
+                             const std::string& comment, bool guard) {
   if (separator.size() != 1) throw std::invalid_argument("the separator must be one character");
+  if (comment.size() > 1) throw std::invalid_argument("a comment must begin with one character");
   EdgeTextOptions options;
   options.separator = separator[0];
   options.source_column = source_column;
@@ -128,6 +130,9 @@ EdgeTextOptions make_options(const std::string& separator, unsigned source_colum
   options.ones_column = ones_column;
   options.strings = strings;
   options.first_line = first_line;
+  options.whole = whole;
+  options.comment = comment.empty() ? '\0' : comment[0];
+  options.guard = guard;
   return options;
 }
 
@@ -154,17 +159,21 @@ void bind_graph(nb::module_& module) {
           "__init__",
           [](EdgeText* self, const std::string& separator, unsigned source_column,
              unsigned target_column, bool extra_columns, int ones_column, bool strings,
-             std::uint64_t first_line) {
+             std::uint64_t first_line, bool whole, const std::string& comment, bool guard) {
             new (self) EdgeText(make_options(separator, source_column, target_column, extra_columns,
-                                             ones_column, strings, first_line));
+                                             ones_column, strings, first_line, whole, comment,
+                                             guard));
           },
           nb::kw_only(), nb::arg("separator"), nb::arg("source_column"), nb::arg("target_column"),
           nb::arg("extra_columns"), nb::arg("ones_column"), nb::arg("strings"),
-          nb::arg("first_line"))
+          nb::arg("first_line"), nb::arg("whole") = false, nb::arg("comment") = "",
+          nb::arg("guard") = false)
       .def("feed", &py_feed, nb::arg("text"), nb::arg("threads"), nb::lock_self())
       .def("take_integers", &py_take_integers)
       .def("take_strings", &py_take_strings)
-      .def_prop_ro("num_edges", &EdgeText::num_edges);
+      .def_prop_ro("num_edges", &EdgeText::num_edges)
+      .def_prop_ro("num_comments", &EdgeText::num_comments)
+      .def_prop_ro("num_marked", &EdgeText::num_marked);
 }
 
 }  // namespace dhilgt

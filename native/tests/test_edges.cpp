@@ -61,13 +61,15 @@ void ids_become_ranks() {
 
 void text_is_read_by_any_number_of_threads() {
   std::string text = "# a comment\n\n";
+  EdgeTextOptions options;
+  options.comment = '#';
   for (int i = 0; i < 20000; ++i) text += std::to_string(i) + "\t" + std::to_string(-i * 7) + "\r\n";
   text += "5 6";  // no newline at the end
   for (const unsigned threads : {1u, 2u, 5u}) {
     Control control;
-    EdgeText parser({});
+    EdgeText parser(options);
     parser.feed(text.data(), text.size(), threads, control);
-    CHECK(parser.num_edges() == 20001);
+    CHECK(parser.num_edges() == 20001 && parser.num_comments() == 1 && parser.num_marked() == 0);
     std::vector<std::int64_t> sources, targets;
     parser.take_integers(sources, targets);
     for (std::int64_t i = 0; i < 20000; ++i) {
@@ -108,6 +110,53 @@ void the_first_bad_line_is_reported() {
   }
 }
 
+std::string kind_of(const std::string& text, const EdgeTextOptions& options) {
+  Control control;
+  EdgeText parser(options);
+  try {
+    parser.feed(text.data(), text.size(), 1, control);
+  } catch (const EdgeTextError& error) {
+    return error.kind;
+  }
+  return std::to_string(parser.num_edges()) + " edges, " + std::to_string(parser.num_comments()) +
+         " comments, " + std::to_string(parser.num_marked()) + " marked";
+}
+
+void signs_begin_ids_or_comments() {
+  EdgeTextOptions words;
+  words.separator = ',';
+  words.strings = true;
+  CHECK(kind_of("#a,b\n# c,d\n", words) == "2 edges, 0 comments, 0 marked");
+  words.comment = '#';
+  CHECK(kind_of("#a,b\n  #\n%c,d\n", words) == "1 edges, 2 comments, 0 marked");
+  words.comment = '\0';
+  words.guard = true;
+  CHECK(kind_of("#a,b\n%c,d\ne,f\n", words) == "3 edges, 0 comments, 2 marked");
+  for (const char* line : {"# a,b", "#", "##a,b", "%%a,b", "#a", "#a,b,c", "  # a,b"}) {
+    CHECK(kind_of(std::string("a,b\n") + line + "\n", words) == "comment");
+  }
+  EdgeTextOptions numbers;
+  numbers.guard = true;
+  CHECK(kind_of("1 2\n#3 4\n", numbers) == "comment");
+}
+
+void ids_may_be_missing_or_decimal() {
+  EdgeTextOptions words;
+  words.separator = ',';
+  words.strings = true;
+  CHECK(kind_of("a,NA\n", words) == "missing" && kind_of("nan,a\n", words) == "missing");
+  CHECK(kind_of("a,\"NA\"\n", words) == "1 edges, 0 comments, 0 marked");
+  CHECK(kind_of("a,\n", words) == "empty" && kind_of("a,b,\n", words)[0] == '1');
+  CHECK(kind_of("a,b,c\n", words) == "extra");
+  EdgeTextOptions numbers;
+  CHECK(kind_of("1.0 2\n", numbers) == "integer");
+  numbers.whole = true;
+  CHECK(kind_of("1.0 2\n-3. +4.00\n", numbers)[0] == '2');
+  for (const char* line : {"1.5 2", ".0 2", "1.0.0 2", "1.0x 2", "- 2", "-.0 2"}) {
+    CHECK(kind_of(line, numbers) == "integer");
+  }
+}
+
 // Any bytes either parse or throw EdgeTextError; run under the sanitizers too.
 void random_bytes_never_crash() {
   const char alphabet[] = "0123456789 ,\t\n\r\"#%-+.eax\xC3\xA9\xFF";
@@ -123,6 +172,9 @@ void random_bytes_never_crash() {
     options.strings = random.below(2) == 0;
     options.extra_columns = random.below(2) == 0;
     options.ones_column = random.below(4) == 0 ? 2 : -1;
+    options.whole = random.below(2) == 0;
+    options.guard = random.below(2) == 0;
+    options.comment = random.below(2) == 0 ? '#' : '\0';
     Control control;
     try {
       EdgeText parser(options);
@@ -143,5 +195,7 @@ int main() {
   check::run("text is read by any number of threads", text_is_read_by_any_number_of_threads);
   check::run("names are sorted", names_are_sorted);
   check::run("the first bad line is reported", the_first_bad_line_is_reported);
+  check::run("signs begin ids or comments", signs_begin_ids_or_comments);
+  check::run("ids may be missing or decimal", ids_may_be_missing_or_decimal);
   check::run("random bytes never crash", random_bytes_never_crash);
 }

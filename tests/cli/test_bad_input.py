@@ -30,7 +30,7 @@ def changed(file, old, new):
 FILES = {
     "edges: three columns": (
         "edges", lambda t: t.replace("target\n", "target,w\n").replace("\n", ",1\n"), [],
-        ["more than two columns", "--ignore-weights"],
+        ["may be weights", "--ignore-weights"],
     ),
     "edges: one column": ("edges", lambda t: "n00\nn01\n", [], ["line 1", "'n00'", "two ids"]),
     "edges: a web page": ("edges", lambda t: "<!DOCTYPE html><p>login", [], ["web page"]),

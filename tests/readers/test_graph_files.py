@@ -38,6 +38,9 @@ SHAPES = {
     "comma": "1,2\n2,30\n",
     "tab": "1\t2\n2\t30\n",
     "semicolon": "1;2\n2;30\n",
+    "bar": "1|2\n2|30\n",
+    "trailing commas": "1,2,\n2,30,\n",
+    "header with trailing commas": "from,to,\n1,2,\n2,30,\n",
     "space": "1 2\n2 30\n",
     "ragged blanks": "  1   2  \n\t2 \t 30\n",
     "comma and space": "1, 2\n2 ,30 \n",
@@ -46,7 +49,7 @@ SHAPES = {
     "BOM": "\ufeff1,2\n2,30\n",
     "BOM and header": "\ufeffsource,target\r\n1,2\r\n2,30\r\n",
     "header": "a,b\n1,2\n2,30\n",
-    "comments": "# a graph\n% of two edges\n1 2\n  # between\n2 30\n",
+    "comments": "# a graph\n  % of two edges\n\n1 2\n2 30\n",
     "blank lines": "\n\n1,2\n   \n2,30\n\n\n",
     "quotes": '"1","2"\n"2","30"\n',
     "plus signs": "+1,2\n2,+30\n",
@@ -100,7 +103,7 @@ def test_headers_and_columns(write):
     swapped = Graph.read(path, columns=("to", "from"), directed=True)
     assert swapped.neighbors(30).tolist() == [2]
     names = write("x,y\nann,bob\n")
-    assert Graph.read(names).num_nodes == 4
+    assert Graph.read(names, header=False).num_nodes == 4
     assert Graph.read(names, header=True).num_nodes == 2
     known = write("src,dst\nann,bob\n")
     assert Graph.read(known, header=False).num_nodes == 4
@@ -130,12 +133,12 @@ BAD_TEXT = {
         {},
         ["line 2", "'1,2,0.5'", "weights='ignore'", "columns=(0, 1)"],
     ),
-    "header of three": ("a,b,w\n1,2,3\n", {}, ["line 2", "'1,2,3'", "weights='ignore'"]),
+    "header of three": ("a,b,w\n1,2,3\n", {}, ["columns a, b, w", "weights='ignore'"]),
     "lacking id": ("1,2\n3,\n", {}, ["line 2", "'3,'", "lacks an id"]),
     "open quote": ('a,b\n"c,d\n', {}, ["line 2", "not closed"]),
     "junk after quote": ('a,b\n"c"x,d\n', {}, ["line 2", "quote"]),
     "not UTF-8": (
-        b"a,b\n\n# ok\ncaf\xe9,b\n",
+        b"a,b\n\n\ncaf\xe9,b\n",
         {},
         ["line 4", r"caf\\xe9", "save the file as UTF-8"],
     ),
@@ -151,7 +154,7 @@ BAD_TEXT = {
     "column past the end": ("1,2\n", {"columns": (0, 5)}, ["line 1", "too few columns"]),
     "same column": ("1,2\n", {"columns": (1, 1)}, ["columns=(1, 1)", "two different"]),
     "one word": ("1,2\n", {"columns": "ab"}, ["columns='ab'", "two"]),
-    "separator": ("1|2\n", {"separator": "|"}, ["separator='|'", "','"]),
+    "separator": ("1/2\n", {"separator": "/"}, ["separator='/'", "','"]),
     "format": ("1,2\n", {"format": "xls"}, ["format='xls'", "parquet"]),
     "not that format": ("1,2\n", {"format": "npz"}, ["is not npz", "leave format out"]),
     "weights word": ("1,2\n", {"weights": "yes"}, ["weights='yes'", "weights='ignore'"]),

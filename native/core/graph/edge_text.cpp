@@ -67,6 +67,25 @@ bool parse_integer(std::string_view text, std::int64_t& value) {
   return error == std::errc() && stop == end;
 }
 
+// 7., 7.0, 7.00: what is left of a whole number once a program has taken it for a decimal one.
+bool parse_whole(std::string_view text, std::int64_t& value) {
+  const std::size_t point = text.find('.');
+  if (point != std::string_view::npos) {
+    if (point == 0 || text.find_first_not_of('0', point + 1) != std::string_view::npos) return false;
+    text = text.substr(0, point);
+  }
+  return parse_integer(text, value);
+}
+
+// Words that stand for a cell without a value.
+bool is_missing(std::string_view text) {
+  if (text.size() > 4 || text.size() < 2) return false;
+  for (const char* word : {"NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "None"}) {
+    if (text == word) return true;
+  }
+  return false;
+}
+
 bool is_one(std::string_view text) {
   std::int64_t integer = 0;
   if (parse_integer(text, integer)) return integer == 1;
@@ -200,6 +219,8 @@ struct Chunk {
   std::vector<std::int64_t> sources, targets;
   std::vector<std::uint32_t> source_numbers, target_numbers;
   std::uint64_t lines = 0;
+  std::size_t comments = 0;
+  std::size_t marked = 0;
   std::optional<Problem> problem;
 };
 
@@ -211,6 +232,7 @@ class Fields {
 
   // Returns false at the end of the line and at a malformed quoted field, which sets open_quote().
   bool next(std::string_view& field, std::string& scratch) {
+    in_quotes_ = false;
     while (at_ != end_ && (*at_ == ' ' || (*at_ == '\t' && separator_ != '\t'))) ++at_;
     if (done_ || (spaces() && at_ == end_)) return false;
     if (at_ != end_ && *at_ == '"') return quoted(field, scratch);
@@ -224,6 +246,7 @@ class Fields {
   }
 
   bool open_quote() const { return open_quote_; }
+  bool in_quotes() const { return in_quotes_; }  // whether the last field was
 
  private:
   bool spaces() const { return separator_ == ' '; }
@@ -239,6 +262,7 @@ class Fields {
 
   bool quoted(std::string_view& field, std::string& scratch) {
     const char* begin = ++at_;
+    in_quotes_ = true;
     bool escaped = false;
     for (;; ++at_) {
       at_ = static_cast<const char*>(std::memchr(at_, '"', static_cast<std::size_t>(end_ - at_)));
@@ -275,6 +299,7 @@ class Fields {
   char separator_;
   bool done_ = false;
   bool open_quote_ = false;
+  bool in_quotes_ = false;
 };
 
 class LineReader {
@@ -304,8 +329,20 @@ class LineReader {
       ++out.lines;
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
       const std::size_t first = line.find_first_not_of(" \t");
-      if (first == std::string_view::npos || line[first] == '#' || line[first] == '%') continue;
-      if (const char* kind = read_line(line, out)) {
+      if (first == std::string_view::npos) continue;
+      const char sign = line[first];
+      if (sign == options_.comment && sign != '\0') {
+        ++out.comments;
+        continue;
+      }
+      const bool marked = options_.guard && (sign == '#' || sign == '%');
+      const char* kind = marked && is_remark(line.substr(first)) ? "comment" : read_line(line, out);
+      if (marked && kind != nullptr) {
+        bad_ = line;
+        kind = "comment";
+      }
+      if (marked) ++out.marked;
+      if (kind != nullptr) {
         out.problem = Problem{kind, out.lines, truncated(bad_)};
         break;
       }
@@ -314,6 +351,10 @@ class LineReader {
   }
 
  private:
+  static bool is_remark(std::string_view marked) {
+    return marked.size() == 1 || is_blank(marked[1]) || marked[1] == marked[0];
+  }
+
   // Returns nullptr, or the kind of the error, with the text at fault in bad_.
   const char* read_line(std::string_view line, Chunk& out) {
     Fields fields(line, options_.separator);
@@ -323,10 +364,11 @@ class LineReader {
     unsigned column = 0;
     bad_ = line;
     for (; fields.next(field, scratch_[std::min(column, 2u)]); ++column) {
-      if (column == options_.source_column) {
-        source = keep(field, source_scratch_, column);
-      } else if (column == options_.target_column) {
-        target = keep(field, target_scratch_, column);
+      if (column == options_.source_column || column == options_.target_column) {
+        const bool first = column == options_.source_column;
+        (first ? source : target) = keep(field, first ? source_scratch_ : target_scratch_, column);
+        // R writes a missing value without quotes and the text "NA" with them.
+        if (options_.strings && is_missing(field) && !fields.in_quotes()) return "missing";
       } else if (static_cast<int>(column) == options_.ones_column) {
         if (!is_one(field)) return fault("ones", field);
       }
@@ -335,7 +377,7 @@ class LineReader {
           ++column;
           break;
         }
-        if (column > last_column_) return "extra";
+        if (column > last_column_ && !field.empty()) return "extra";
       }
     }
     if (fields.open_quote()) return "quote";
@@ -347,11 +389,15 @@ class LineReader {
   const char* add_integers(std::string_view source, std::string_view target, Chunk& out) {
     std::int64_t u = 0;
     std::int64_t v = 0;
-    if (!parse_integer(source, u)) return fault("integer", source);
-    if (!parse_integer(target, v)) return fault("integer", target);
+    if (!parse_id(source, u)) return fault("integer", source);
+    if (!parse_id(target, v)) return fault("integer", target);
     out.sources.push_back(u);
     out.targets.push_back(v);
     return nullptr;
+  }
+
+  bool parse_id(std::string_view text, std::int64_t& value) const {
+    return options_.whole ? parse_whole(text, value) : parse_integer(text, value);
   }
 
   const char* add_strings(std::string_view source, std::string_view target, Chunk& out) {
@@ -410,6 +456,8 @@ struct EdgeText::State {
   std::vector<Chunk> chunks;
   std::uint64_t next_line = 1;
   std::size_t num_edges = 0;
+  std::size_t num_comments = 0;
+  std::size_t num_marked = 0;
 };
 
 EdgeText::EdgeText(const EdgeTextOptions& options) : state_(std::make_unique<State>()) {
@@ -423,6 +471,8 @@ EdgeText::EdgeText(const EdgeTextOptions& options) : state_(std::make_unique<Sta
 EdgeText::~EdgeText() = default;
 
 std::size_t EdgeText::num_edges() const { return state_->num_edges; }
+std::size_t EdgeText::num_comments() const { return state_->num_comments; }
+std::size_t EdgeText::num_marked() const { return state_->num_marked; }
 
 void EdgeText::feed(const char* text, std::size_t size, unsigned threads, Control& control) {
   const std::string_view all(text, size);
@@ -455,6 +505,8 @@ void EdgeText::feed(const char* text, std::size_t size, unsigned threads, Contro
     }
     state_->next_line += chunk.lines;
     state_->num_edges += chunk.sources.size() + chunk.source_numbers.size();
+    state_->num_comments += chunk.comments;
+    state_->num_marked += chunk.marked;
     state_->chunks.push_back(std::move(chunk));
   }
 }

@@ -199,9 +199,13 @@ _INPUTS: dict[str, Any] = {
     ),
     "directed": _graph(bool, "Keep the direction of edges, or not.", "--directed/--undirected"),
     "columns": _graph(str, "The two columns of edges, by name or position: 'from,to', '0,2'."),
+    "source_column": _graph(str, "Column of the first ends of edges, by name or position."),
+    "target_column": _graph(str, "Column of the other ends."),
     "separator": _graph(str, "Text between the columns of edges; detected by default."),
     "header": _graph(bool, "First line of edges is a header, or not.", "--header/--no-header"),
-    "comment": _graph(str, "Skip lines that begin with this; '' for no comments at all."),
+    "comment": _graph(
+        str, "Skip lines that begin with this sign; '' for none. Default: # and % above rows."
+    ),
     "ignore_weights": _graph(bool, "Ignore further columns of edges.", "--ignore-weights"),
     "root": _graph(Path, "Folder with datasets; else $DHILGT_DATA, else the user's cache."),
     "drop_isolated": _graph(

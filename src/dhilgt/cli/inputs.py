@@ -7,22 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt import datasets
-from dhilgt.cli.label import naming_files, two_columns
+from dhilgt.cli.label import edge_columns, naming_files, shown_name
 from dhilgt.datasets.registry import info
 from dhilgt.errors import ConfigError, GraphError
 from dhilgt.features.from_graph import degree_features
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
-from dhilgt.readers import node_lists
+from dhilgt.readers import node_lists, pipes
 from dhilgt.readers.node_tables import ColumnOptions
 from dhilgt.utils.checks import name_hint
 
 DEGREE = "degree"
+PIPE = "a pipe"  # in a file of settings: an input that is gone; no path, paths are absolute there
 _TAB_NAMES = ("\\t", "tab")
 _PATHS = ("edges", "features", "labels", "nodes", "split", "root")
-_OF_FILES = ("edges", "features", "labels", "nodes", "directed", "columns", "separator", "header",
-             "ignore_weights", "comment", "id_column", "label_column", "split_column",
-             "feature_columns")  # fmt: skip
+_OF_FILES = ("edges", "features", "labels", "nodes", "directed", "columns", "source_column",
+             "target_column", "separator", "header", "comment", "ignore_weights", "id_column",
+             "label_column", "split_column", "feature_columns")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,12 @@ class Inputs:
             "60/20/20".
         directed: Whether to keep the direction.
         columns: The two columns of edges, like "from,to".
+        source_column: Column of the first ends of edges, in place of `columns`.
+        target_column: That of the other ends.
         separator: What separates them.
         header: Whether the first line is a header.
+        comment: Sign of lines to skip; "" for none.
         ignore_weights: Ignore further columns.
-        comment: What begins lines to skip.
         id_column: Column of ids in tables.
         label_column: Column of classes.
         split_column: Column of parts.
@@ -62,10 +65,12 @@ class Inputs:
     split: str | None = None
     directed: bool = False
     columns: str | None = None
+    source_column: str | None = None
+    target_column: str | None = None
     separator: str | None = None
     header: bool | None = None
-    ignore_weights: bool = False
     comment: str | None = None
+    ignore_weights: bool = False
     id_column: str | None = None
     label_column: str | None = None
     split_column: str | None = None
@@ -93,14 +98,21 @@ class Inputs:
         return cls(**checked).resolved(file.parent)
 
     def resolved(self, folder: Path) -> "Inputs":
-        """Return the same inputs with absolute paths."""
+        """Return the same inputs with absolute paths, for a file; a pipe has none."""
         changed: dict[str, Any] = {}
         for name in _PATHS:
             value = getattr(self, name)
             word = (name == "features" and value == DEGREE) or (name == "split" and self.dataset)
             if value is not None and not word:
-                changed[name] = str((folder / Path(value).expanduser()).resolve())
+                path = folder / Path(value).expanduser()
+                gone = value == PIPE or pipes.is_pipe(value) or pipes.is_pipe(path)
+                changed[name] = PIPE if gone else str(path.resolve())
         return replace(self, **changed)
+
+    def on_disk(self) -> "Inputs":
+        """Return the same inputs for another process, which cannot read this one's pipes."""
+        paths = {name: getattr(self, name) for name in _PATHS if getattr(self, name) is not None}
+        return replace(self, **{k: str(pipes.on_disk(Path(path))) for k, path in paths.items()})
 
     def updated(self, options: Mapping[str, Any]) -> "Inputs":
         """Return the inputs with those of `options` that are not None."""
@@ -125,6 +137,12 @@ class Inputs:
                     flag = "--" + name.replace("_", "-")
                     raise GraphError(f"{flag} is for files of your own; leave it or --data out")
             return
+        for name in _PATHS:
+            if getattr(self, name) == PIPE:
+                raise GraphError(
+                    f"the {name} of this run came from a pipe, which is gone; pass --{name} FILE "
+                    "with the same content"
+                )
         if self.edges is None:
             raise GraphError("no edges are given; pass --edges FILE, or --data NAME")
         if self.labels is None:
@@ -138,7 +156,9 @@ class Inputs:
     @property
     def title(self) -> str | None:
         """Name of the graph in messages."""
-        return self.edges if self.dataset is None else self.dataset
+        if self.dataset is not None or self.edges is None:
+            return self.dataset
+        return str(shown_name(self.edges))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values that differ from the defaults, for a file."""
@@ -192,7 +212,7 @@ class Inputs:
                 separator="\t" if self.separator in _TAB_NAMES else self.separator,
                 header=self.header,
                 comment=self.comment,
-                columns=two_columns(self.columns),
+                columns=edge_columns(self.columns, self.source_column, self.target_column),
                 weights="ignore" if self.ignore_weights else None,
                 nodes=self.nodes,
                 num_nodes=rows,
@@ -209,6 +229,12 @@ class Inputs:
             )
         if self.features == DEGREE:
             graph = graph.with_data(features=degree_features(graph))
+        gone = [f"--{name}" for name in _PATHS if getattr(self.resolved(Path()), name) == PIPE]
+        if gone:
+            graph = graph.with_notes(
+                f"{' and '.join(gone)} came from a pipe: to repeat or resume a run, pass the same "
+                "content again"
+            )
         return graph
 
     @contextlib.contextmanager
@@ -261,4 +287,4 @@ class InputSource:
 
     def __reduce__(self) -> tuple[type["InputSource"], tuple[Inputs, int | None]]:
         """Another process reads the graph itself."""
-        return InputSource, (self.inputs, self.threads)
+        return InputSource, (self.inputs.on_disk(), self.threads)

@@ -16,7 +16,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import ALGORITHMS, LabelEstimate, estimate
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.orders import ORDERS, ranking
-from dhilgt.readers import node_lists
+from dhilgt.readers import node_lists, pipes
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.target import Target
 from dhilgt.utils import checks
@@ -29,7 +29,7 @@ _TAB_NAMES = ("\\t", "tab")
 def run(
     edges: Annotated[
         Path,
-        typer.Argument(help="File of edges: text, Parquet, NPZ or MatrixMarket, plain or .gz."),
+        typer.Argument(help="File of edges: text, Parquet, NPZ or MatrixMarket; plain, .gz or -."),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write the labels to.")
@@ -43,7 +43,7 @@ def run(
     ] = None,
     separator: Annotated[
         str | None,
-        typer.Option(help="',' or ';' or 'tab' or ' ' (any run of blanks); detected by default."),
+        typer.Option(help="',' ';' '|' 'tab' or ' ' (any run of blanks); detected by default."),
     ] = None,
     header: Annotated[
         bool | None,
@@ -52,6 +52,18 @@ def run(
     columns: Annotated[
         str | None,
         typer.Option(help="The two columns to use, by name or position: 'from,to', '0,2'."),
+    ] = None,
+    source_column: Annotated[
+        str | None, typer.Option(help="Column of the first ends, by name or position from 0.")
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option(help="Column of the other ends, by name or position from 0.")
+    ] = None,
+    comment: Annotated[
+        str | None,
+        typer.Option(
+            help="Skip lines that begin with this sign; '' for none. Default: # and % above rows."
+        ),
     ] = None,
     file_format: Annotated[
         str | None,
@@ -109,10 +121,11 @@ def run(
     # Everything is checked before the file of edges, which may be large, is read.
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
-    if order not in ORDERS and not Path(order).exists():
+    ends = edge_columns(columns, source_column, target_column)
+    if order not in ORDERS and order != "-" and not Path(order).exists():
         raise GraphError(f"{order} does not exist, and no order has this name; {_hint(order)}")
     # A file with the name of an order is written ./degree.
-    chosen = order if order in ORDERS else node_lists.read_nodes(Path(order))
+    chosen = order if order in ORDERS else node_lists.read_nodes(Path(order), comment)
     if output is not None and not only_estimate:
         Target(output, overwrite=overwrite, keep=False).abandon()
 
@@ -127,7 +140,8 @@ def run(
             format=file_format,
             separator="\t" if separator in _TAB_NAMES else separator,
             header=header,
-            columns=two_columns(columns),
+            comment=comment,
+            columns=ends,
             weights="ignore" if ignore_weights else None,
             nodes=nodes,
             num_nodes=num_nodes,
@@ -137,7 +151,9 @@ def run(
         )
     seconds["read"] = time.perf_counter() - started
     if not (quiet or as_json):
-        typer.echo(f"read {edges}: {_size_of(graph)}; {graph.cleaning}", err=True)
+        typer.echo(f"read {shown_name(edges)}: {_size_of(graph)}; {graph.cleaning}", err=True)
+        for note in graph.notes:
+            typer.echo(note, err=True)
     if only_estimate:
         _print_estimate(graph, estimate(graph, order=ranking(graph, chosen, seed)), as_json)
         return
@@ -178,11 +194,16 @@ def naming_files(edges: str | Path, **others: str | Path | None) -> Iterator[Non
     try:
         yield
     except GraphError as error:
-        files = [str(file) for file in (edges, *others.values()) if file is not None]
+        files = [str(shown_name(file)) for file in (edges, *others.values()) if file is not None]
         if any(file in str(error) for file in files):
             raise
-        place = others.get(error.argument or "") or edges
+        place = shown_name(others.get(error.argument or "") or edges)
         raise GraphError(f"{place}: {error.quotable}", argument=error.argument) from error
+
+
+def shown_name(file: str | Path) -> str | Path:
+    """Return the name of an input in messages."""
+    return pipes.STANDARD_INPUT if str(file) == "-" else file
 
 
 def summary(
@@ -201,6 +222,7 @@ def summary(
         "graph_fingerprint": labels.graph_fingerprint,
         "fingerprint": labels.fingerprint,
         "cleaning": dataclasses.asdict(graph.cleaning),
+        "notes": list(graph.notes),
         "seconds": {stage: round(value, 4) for stage, value in seconds.items()},
     }
 
@@ -228,16 +250,41 @@ def _size_of(graph: Graph) -> str:
     return f"{kind}, {graph.num_nodes:,} nodes, {_num_edges(graph):,} edges"
 
 
-def two_columns(text: str | None) -> list[str | int] | None:
-    """Return the names or positions of two columns written like 'from,to' or '0,2'."""
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 2:
+def edge_columns(
+    columns: str | None, source: str | None, target: str | None
+) -> list[str | int] | None:
+    """Return the names or positions of the two columns of edges.
+
+    Args:
+        columns: Both, written like 'from,to' or '0,2'.
+        source: That of the first ends.
+        target: That of the other ends.
+    """
+    if source is None and target is None:
+        if columns is None:
+            return None
+        parts = [part.strip() for part in columns.split(",")]
+        if len(parts) != 2:
+            raise shell.usage_error(
+                f"{columns!r} is not two columns, like 'from,to' or '0,2'; for names with commas "
+                "there are --source-column and --target-column",
+                "--columns",
+            )
+        return [_name_or_position(part) for part in parts]
+    if columns is not None:
         raise shell.usage_error(
-            f"{text!r} is not two columns, like 'from,to' or '0,2'", "--columns"
+            "--source-column and --target-column name the two columns already", "--columns"
         )
-    return [int(part) if part.isascii() and part.isdigit() else part for part in parts]
+    if source is None or target is None:
+        given, other = "--source-column", "--target-column"
+        if source is None:
+            given, other = other, given
+        raise shell.usage_error(f"goes with {given}; give both", other)
+    return [_name_or_position(source), _name_or_position(target)]
+
+
+def _name_or_position(text: str) -> str | int:
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def _hint(order: str) -> str:

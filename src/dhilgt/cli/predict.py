@@ -142,6 +142,8 @@ def _other_graph(
         directed=clf.graph_.directed,
         features=known.features,
         columns=known.columns,
+        source_column=known.source_column,
+        target_column=known.target_column,
         separator=known.separator,
         header=known.header,
         comment=known.comment,

@@ -1,8 +1,6 @@
 """`dhilgt query`: distances from saved labels."""
 
 import csv
-import gzip
-import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -17,6 +15,7 @@ from dhilgt.graph import checks, node_ids
 from dhilgt.graph.checks import IdArray
 from dhilgt.labels.hub_labels import UNREACHABLE, HubLabels
 from dhilgt.readers import edge_text, files
+from dhilgt.readers.edge_layout import EdgeTextOptions
 from dhilgt.utils.checks import num_threads
 
 _ROWS_AT_A_TIME = 100_000
@@ -42,6 +41,12 @@ def run(
         bool | None,
         typer.Option(
             "--header/--no-header", help="First line of pairs is a header; detected by default."
+        ),
+    ] = None,
+    comment: Annotated[
+        str | None,
+        typer.Option(
+            help="Skip lines that begin with this sign; '' for none. Default: # and % above rows."
         ),
     ] = None,
     threads: Annotated[
@@ -72,14 +77,16 @@ def run(
             shell.typed_id(index.ids, str(end), "these labels") for end in (source, target)
         )
         _answer_one(index, first, second, witness, as_json)
-    elif output is None:
-        _answer_many(index, str(pairs), header, witness, threads, as_json, sys.stdout)
-    else:
-        with (
-            shell.written_whole(output) as draft,
-            draft.open("w", encoding="utf-8", newline="") as stream,
-        ):
-            _answer_many(index, str(pairs), header, witness, threads, False, stream)
+        return
+    ends = _read_pairs(index, str(pairs), header, comment, num_threads(threads))
+    if output is None:
+        _answer_many(index, ends, witness, threads, as_json, sys.stdout)
+        return
+    with (
+        shell.written_whole(output) as draft,
+        draft.open("w", encoding="utf-8", newline="") as stream,
+    ):
+        _answer_many(index, ends, witness, threads, False, stream)
 
 
 def _answer_one(index: HubLabels, source: Any, target: Any, witness: bool, as_json: bool) -> None:
@@ -97,14 +104,13 @@ def _answer_one(index: HubLabels, source: Any, target: Any, witness: bool, as_js
 
 def _answer_many(
     index: HubLabels,
-    pairs: str,
-    header: bool | None,
+    ends: tuple[IdArray, IdArray],
     witness: bool,
     threads: int | None,
     as_json: bool,
     stream: TextIO,
 ) -> None:
-    sources, targets = _read_pairs(index, pairs, header, num_threads(threads))
+    sources, targets = ends
     hubs: NDArray[Any] | None = None
     if witness:
         distances, hubs = index.witnesses(sources, targets, threads=threads, progress=True)
@@ -127,11 +133,11 @@ def _answer_many(
 
 
 def _read_pairs(
-    index: HubLabels, pairs: str, header: bool | None, threads: int
+    index: HubLabels, pairs: str, header: bool | None, comment: str | None, threads: int
 ) -> tuple[IdArray, IdArray]:
-    name, data = _content(pairs)
-    options = edge_text.EdgeTextOptions(
-        path=name,
+    file = files.check_file(pairs, empty=True)  # no pairs is allowed
+    options = EdgeTextOptions(
+        path=file,
         separator=None,
         header=header,
         columns=None,
@@ -139,25 +145,19 @@ def _read_pairs(
         integers_only=not index.ids.are_text,
         threads=threads,
         pairs=True,
+        comment=comment,
     )
-    ends = edge_text.read_pairs(io.BytesIO(data), options)
-    for side, ids in zip(("source", "target"), ends, strict=True):
-        _check_known(index, ids, f"{name}, pair {{}}: the {side} ")
-    return ends
 
+    def is_known(ids: IdArray) -> NDArray[np.bool_]:
+        return np.asarray(node_ids.find(index.ids.node_ids, index.num_nodes, ids) >= 0)
 
-def _content(pairs: str) -> tuple[Path, bytes]:
-    if pairs == "-":
-        name, data = Path("standard input"), sys.stdin.buffer.read()
-    elif Path(pairs).is_file() and Path(pairs).stat().st_size == 0:
-        name, data = Path(pairs), b""  # no pairs is allowed
-    else:
-        name = files.check_file(pairs)
-        data = name.read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        with files.gzip_errors(name):
-            data = gzip.decompress(data)
-    return name, data
+    with files.opened(file, False) as stream:
+        table = edge_text.read_pairs(stream, options, is_known)
+    for note in table.notes:
+        shell.note(note)
+    for side, ids in (("source", table.sources), ("target", table.targets)):
+        _check_known(index, ids, f"{file}, pair {{}}: the {side} ")
+    return table.sources, table.targets
 
 
 def _check_known(index: HubLabels, ids: IdArray, place: str) -> None:

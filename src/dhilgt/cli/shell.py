@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 import typer
 
-from dhilgt.cli import processes
+from dhilgt.cli import processes, standard_input
 from dhilgt.cli.messages import shell_message
 from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
 from dhilgt.graph.node_ids import NodeIds
+from dhilgt.readers import pipes
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -38,7 +39,8 @@ def guarded(run: Callable[..., None]) -> Callable[..., None]:
     def command(*args: Any, **kwargs: Any) -> None:
         context: typer.Context | None = kwargs.pop(_CONTEXT, None)
         try:
-            with _notes(context):
+            standard_input.check(context)
+            with _notes(context), pipes.kept():
                 run(*args, **kwargs)
             sys.stdout.flush()
         except KeyboardInterrupt as stop:

@@ -232,17 +232,18 @@ class Graph:
     ) -> "Graph":
         """Return the graph of a file of edges: text, Parquet, NPZ or MatrixMarket, plain or .gz.
 
-        Text holds one edge per line; blank lines and lines that begin with # or % are skipped.
-        Ids are 64-bit integers, or strings if any of them is not an integer (with a warning if
-        the first line has integers). A first line is taken as a header if it holds no integers
-        while the next line does, or if it has well-known names of columns (source and target,
-        src and dst, from and to, node1 and node2, u and v, ...).
+        Text holds one edge per line; blank lines are skipped, and so are lines before the first
+        edge that begin with # or %. Ids are 64-bit integers, or strings if any of them is not an
+        integer (with a warning if the first line has integers). A first line of words is a header
+        if the next line has integers. Among ids that are words, its words tell: names of columns
+        (from and to, user_id and friend_id, buyer and seller, ...) do not occur on other lines; a
+        file that can be read in two ways is refused. What was decided is in `notes`.
 
         Args:
-            path: The file, whose content decides the format, not its name; or a frame of pandas,
-                Polars or Arrow.
+            path: The file, or a pipe; "-" for standard input. The content decides the format, not
+                the name. Or a frame of pandas, Polars or Arrow.
             format: "text", "csv", "tsv", "parquet", "npz" or "mtx" to require that format.
-            separator: "," or tab or ";" or " " (any run of blanks); detected if None.
+            separator: "," or tab or ";" or "|" or " " (any run of blanks); detected if None.
             header: Whether the first line is a header; detected if None.
             comment: A sign like "#": skip the lines that begin with it, wherever they are. "" for
                 no comments at all, also before the first edge.
@@ -276,7 +277,6 @@ class Graph:
             path,
             format=format,
             separator=separator,
-            header=header,
             columns=columns,
             weights=weights,
             nodes=nodes,

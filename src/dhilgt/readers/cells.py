@@ -53,6 +53,12 @@ def is_number(text: str) -> bool:
     return bool(_NUMBER.fullmatch(text) or _DECIMAL_COMMA.fullmatch(text))
 
 
+def is_whole(text: str) -> bool:
+    """Return whether a cell is a whole number, written as such or like 7.0."""
+    digits = text.removeprefix("-").removesuffix(".0")
+    return digits.isascii() and digits.isdigit()
+
+
 def typed(
     name: str,
     texts: Sequence[str],

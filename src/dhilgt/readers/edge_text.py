@@ -1,32 +1,29 @@
-"""Edges as lines of text: this module finds their layout, the native core parses them."""
+"""Edges as lines of text: `edge_layout` finds their layout, the native core parses them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import GraphError, argument, warn
 from dhilgt.graph import checks
 from dhilgt.graph.checks import IdArray
 from dhilgt.graph.node_ids import as_objects
-from dhilgt.readers.column_names import plain
-from dhilgt.readers.separators import LINES_TO_SNIFF, SEPARATORS, find_separator, split_fields
+from dhilgt.readers import headers
+from dhilgt.readers.cells import is_whole
+from dhilgt.readers.edge_layout import (
+    EdgeTextOptions,
+    Layout,
+    find_layout,
+    is_empty,
+    is_integer,
+)
+from dhilgt.readers.end_names import PLAIN, WEAK
 
 _BLOCK_BYTES = 32 << 20
-SNIFF_BYTES = 1 << 20
-_HEADER_PAIRS = {
-    ("source", "target"), ("src", "dst"), ("src", "dest"), ("source", "dest"),
-    ("source", "destination"), ("from", "to"), ("u", "v"), ("i", "j"), ("head", "tail"),
-    ("node1", "node2"), ("node_1", "node_2"), ("id1", "id2"), ("id_1", "id_2"),
-    ("numeric_id_1", "numeric_id_2"), ("fromnodeid", "tonodeid"), ("from_node", "to_node"),
-    ("from_id", "to_id"), ("source_id", "target_id"), ("src_id", "dst_id"), ("start", "end"),
-    ("citing", "cited"), ("follower", "followee"), ("parent", "child"), ("user1", "user2"),
-}  # fmt: skip
-
-Columns = tuple[str | int, str | int]
 
 
 @dataclass(slots=True)
@@ -38,88 +35,83 @@ class EdgeTable:
         targets: The other ends.
         node_ids: Ids in ascending order, if `sources` and `targets` are positions in them.
         num_nodes: Number of nodes, if the file states it; the ends are then indices.
+        notes: What the reader decided.
     """
 
     sources: IdArray
     targets: IdArray
     node_ids: IdArray | None = None
     num_nodes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeTextOptions:
-    """How to read lines of edges; None stands for detection."""
-
-    path: Path
-    separator: str | None
-    header: bool | None
-    columns: Columns | None
-    ignore_weights: bool
-    integers_only: bool
-    threads: int
-    pairs: bool = False  # lines are pairs of nodes to look up, not edges; for messages
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Separator, columns and start of the lines of edges."""
-
-    separator: str
-    columns: tuple[int, int]
-    skip_bytes: int  # before the first edge
-    skip_lines: int
-
-
-class DataLine(NamedTuple):
-    """A line that is neither blank nor a comment."""
-
-    number: int  # from 1
-    end: int  # in bytes
-    text: str
+    notes: tuple[str, ...] = ()
 
 
 def read_edge_lines(stream: BinaryIO, options: EdgeTextOptions) -> EdgeTable:
     """Return the edges of a text; ids are integers, or strings if any is not an integer."""
-    layout = _find_layout(stream, options)
+    layout = find_layout(stream, options)
+    surprise: str | None = None
+    if options.integers_only or not _begins_with_text(layout):
+        try:
+            return _integers(stream, options, layout)
+        except _native.EdgeTextError as error:
+            if error.args[0] != "integer" or options.integers_only:
+                refuse(error, options, layout)
+            _, line, text = error.args
+        if _repeats_header(text, layout):
+            _refuse_repeated_header(f", line {line}", options)
+        surprise = f"{options.path}, line {line}: {_shown(text)} is not an integer"
     try:
-        return EdgeTable(*parse(stream, options, layout, strings=False).take_integers())
+        parser = parse(stream, options, layout, strings=True)
+        texts, sources, targets = parser.take_strings()
     except _native.EdgeTextError as error:
-        if error.args[0] != "integer" or options.integers_only:
-            refuse(error, options)
-        _, line, text = error.args
-    if line > layout.skip_lines + 1 and not _first_line_is_text(stream, layout):
-        warn(
-            f"{options.path}, line {line}: {_shown(text)} is not an integer, so all ids are read "
-            "as strings"
-        )
-    try:
-        texts, sources, targets = parse(stream, options, layout, strings=True).take_strings()
-    except _native.EdgeTextError as error:
-        refuse(error, options)
-    return EdgeTable(sources, targets, as_objects(texts))
+        refuse(error, options, layout)
+    table = EdgeTable(sources, targets, as_objects(texts), notes=_notes(layout, parser, options))
+    if surprise is not None:
+        warn(f"{surprise}, so all ids are read as strings")
+    if layout.header is None:
+        return _without_header(table, layout, options)
+    if layout.header and _has_edge(table, *(layout.rows[0][at] for at in layout.columns)):
+        _refuse_repeated_header(": an edge", options)
+    return table
 
 
-def read_pairs(stream: BinaryIO, options: EdgeTextOptions) -> tuple[IdArray, IdArray]:
+def read_pairs(
+    stream: BinaryIO,
+    options: EdgeTextOptions,
+    is_known: Callable[[IdArray], NDArray[np.bool_]],
+) -> EdgeTable:
     """Return the two ids of every line in the order of the lines; there may be none.
 
     Ids are integers if `options.integers_only`, otherwise strings, even those that look like
     numbers: the type of the graph's ids is known.
+
+    Args:
+        stream: The text.
+        options: How to read it.
+        is_known: Tells of ids whether they are nodes: a header's names are not.
     """
-    stream.seek(0)
-    head = stream.read(SNIFF_BYTES)
-    if len(head) < SNIFF_BYTES and not data_lines(head.removeprefix(b"\xef\xbb\xbf"), 0):
+    if is_empty(stream):
         empty = np.empty(0, np.int64 if options.integers_only else object)
-        return empty, empty
-    layout = _find_layout(stream, options)
+        return EdgeTable(empty, empty, notes=(f"{options.path} holds no pairs",))
+    layout = find_layout(stream, options)
     try:
-        parser = parse(stream, options, layout, strings=not options.integers_only)
         if options.integers_only:
-            return parser.take_integers()
+            return _integers(stream, options, layout)
+        parser = parse(stream, options, layout, strings=True)
         texts, sources, targets = parser.take_strings()
     except _native.EdgeTextError as error:
-        refuse(error, options)
+        refuse(error, options, layout)
     ids = as_objects(texts)
-    return ids[sources], ids[targets]
+    table = EdgeTable(ids[sources], ids[targets], notes=_notes(layout, parser, options))
+    if layout.header is not None:
+        return table
+    looks = headers.names_likeness(layout.rows, layout.columns)
+    known = is_known(np.array([table.sources[0], table.targets[0]], dtype=object))
+    if looks == PLAIN and known.all():
+        _refuse_unclear(layout, options, "its words are names of columns and nodes")
+    if looks < WEAK or known.any():
+        return table
+    note = f"{_first_line(layout, options)} is read as a header: its words are not nodes"
+    return EdgeTable(table.sources[1:], table.targets[1:], notes=(*table.notes, note))
 
 
 def parse(
@@ -128,6 +120,7 @@ def parse(
     layout: Layout,
     *,
     strings: bool,
+    whole: bool = False,
     ones_column: int = -1,
 ) -> _native.EdgeText:
     """Return the native parser after it has read all lines.
@@ -137,6 +130,7 @@ def parse(
         options: How to read it.
         layout: Separator, columns and start of the edges.
         strings: Read ids as strings.
+        whole: Read integers that are written like 7.0, too.
         ones_column: A column that must hold ones only; -1 for none.
     """
     parser = _native.EdgeText(
@@ -147,6 +141,9 @@ def parse(
         ones_column=ones_column,
         strings=strings,
         first_line=layout.skip_lines + 1,
+        whole=whole,
+        comment=options.comment or "",
+        guard=options.comment != "",
     )
     stream.seek(0)
     stream.read(layout.skip_bytes)
@@ -164,119 +161,98 @@ def parse(
     return parser
 
 
-# ---- layout ------------------------------------------------------------------------------------
+def _integers(stream: BinaryIO, options: EdgeTextOptions, layout: Layout) -> EdgeTable:
+    """Return edges between integers, also those that a program has written as 7.0."""
+    note: tuple[str, ...] = ()
+    try:
+        parser = parse(stream, options, layout, strings=False)
+    except _native.EdgeTextError as error:
+        kind, line, text = error.args
+        if kind != "integer" or not is_whole(text.decode("utf-8", errors="replace")):
+            raise
+        parser = parse(stream, options, layout, strings=False, whole=True)
+        note = (f"{options.path}, line {line}: ids like {_shown(text)} are read as whole numbers",)
+    return EdgeTable(*parser.take_integers(), notes=_notes(layout, parser, options) + note)
 
 
-def _find_layout(stream: BinaryIO, options: EdgeTextOptions) -> Layout:
-    stream.seek(0)
-    head = stream.read(SNIFF_BYTES)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise GraphError(f"{options.path} is UTF-16 text; save it as UTF-8")
-    if b"\0" in head:
+def _begins_with_text(layout: Layout) -> bool:
+    """Return whether the first edge has an id that is not a number."""
+    rows = layout.rows[1:] if layout.header else layout.rows
+    fields = [row[at] for row in rows[:1] for at in layout.columns if at < len(row)]
+    return any(not is_integer(field) and not is_whole(field) for field in fields)
+
+
+def _notes(layout: Layout, parser: _native.EdgeText, options: EdgeTextOptions) -> tuple[str, ...]:
+    notes = list(layout.notes)
+    if parser.num_comments:
+        lines = "1 line" if parser.num_comments == 1 else f"{parser.num_comments:,} lines"
+        notes.append(f"{options.path}: skipped {lines} of comments ({options.comment})")
+    if parser.num_marked:
+        lines = "1 edge" if parser.num_marked == 1 else f"{parser.num_marked:,} edges"
+        notes.append(f"{options.path}: {lines} on lines that begin with # or %, read as ids")
+    return tuple(notes)
+
+
+# ---- a first line of words ---------------------------------------------------------------------
+
+
+def _without_header(table: EdgeTable, layout: Layout, options: EdgeTextOptions) -> EdgeTable:
+    """Return edges between strings without the first one if that is the header of the file."""
+    found = headers.Occurrences.of(table.sources, table.targets)
+    header, reason = headers.decide(layout.rows, layout.columns, found)
+    if header is None and found.again and not found.apart:
         raise GraphError(
-            f"{options.path} is binary, not text; known formats are text, Parquet, NPZ and "
-            "MatrixMarket, plain or .gz"
+            f"{_first_line(layout, options)} occurs again; if it is a header, remove the others "
+            "(several files may have been joined), if it is an edge, pass "
+            f"{argument('header', False)}"
         )
-    if b"\n" not in head and b"\r" in head[:-1]:
-        raise GraphError(f"{options.path} ends its lines with CR alone; save it with LF or CRLF")
-    skip = 3 if head.startswith(b"\xef\xbb\xbf") else 0
-    lines = data_lines(head, skip)
-    if not lines:
-        if len(head) < SNIFF_BYTES:
-            raise GraphError(f"{options.path} holds no edges; one edge per line is expected")
-        lines = [DataLine(1, skip, "")]
-    separator = options.separator
-    if separator is None:
-        separator = find_separator([line.text for line in lines], one_column=False)
-    if separator not in SEPARATORS:
-        raise GraphError(
-            f"{argument('separator', separator)}; pass ',' or ';' or a tab or ' ' (any run of "
-            "blanks)"
-        )
-    rows = [split_fields(line.text, separator) for line in lines]
-    if options.header or (options.header is None and _is_header(rows, options.columns)):
-        columns = column_positions(options.columns, rows[0], options.path)
-        return Layout(separator, columns, lines[0].end, lines[0].number)
-    positions = [column for column in options.columns or (0, 1) if isinstance(column, int)]
-    if len(positions) < 2:
-        raise GraphError(
-            f"{options.path} is read without a header, so its columns have no names; pass their "
-            "positions, or header=True"
-        )
-    return Layout(separator, (positions[0], positions[1]), skip, 0)
+    if header is None:
+        _refuse_unclear(layout, options, reason)
+    kind = "a header" if header else "an edge"
+    note = f"{_first_line(layout, options)} is read as {kind}: {reason}"
+    if not header:
+        return replace(table, notes=(*table.notes, note))
+    assert table.node_ids is not None
+    names = np.unique([table.sources[0], table.targets[0]])  # they occur nowhere else
+    sources, targets = (
+        (ends[1:] - np.searchsorted(names, ends[1:])).astype(np.int32)
+        for ends in (table.sources, table.targets)
+    )
+    return EdgeTable(sources, targets, np.delete(table.node_ids, names), notes=(*table.notes, note))
 
 
-def data_lines(head: bytes, skip: int) -> list[DataLine]:
-    """Return the first lines of data after the first ``skip`` bytes."""
-    lines: list[DataLine] = []
-    end = skip
-    for number, line in enumerate(head[skip:].split(b"\n"), start=1):
-        end = min(end + len(line) + 1, len(head))
-        text = line.decode("utf-8", errors="replace").strip("\r\n")
-        if text.strip(" \t") and text.lstrip(" \t")[0] not in "#%":
-            lines.append(DataLine(number, end, text))
-            if len(lines) == LINES_TO_SNIFF:
-                break
-    return lines
+def _first_line(layout: Layout, options: EdgeTextOptions) -> str:
+    a, b = (layout.rows[0][at] for at in layout.columns)
+    return f"{options.path}: the first line ({a}, {b})"
 
 
-def is_integer(text: str) -> bool:
-    """Return whether a field is an integer."""
-    return text.lstrip("+-").isascii() and text.lstrip("+-").isdigit()
+def _refuse_unclear(layout: Layout, options: EdgeTextOptions, reason: str) -> NoReturn:
+    thing = "a pair" if options.pairs else "an edge"
+    raise GraphError(
+        f"{_first_line(layout, options)} may be a header or {thing} ({reason}); pass "
+        f"{argument('header', True)} or {argument('header', False)}"
+    )
 
 
-def _is_header(rows: list[list[str]], columns: Columns | None) -> bool:
-    if columns is not None and any(isinstance(column, str) for column in columns):
-        return True
-    a, b = (int(columns[0]), int(columns[1])) if columns is not None else (0, 1)
-
-    def both_integers(row: list[str]) -> bool:
-        return len(row) > max(a, b) and is_integer(row[a]) and is_integer(row[b])
-
-    if both_integers(rows[0]):
+def _repeats_header(text: bytes, layout: Layout) -> bool:
+    if not layout.header:
         return False
-    if len(rows) > 1 and both_integers(rows[1]):
-        # One integer beside one word is a damaged line rather than a heading.
-        return not any(is_integer(field) for field in rows[0])
-    return known_columns(rows[0]) == (a, b)
+    return text.decode("utf-8", errors="replace") == layout.rows[0][layout.columns[0]]
 
 
-def known_columns(names: Sequence[str]) -> tuple[int, int] | None:
-    """Return the positions of a well-known pair of column names, or None."""
-    plain_names = [plain(name) for name in names]
-    for first, second in _HEADER_PAIRS:
-        if first in plain_names and second in plain_names:
-            return plain_names.index(first), plain_names.index(second)
-    return None
-
-
-def column_positions(columns: Columns | None, names: Sequence[str], path: Path) -> tuple[int, int]:
-    """Return the positions of two columns, which are named or numbered."""
-    if columns is None:
-        return 0, 1
-    positions = []
-    for column in columns:
-        if isinstance(column, str):
-            if column not in names:
-                raise GraphError(
-                    f"{path} has no column {column!r}; its columns are {', '.join(names)}"
-                )
-            positions.append(list(names).index(column))
-        elif column >= len(names):
-            raise GraphError(f"{path} has {len(names)} columns, so none at position {column}")
-        else:
-            positions.append(column)
-    return positions[0], positions[1]
-
-
-def _first_line_is_text(stream: BinaryIO, layout: Layout) -> bool:
-    """Return whether the first edge has ids that are not integers: no warning is needed then."""
-    stream.seek(0)
-    lines = data_lines(stream.read(SNIFF_BYTES), layout.skip_bytes)
-    if not lines:
+def _has_edge(table: EdgeTable, source: str, target: str) -> bool:
+    assert table.node_ids is not None
+    places = np.searchsorted(table.node_ids, np.array([source, target], dtype=object))
+    if places.max() >= len(table.node_ids) or list(table.node_ids[places]) != [source, target]:
         return False
-    row = split_fields(lines[0].text, layout.separator)
-    return not all(is_integer(row[at]) for at in layout.columns if at < len(row))
+    return bool(((table.sources == places[0]) & (table.targets == places[1])).any())
+
+
+def _refuse_repeated_header(place: str, options: EdgeTextOptions) -> NoReturn:
+    raise GraphError(
+        f"{options.path}{place} is the header again; remove that line (several files may have been "
+        "joined)"
+    )
 
 
 # ---- errors ------------------------------------------------------------------------------------
@@ -286,12 +262,15 @@ def _shown(text: bytes) -> str:
     return repr(text.decode("utf-8", errors="backslashreplace"))
 
 
-def refuse(error: Any, options: EdgeTextOptions) -> NoReturn:
+def refuse(error: Any, options: EdgeTextOptions, layout: Layout) -> NoReturn:
     """Raise an error of the native parser with its line and the remedy."""
     kind, line, text = error.args
     place = f"{options.path}, line {line}"
     if kind == "ones":
         checks.refuse_weights(f"{place} has the weight {_shown(text)}")
+    if kind == "integer" and _repeats_header(text, layout):
+        _refuse_repeated_header(f", line {line}", options)
+    sign = text.lstrip()[:1].decode("ascii", errors="replace")
     problems = {
         "columns": "has too few columns; an edge needs two ids, check "
         f"{argument('separator', ...)} and {argument('columns', ...)}",
@@ -301,6 +280,9 @@ def refuse(error: Any, options: EdgeTextOptions) -> NoReturn:
         "integer": f"is not an integer; with {argument('num_nodes', ...)} the ends of edges are "
         "indices, leave it out to have ids mapped",
         "empty": "lacks an id; every edge needs two",
+        "missing": "lacks an id; every edge needs two (if it is one, put it in quotes)",
+        "comment": f"looks like a comment; pass {argument('comment', sign)} to skip such lines, or "
+        f"{argument('comment', '')} to read them as edges",
         "quote": "has a quote that is not closed; quotes must begin and end on one line",
         "utf8": "is not UTF-8; save the file as UTF-8",
     }
@@ -309,5 +291,6 @@ def refuse(error: Any, options: EdgeTextOptions) -> NoReturn:
             "columns": "has too few columns; a pair needs two ids",
             "integer": "is not an integer; the ids of these labels are integers",
             "empty": "lacks an id; every pair needs two",
+            "missing": "lacks an id; every pair needs two (if it is one, put it in quotes)",
         }
     raise GraphError(f"{place}: {_shown(text)} {problems[kind]}") from error

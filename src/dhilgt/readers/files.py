@@ -1,4 +1,4 @@
-"""Opening of files, plain or gzip; empty files and web pages are refused."""
+"""Opening of files and pipes, plain or gzip; empty files and web pages are refused."""
 
 import contextlib
 import gzip
@@ -9,15 +9,24 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dhilgt.errors import GraphError
+from dhilgt.readers import pipes
 from dhilgt.utils.checks import nearest
 
 
-def check_file(path: "str | PathLike[str]") -> Path:
-    """Return the path of a file; raise if it is missing, empty or a web page."""
-    file = Path(path)
+def check_file(path: "str | PathLike[str]", *, empty: bool = False) -> Path:
+    """Return the name of a file; raise if it is missing, empty or a web page.
+
+    Open it with `opened`, or open `pipes.on_disk` of it: the content of a pipe or of standard input
+    ("-") is on disk then.
+
+    Args:
+        path: The file.
+        empty: Whether it may be empty.
+    """
+    file = pipes.name_of(path)
     if file.is_dir():
         raise GraphError(f"{file} is a folder; pass a file in it")
-    if not file.exists():
+    if not pipes.on_disk(file).exists():
         near = ""
         if file.parent.is_dir():
             names = [entry.name for entry in file.parent.iterdir()]
@@ -25,11 +34,11 @@ def check_file(path: "str | PathLike[str]") -> Path:
             near = f"; did you mean {file.parent / close}?" if close else ""
         raise GraphError(f"{file} does not exist; check the path{near}")
     try:
-        with file.open("rb") as stream:
+        with pipes.on_disk(file).open("rb") as stream:
             head = stream.read(512)
     except OSError as error:
         raise GraphError(f"{file} cannot be read ({error.strerror}); check its rights") from error
-    if not head:
+    if not head and not empty:
         raise GraphError(f"{file} is empty; check how it was made or fetch it again")
     if is_web_page(head):
         raise GraphError(
@@ -63,7 +72,8 @@ def gzip_errors(file: Path) -> Iterator[None]:
 def opened(file: Path, progress: bool) -> Iterator[BinaryIO]:
     """Open a file, through gzip if it is compressed; show a progress bar if asked."""
     with contextlib.ExitStack() as stack:
-        raw: BinaryIO = stack.enter_context(file.open("rb"))
+        content = pipes.on_disk(file)
+        raw: BinaryIO = stack.enter_context(content.open("rb"))
         compressed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if progress:
@@ -75,7 +85,7 @@ def opened(file: Path, progress: bool) -> Iterator[BinaryIO]:
                     *rich.progress.Progress.get_default_columns(), console=Console(stderr=True)
                 )
             )
-            task = bar.add_task(f"reading {file.name}", total=file.stat().st_size)
+            task = bar.add_task(f"reading {file.name}", total=content.stat().st_size)
             raw = stack.enter_context(bar.wrap_file(raw, task_id=task))
         if compressed:
             stack.enter_context(gzip_errors(file))

@@ -14,14 +14,10 @@ from dhilgt.errors import GraphError, argument
 from dhilgt.graph import build, checks
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.table import is_frame
-from dhilgt.readers import files, frames, node_data
-from dhilgt.readers.edge_text import (
-    EdgeTable,
-    EdgeTextOptions,
-    column_positions,
-    known_columns,
-    read_edge_lines,
-)
+from dhilgt.readers import files, frames, node_data, pipes
+from dhilgt.readers.edge_layout import EdgeTextOptions, column_positions
+from dhilgt.readers.edge_text import EdgeTable, read_edge_lines
+from dhilgt.readers.end_names import end_columns
 from dhilgt.readers.matrix_market import read_matrix_market
 from dhilgt.readers.node_data import NodeData
 from dhilgt.readers.node_tables import ColumnOptions
@@ -32,12 +28,12 @@ FORMATS = ("text", "csv", "tsv", "parquet", "npz", "mtx")
 _HEAD_BYTES = 1 << 16
 
 
+@pipes.kept()
 def read_graph(
     path: "str | PathLike[str]",
     *,
     format: str | None,
     separator: str | None,
-    header: bool | None,
     columns: Sequence[str | int] | None,
     weights: str | None,
     nodes: Any,
@@ -58,15 +54,14 @@ def read_graph(
     workers = num_threads(threads)
     arguments = {"nodes": nodes, "features": features, "labels": labels}
     # The small files first: their errors should not wait for the large file.
-    nodes = node_data.node_ids_of(nodes)
+    nodes, notes = node_data.node_ids_of(nodes, options.comment)
     data = NodeData.read(features, labels, None if isinstance(masks, Mapping) else masks, options)
 
-    if is_frame(path):
+    file = None if is_frame(path) else files.check_file(path)
+    kind = "frame" if file is None else _format_of(file, format)
+    if file is None:
         table = _read_frame(path, columns, weights)
-        return _with_tables(table, data, masks, nodes, num_nodes, directed, workers, arguments)
-    file = files.check_file(path)
-    kind = _format_of(file, format)
-    if kind == "parquet":
+    elif kind == "parquet":
         table = _read_parquet(file, columns, weights)
     elif kind == "npz":
         table = _read_npz(file, weights)
@@ -75,17 +70,19 @@ def read_graph(
             text_options = EdgeTextOptions(
                 path=file,
                 separator=SEPARATOR_OF_FORMAT.get(kind) if separator is None else separator,
-                header=header,
+                header=options.header,
                 columns=columns,
                 ignore_weights=weights == "ignore",
                 integers_only=num_nodes is not None,
                 threads=workers,
+                comment=options.comment,
             )
             if kind == "mtx":
                 table = read_matrix_market(stream, text_options, directed)
             else:
                 table = read_edge_lines(stream, text_options)
-    return _with_tables(table, data, masks, nodes, num_nodes, directed, workers, arguments)
+    graph = _with_tables(table, data, masks, nodes, num_nodes, directed, workers, arguments)
+    return graph.with_notes(*table.notes, *notes)
 
 
 @contextlib.contextmanager
@@ -196,15 +193,10 @@ def _read_parquet(
     except ImportError as error:
         raise GraphError(f"{file} is Parquet, which needs pyarrow; install dhilgt[io]") from error
     try:
-        names = pyarrow.parquet.read_schema(file).names
-        positions = column_positions(columns, names, file)
-        if columns is None and len(names) != 2:
-            positions = known_columns(names) or positions
-            if len(names) < 2:
-                raise GraphError(f"{file} has 1 column ({names[0]!r}); edges need two")
-            if weights != "ignore":
-                checks.refuse_weights(f"{file} has {len(names)} columns ({', '.join(names)})")
-        table = pyarrow.parquet.read_table(file, columns=[names[at] for at in positions])
+        content = pipes.on_disk(file)
+        names = pyarrow.parquet.read_schema(content).names
+        positions, notes = _ends(file, names, columns, weights)
+        table = pyarrow.parquet.read_table(content, columns=[names[at] for at in positions])
     except (pyarrow.ArrowException, OSError) as error:
         raise GraphError(f"{file} is damaged Parquet ({error}); make it again") from error
     ends = []
@@ -216,7 +208,30 @@ def _read_parquet(
                 f"{file}: row {row} of column {names[position]!r} is empty; an edge needs two ids"
             )
         ends.append(column.to_numpy())
-    return EdgeTable(ends[0], ends[1])
+    return EdgeTable(ends[0], ends[1], notes=notes)
+
+
+def _ends(
+    source: Path,
+    names: Sequence[str],
+    columns: tuple[str | int, str | int] | None,
+    weights: str | None,
+) -> tuple[tuple[int, int], tuple[str, ...]]:
+    """Return the positions of the two columns of edges in a table with names, and notes."""
+    positions = column_positions(columns, names, source)
+    if columns is None and len(names) != 2:
+        positions = end_columns(names) or positions
+        if len(names) < 2:
+            raise GraphError(f"{source} has 1 column ({names[0]!r}); edges need two")
+        if weights != "ignore":
+            checks.refuse_weights(f"{source} has {len(names)} columns ({', '.join(names)})")
+    others = [name for at, name in enumerate(names) if at not in positions]
+    if not others:
+        return positions, ()
+    first, second = (names[at] for at in positions)
+    ignored = ", ".join(others)
+    note = f"{source}: edges go from column {first} to column {second}; ignored: {ignored}"
+    return positions, (note,)
 
 
 def _read_frame(
@@ -224,24 +239,18 @@ def _read_frame(
 ) -> EdgeTable:
     source = Path("the frame of edges")
     names, arrays = frames.edge_columns(frame)
-    positions = column_positions(columns, names, source)
-    if columns is None and len(names) != 2:
-        positions = known_columns(names) or positions
-        if len(names) < 2:
-            raise GraphError(f"{source} has 1 column ({names[0]!r}); edges need two")
-        if weights != "ignore":
-            checks.refuse_weights(f"{source} has {len(names)} columns ({', '.join(names)})")
+    positions, notes = _ends(source, names, columns, weights)
     for at in positions:
         for row in [row for row, value in enumerate(arrays[at].tolist()) if value is None][:1]:
             raise GraphError(
                 f"{source}: row {row} of column {names[at]!r} is empty; an edge needs two ids"
             )
-    return EdgeTable(arrays[positions[0]], arrays[positions[1]])
+    return EdgeTable(arrays[positions[0]], arrays[positions[1]], notes=notes)
 
 
 def _read_npz(file: Path, weights: str | None) -> EdgeTable:
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with np.load(pipes.on_disk(file), allow_pickle=False) as archive:
             arrays = {
                 name: archive[name]
                 for name in ("src", "dst", "edge_index", "edges", "num_nodes", "weights", "data",

@@ -7,16 +7,14 @@ import numpy as np
 from dhilgt import _native
 from dhilgt.errors import GraphError
 from dhilgt.graph import checks
-from dhilgt.readers.edge_text import (
+from dhilgt.readers.edge_layout import (
     SNIFF_BYTES,
-    EdgeTable,
     EdgeTextOptions,
     Layout,
-    data_lines,
     is_integer,
-    parse,
-    refuse,
+    nonblank_lines,
 )
+from dhilgt.readers.edge_text import EdgeTable, parse, refuse
 
 
 def read_matrix_market(stream: BinaryIO, options: EdgeTextOptions, directed: bool) -> EdgeTable:
@@ -31,9 +29,9 @@ def read_matrix_market(stream: BinaryIO, options: EdgeTextOptions, directed: boo
             "graph, save a sparse matrix"
         )
     field, symmetry = words[3], words[4]
-    lines = data_lines(head, 0)
-    sizes = lines[0].text.split() if lines else []
-    if len(sizes) != 3 or not all(is_integer(size) for size in sizes):
+    line = next((line for line in nonblank_lines(head, 0) if line.sign != "%"), None)
+    sizes = line.text.split() if line else []
+    if line is None or len(sizes) != 3 or not all(is_integer(size) for size in sizes):
         raise GraphError(
             f"{path}: the line of sizes should be 'rows columns entries'; make it again"
         )
@@ -41,14 +39,14 @@ def read_matrix_market(stream: BinaryIO, options: EdgeTextOptions, directed: boo
     if rows != columns:
         raise GraphError(f"{path} is {rows} x {columns}; an adjacency matrix is square")
     count = checks.num_nodes(rows, name=f"{path}: rows")
-    layout = Layout(" ", (0, 1), skip_bytes=lines[0].end, skip_lines=lines[0].number)
+    layout = Layout(" ", (0, 1), skip_bytes=line.end, skip_lines=line.number)
     if field == "complex" and not options.ignore_weights:
         checks.refuse_weights(f"{path} holds complex numbers")
     has_weights = field != "pattern" and not options.ignore_weights
     try:
         parser = parse(stream, options, layout, strings=False, ones_column=2 if has_weights else -1)
     except _native.EdgeTextError as error:
-        refuse(error, options)
+        refuse(error, options, layout)
     sources, targets = parser.take_integers()
     if len(sources) != entries:
         raise GraphError(

@@ -234,10 +234,10 @@ def with_data(graph: Graph, features: Any, labels: Any, masks: Any) -> Graph:
     )
 
 
-def node_ids_of(nodes: Any) -> Any:
-    """Return the list of all ids from a file, a frame, a series, or what it is."""
+def node_ids_of(nodes: Any, comment: str | None = None) -> tuple[Any, tuple[str, ...]]:
+    """Return the list of all ids from a file, a frame, a series, or what it is; and notes."""
     if is_path(nodes):
-        return node_lists.read_nodes(nodes)
+        return node_lists.nodes_and_notes(nodes, comment)
     if is_frame(nodes) or frames.is_series(nodes):
-        return frames.as_ids(nodes)
-    return nodes
+        return frames.as_ids(nodes), ()
+    return nodes, ()

@@ -18,7 +18,7 @@ from dhilgt.errors import GraphError, argument, warn
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.node_ids import NodeIds
 from dhilgt.graph.table import Column
-from dhilgt.readers import files, frames
+from dhilgt.readers import files, frames, pipes
 from dhilgt.readers.cells import KINDS, MISSING, is_missing, is_number
 from dhilgt.readers.column_names import CLASS_NAMES, PART_NAMES, is_unnamed, plain
 from dhilgt.readers.columns import Selection, select, value_column
@@ -334,7 +334,7 @@ def read_sparse(file: Path) -> Any:
     except ImportError as error:
         raise GraphError(f"{file} needs SciPy; install dhilgt[io]") from error
     try:
-        matrix = scipy.sparse.load_npz(file).tocsr()
+        matrix = scipy.sparse.load_npz(pipes.on_disk(file)).tocsr()
         matrix.check_format(full_check=True)
     except (ValueError, KeyError, OSError, NotImplementedError, zipfile.BadZipFile) as error:
         raise GraphError(

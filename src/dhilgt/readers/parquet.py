@@ -8,7 +8,7 @@ import numpy as np
 from dhilgt.errors import GraphError
 from dhilgt.graph.node_ids import as_objects
 from dhilgt.graph.table import Column
-from dhilgt.readers import files
+from dhilgt.readers import pipes
 from dhilgt.readers.tables import Table, TypedCells, object_values, typed_values
 
 _INDEX = "__index_level_0__"  # what pandas calls an index without a name
@@ -16,7 +16,7 @@ _INDEX = "__index_level_0__"  # what pandas calls an index without a name
 
 def is_parquet(file: Path) -> bool:
     """Return whether a file is Parquet."""
-    with files.opened(file, False) as stream:
+    with pipes.on_disk(file).open("rb") as stream:
         return stream.read(4) == b"PAR1"
 
 
@@ -28,7 +28,7 @@ def read_parquet(file: Path) -> Table:
     except ImportError as error:
         raise GraphError(f"{file} is Parquet, which needs pyarrow; install dhilgt[io]") from error
     try:
-        table = pyarrow.parquet.read_table(file)
+        table = pyarrow.parquet.read_table(pipes.on_disk(file))
     except (pyarrow.ArrowException, OSError) as error:
         raise GraphError(f"{file} is damaged Parquet ({error}); make it again") from error
     if table.num_rows == 0:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from dhilgt.readers.cells import is_number
 
-SEPARATORS = (",", "\t", ";", " ")
+SEPARATORS = (",", "\t", ";", "|", " ")
 SEPARATOR_OF_FORMAT = {"csv": ",", "tsv": "\t"}
 LINES_TO_SNIFF = 20
-_SYMBOLS = ("\t", ";", ",")  # a comma may be a decimal one, so it is tried last
+_SYMBOLS = ("\t", ";", "|", ",")  # a comma may be a decimal one, so it is tried last
 
 
 def find_separator(lines: Sequence[str], *, one_column: bool) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.datasets.files import reading
-from dhilgt.readers import edge_text
+from dhilgt.readers import edge_layout, edge_text
 from dhilgt.readers import files as dhilgt_files
 from dhilgt.utils import checks
 
@@ -15,7 +15,7 @@ from dhilgt.utils import checks
 def read_edges(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the two columns of a CSV of edges between numbered nodes, with or without a header."""
     with reading(path, "a list of edges"), dhilgt_files.opened(path, progress=False) as stream:
-        options = edge_text.EdgeTextOptions(
+        options = edge_layout.EdgeTextOptions(
             path=path,
             separator=",",
             header=None,
