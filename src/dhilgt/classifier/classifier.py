@@ -137,11 +137,15 @@ class NodeClassifier(Parameters):
             inputs = prepare(
                 graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
             )
-            scale = scale_of_run(run_dir, settings.feature_scale) if resume and run_dir else None
+            scale = None
+            if resume and run_dir:
+                scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
         self._note_split(inputs, device, progress)
         pipeline = Pipeline(
             inputs.graph, settings, cache=self._cache(), progress=progress, scale=scale
         )
+        if pipeline.scale_summary:
+            progress_note(f"features: {pipeline.scale_summary}", enabled=progress)
         model = new_model(pipeline, len(inputs.classes)).to(device)
         trainer = Trainer(
             model,
