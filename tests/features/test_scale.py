@@ -200,7 +200,9 @@ def test_what_cannot_be_scaled_is_refused_with_the_way_out():
         ConfigError, match=r"sparse \(5 columns\); choose 'standard', or pass dense"
     ):
         FeatureScale.fit(sparse, "rank")
-    with pytest.raises(ConfigError, match='kind = \'none\'; pass one of "auto", "standard", "rank"'):
+    with pytest.raises(
+        ConfigError, match='kind = \'none\'; pass one of "auto", "standard", "rank"'
+    ):
         FeatureScale.fit(rows_of(), "none")
     with pytest.raises(ConfigError, match="4 columns, the scale was fitted on 5"):
         FeatureScale.fit(rows_of(), "rank").apply(rows_of(width=4))

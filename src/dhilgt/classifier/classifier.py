@@ -20,10 +20,11 @@ from dhilgt.classifier.inputs import (
     is_array,
     prepare,
 )
+from dhilgt.classifier.majority import majority_note
 from dhilgt.classifier.parameters import Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.store import scale_of_run
-from dhilgt.errors import GraphError
+from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.features.known_classes import carried_over
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.grow import quick_labels
@@ -170,6 +171,10 @@ class NodeClassifier(Parameters):
             scores[part] = {name: float(value) for name, value in trainer.evaluate(loader).items()}
         pipeline.clock = trainer.stages
         self._set_fitted(inputs, pipeline, model.eval(), result, scores, batch_size)
+        with group.agreed(), warnings_of_main(group):
+            note = majority_note(self)
+            if note:
+                warn(note, TrainingWarning)
         with group.agreed():
             if run_dir is not None and group.is_main:
                 store.write(self, run_dir, overwrite=True)

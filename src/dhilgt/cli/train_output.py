@@ -76,6 +76,7 @@ def facts(
             part: {name: _finite(value) for name, value in scores.items()}
             for part, scores in clf.scores_.items()
         },
+        "scaled_features": clf._pipeline.scale_summary,
         "majority_class": clf.classes_[common].item(),
         "majority_accuracy": {
             part: float((labels[nodes] == common).mean()) for part, nodes in clf.split_.items()
@@ -140,6 +141,7 @@ def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
     shell.print_table(
         [
             ("epochs", f"{run['epochs']:,}, the best was {run['best_epoch']:,}"),
+            *([("features", run["scaled_features"])] if run.get("scaled_features") else []),
             ("cache", f"{' and '.join(reused)} reused" if reused else "nothing reused"),
             ("seconds", f"{run['seconds']:.2f}: {stages}"),
             ("written", f"{place} ({', '.join(run['files'])})"),
