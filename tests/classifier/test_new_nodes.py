@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dhilgt
@@ -29,6 +29,7 @@ def same(first, second):
 # ---- the graph ---------------------------------------------------------------------------------
 
 
+@settings(deadline=None, max_examples=60)
 @given(data=st.data(), directed=st.booleans(), text=st.booleans(), sparse=st.booleans())
 def test_a_graph_and_its_new_nodes_are_the_whole_graph(data, directed, text, sparse):
     draw = data.draw

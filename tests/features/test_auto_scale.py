@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 import scipy.stats
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -121,6 +121,7 @@ def test_each_column_of_a_table_is_judged_alone():
     assert scale.summary().startswith("9 of 18 columns scaled (9, 10, 11, ")
 
 
+@settings(deadline=None)
 @given(x=any_features, other=any_features)
 def test_finite_features_stay_finite_and_what_is_kept_gives_the_same(x, other):
     x.flags.writeable = False
@@ -134,6 +135,7 @@ def test_finite_features_stay_finite_and_what_is_kept_gives_the_same(x, other):
         assert np.array_equal(again.apply(rows), actual)
 
 
+@settings(deadline=None)
 @given(x=any_features)
 def test_sizes_of_columns_are_those_of_the_plain_formulas(x):
     sizes = column_sizes(x)

@@ -49,7 +49,7 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
         stream = io.BytesIO()
         np.save(stream, pipeline.known + 1)
         _write(file.with_suffix(_KNOWN_ENDING), stream.getvalue())
-    if _is_scaled(clf):
+    if pipeline.scale is not None and len(pipeline.scale.columns):
         stream = io.BytesIO()
         np.savez(stream, **pipeline.scale.arrays)  # type: ignore[arg-type, unused-ignore]
         _write(file.with_suffix(_SCALE_ENDING), stream.getvalue())

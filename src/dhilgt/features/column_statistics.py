@@ -147,7 +147,8 @@ def normal_quantiles(fractions: NDArray[np.float64]) -> NDArray[np.float32]:
         return np.empty(0, np.float32)
     import torch
 
-    return torch.special.ndtri(torch.from_numpy(fractions)).numpy().astype(np.float32)
+    quantiles = torch.special.ndtri(torch.from_numpy(fractions))
+    return np.asarray(quantiles.numpy(), np.float32)
 
 
 def points(ordered: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:

@@ -100,8 +100,7 @@ class FeatureScale:
         none = np.empty(0, np.float32)
         shift, scale = np.zeros(num_channels), np.ones(num_channels)
         offsets = np.zeros(num_channels + 1, np.int64)
-        arrays = {"shift": shift, "scale": scale, "values": none, "scores": none}
-        return cls(AUTO, arrays | {"offsets": offsets})
+        return cls(AUTO, dict(zip(_TYPES[AUTO], (shift, scale, none, none, offsets), strict=True)))
 
     @classmethod
     def from_arrays(cls, kind: Any, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -212,8 +211,10 @@ class FeatureScale:
             out[start : start + rows, columns] = np.clip(block, -_LARGEST, _LARGEST, out=block)
 
     def _mixed(self, features: NDArray[Any]) -> NDArray[np.float32]:
-        out = np.array(features, np.float32, order="C")
         moved = np.flatnonzero(self._moved)
+        if len(moved) == self.num_channels:
+            return self._standardised(features)
+        out = np.array(features, np.float32, order="C")
         if len(moved):
             self._standardise(features, moved, out)
         self._rank(features, np.flatnonzero(self._is_ranked), out)
