@@ -61,7 +61,7 @@ def run(
 ) -> None:
     """Train a classifier of nodes on your graph or a public one and write it to a folder.
 
-    Settings are the paper's by default (but for --feature-scale). The folder will hold config.yaml: passed with --config, it
+    Settings are the paper's by default. The folder will hold config.yaml: passed with --config, it
     repeats the run.
 
     \b
