@@ -62,7 +62,8 @@ def facts(
     assert labels is not None
     counts = np.bincount(labels[clf.split_["train"]], minlength=len(clf.classes_))
     common = int(counts.argmax())
-    return {
+    scaled = clf._pipeline.scale_summary
+    return ({"scaled_features": scaled} if scaled else {}) | {
         "path": str(place),
         "seed": clf.settings_.seed,
         "nodes": graph.num_nodes,
@@ -76,7 +77,6 @@ def facts(
             part: {name: _finite(value) for name, value in scores.items()}
             for part, scores in clf.scores_.items()
         },
-        "scaled_features": clf._pipeline.scale_summary,
         "majority_class": clf.classes_[common].item(),
         "majority_accuracy": {
             part: float((labels[nodes] == common).mean()) for part, nodes in clf.split_.items()
@@ -141,7 +141,7 @@ def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
     shell.print_table(
         [
             ("epochs", f"{run['epochs']:,}, the best was {run['best_epoch']:,}"),
-            *([("features", run["scaled_features"])] if run.get("scaled_features") else []),
+            *([("features", run["scaled_features"])] if "scaled_features" in run else []),
             ("cache", f"{' and '.join(reused)} reused" if reused else "nothing reused"),
             ("seconds", f"{run['seconds']:.2f}: {stages}"),
             ("written", f"{place} ({', '.join(run['files'])})"),
