@@ -21,8 +21,6 @@ from dhilgt.graph.store import load_graph
 graph, model = load_graph(sys.argv[1]), Path(sys.argv[2])
 facts = json.loads(model.with_suffix(".serving.json").read_text())
 session = onnxruntime.InferenceSession(model)
-hops = (facts["hops"], facts["hop_kind"], facts["hop_restart"])
-features = csr_array(with_hops(graph, csr_array(graph.features), *hops))
 labels = dhilgt.HubLabels.build(
     graph, order=facts["order"], seed=facts["tokens"]["seed"], progress=False
 )
@@ -30,6 +28,11 @@ scale = None
 if "scale" in facts:
     arrays = np.load(model.with_name(facts["scale"]))
     scale = FeatureScale.from_arrays(facts["feature_scale"], arrays)
+features = csr_array(graph.features)
+if scale is not None and scale.kind == "auto":  # the other kinds come after the hops
+    features, scale = csr_array(scale.apply(features)), None
+hops = (facts["hops"], facts["hop_kind"], facts["hop_restart"])
+features = csr_array(with_hops(graph, features, *hops))
 known = np.load(model.with_name(facts["known"])) if "known" in facts else None
 sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
 

@@ -225,3 +225,67 @@ def test_a_column_that_became_words_is_refused_with_its_cell(trained, files, tmp
 
     message = fails("predict", trained, *rewritten(files, tmp_path, worded))
     assert "changed.csv, line 4, column 'b' = 'high' is not a number" in message
+
+
+# ---- new nodes from only their rows and edges --------------------------------------------------
+
+
+@pytest.fixture
+def newcomers(tmp_path):
+    edges, features = tmp_path / "e.csv", tmp_path / "x.csv"
+    edges.write_text("source,target\nzed,n00\nabe,zed\nabe,n07\n")
+    features.write_text("id,a,b,c,d\nzed,1,2,3,4\nabe,0,1,0,1\nlone,1,1,1,1\n")
+    return ["--new-edges", edges, "--new-features", features]
+
+
+@pytest.mark.parametrize("how", [[], ["--quick"]])
+def test_new_nodes_alone_are_predicted_as_on_the_whole_graph(
+    trained, files, newcomers, tmp_path, how
+):
+    found = table(ok("predict", trained, *newcomers, *how, "--all-probabilities").stdout)
+    assert [row["node"] for row in found] == ["abe", "lone", "zed"]
+    edges, features, nodes = (tmp_path / name for name in ("all.csv", "all_x.csv", "new.txt"))
+    edges.write_text(files.edges.read_text() + "zed,n00\nabe,zed\nabe,n07\n")
+    more = newcomers[3].read_text().split("\n", 1)[1]
+    features.write_text(files.features.read_text() + more)
+    nodes.write_text("abe\nlone\nzed\n")
+    whole = ok(
+        "predict", trained, "--edges", edges, "--features", features, "--nodes", nodes, *how,
+        "--all-probabilities",
+    )  # fmt: skip
+    assert found == table(whole.stdout)
+
+
+def test_nodes_chooses_among_old_and_new_ones(trained, newcomers, tmp_path):
+    nodes = tmp_path / "some.txt"
+    nodes.write_text("n07\nzed\n")
+    rows = table(ok("predict", trained, *newcomers, "--nodes", nodes).stdout)
+    assert [row["node"] for row in rows] == ["n07", "zed"]
+
+
+def test_new_nodes_that_do_not_fit_are_refused_by_name(trained, files, newcomers, tmp_path):
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("id,a,b,c,d\nzed,1,2,3,4\nabe,1,1,1,1\nn07,1,1,1,1\n")
+    message = fails("predict", trained, *newcomers[:2], "--new-features", wrong)
+    assert f"{wrong}: 'n07' is a node of the graph already" in message
+    wrong.write_text("id,a,b,c,d\nzed,1,2,3,4\n")
+    message = fails("predict", trained, *newcomers[:2], "--new-features", wrong)
+    assert f"{newcomers[1]}: 'abe' in a new edge is not a node of the graph" in message
+    message = fails("predict", trained, *newcomers[:2])
+    assert "pass them with --new-features" in message
+    message = fails("predict", trained, *newcomers, "--edges", files.edges, code=2)
+    assert "--edges and --features" in " ".join(message.split())
+
+
+def test_a_run_on_degrees_needs_the_new_edges_alone(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("DHILGT_CACHE", str(tmp_path / "cache"))
+    run = tmp_path / "run"
+    ok(*files.train(features="degree", output=run), "--quiet", "--no-report")
+    new, whole = tmp_path / "e.csv", tmp_path / "all.csv"
+    new.write_text("zed,n00\nzed,n07\n")
+    whole.write_text(files.edges.read_text() + new.read_text())
+    found = table(ok("predict", run, "--new-edges", new).stdout)
+    assert [row["node"] for row in found] == ["zed"]
+    assert found[0] == table(ok("predict", run, "--edges", whole).stdout)[-1]
+    new.write_text("n00,n89\n")
+    assert "add edges and no node" in fails("predict", run, "--new-edges", new)

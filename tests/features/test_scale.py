@@ -27,7 +27,7 @@ from tests.classifier.serving_cases import assert_served
 from tests.cli.cases import Files, assert_commands_agree, ok
 
 torch.set_num_threads(1)
-KINDS = FEATURE_SCALES[1:]
+KINDS = ("standard", "rank")  # of all columns; tests/features/test_auto_scale.py has the other
 
 any_features = arrays(
     np.float32,
@@ -149,7 +149,7 @@ def test_a_value_of_another_graph_beyond_all_bounds_stays_finite(make):
 def test_blocks_do_not_show_in_the_result(kind, monkeypatch):
     x = rows_of()
     whole = scaled(x, kind)
-    monkeypatch.setattr("dhilgt.features.scale._BLOCK", 70)
+    monkeypatch.setattr("dhilgt.features.column_statistics.BLOCK", 70)
     np.testing.assert_allclose(scaled(x, kind), whole, rtol=1e-6, atol=1e-7)
 
 
@@ -173,7 +173,7 @@ def test_sparse_features_are_dense_ones_without_centring(x, make):
 
 
 def test_entries_in_two_parts_count_as_their_sum(monkeypatch):
-    monkeypatch.setattr("dhilgt.features.scale._BLOCK", 2)
+    monkeypatch.setattr("dhilgt.features.column_statistics.BLOCK", 2)
     twice = scipy.sparse.csr_array(
         (np.ones(4, np.float32), [0, 0, 1, 0], [0, 2, 3, 4]), shape=(3, 2)
     )
@@ -200,7 +200,9 @@ def test_what_cannot_be_scaled_is_refused_with_the_way_out():
         ConfigError, match=r"sparse \(5 columns\); choose 'standard', or pass dense"
     ):
         FeatureScale.fit(sparse, "rank")
-    with pytest.raises(ConfigError, match='kind = \'none\'; pass one of "standard", "rank"'):
+    with pytest.raises(
+        ConfigError, match='kind = \'none\'; pass one of "auto", "standard", "rank"'
+    ):
         FeatureScale.fit(rows_of(), "none")
     with pytest.raises(ConfigError, match="4 columns, the scale was fitted on 5"):
         FeatureScale.fit(rows_of(), "rank").apply(rows_of(width=4))
@@ -217,7 +219,7 @@ def test_what_cannot_be_scaled_is_refused_with_the_way_out():
 @pytest.mark.parametrize("wrong", ["minmax", None, True])
 def test_a_scale_that_is_none_is_not_a_setting(wrong):
     with pytest.raises(
-        ConfigError, match=r'feature_scale = .*; pass one of "none", "standard", "rank"'
+        ConfigError, match=r'feature_scale = .*; pass one of "auto", "none", "standard", "rank"'
     ):
         Settings(feature_scale=wrong)
 
@@ -353,7 +355,7 @@ def test_a_column_of_tiny_spread_is_learned_from_on_a_scale_alone():
         for kind in FEATURE_SCALES
     }
     assert scores["none"] < 0.7
-    assert scores["standard"] == scores["rank"] == 1.0
+    assert scores["auto"] == scores["standard"] == scores["rank"] == 1.0
 
 
 # ---- folders -----------------------------------------------------------------------------------
@@ -521,5 +523,4 @@ def test_the_space_for_few_dense_columns_brings_them_to_one_scale():
 
     space = read_space(Path(__file__).parents[2] / "docs" / "make" / "spaces" / "table.yaml")
     choices = {one.name: one.choices for one in space.stages[0].parameters}
-    assert choices["feature_scale"] == FEATURE_SCALES[1:]
-    assert FEATURE_SCALES[0] == "none"
+    assert choices["feature_scale"] == KINDS

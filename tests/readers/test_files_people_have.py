@@ -101,7 +101,9 @@ EDGE_FILES = {
         {"columns": (1, 2), "header": False},
         WORDS,
     ),
-    "integers written as floats": (lines([(f"{a}.0", f"{b}.0") for a, b in numbered()]), {}, INTEGERS),
+    "integers written as floats": (
+        lines([(f"{a}.0", f"{b}.0") for a, b in numbered()]), {}, INTEGERS
+    ),
     "an end is missing": (b"10,11\n12,\n", {}, "line 2"),
     "one column": (b"ann\nbob\n", {}, "column"),
     "a quote is not closed": (b'"ann,bob\ncid,dan\n', {}, "quote"),
@@ -189,7 +191,7 @@ FEATURE_FILES = {
         {},
         [AGES],
     ),
-    "a gap": (rows(NAME, GAPS, head=("id", "age")), {}, [AGES | {"dan": np.mean([31.0, 25.5, 47.0])}]),
+    "a gap": (rows(NAME, GAPS, head=("id", "age")), {}, [AGES | {"dan": (31 + 25.5 + 47) / 3}]),
     "words as categories": (
         rows(NAME, AGES, PLANS, head=("id", "age", "plan")),
         {},

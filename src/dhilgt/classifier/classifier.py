@@ -20,10 +20,11 @@ from dhilgt.classifier.inputs import (
     matched_features,
     prepare,
 )
+from dhilgt.classifier.majority import majority_note
 from dhilgt.classifier.parameters import Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.store import scale_of_run
-from dhilgt.errors import GraphError
+from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.features.known_classes import carried_over
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
@@ -31,6 +32,7 @@ from dhilgt.labels.grow import quick_labels
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
+from dhilgt.readers.new_nodes import graph_with_new_nodes
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.tokens import Tokens
@@ -138,11 +140,15 @@ class NodeClassifier(Parameters):
             inputs = prepare(
                 graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
             )
-            scale = scale_of_run(run_dir, settings.feature_scale) if resume and run_dir else None
+            scale = None
+            if resume and run_dir:
+                scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
         self._note_split(inputs, device, progress)
         pipeline = Pipeline(
             inputs.graph, settings, cache=self._cache(), progress=progress, scale=scale
         )
+        if pipeline.scale_summary:
+            progress_note(f"features: {pipeline.scale_summary}", enabled=progress)
         model = new_model(pipeline, len(inputs.classes)).to(device)
         trainer = Trainer(
             model,
@@ -167,6 +173,10 @@ class NodeClassifier(Parameters):
             scores[part] = {name: float(value) for name, value in trainer.evaluate(loader).items()}
         pipeline.clock = trainer.stages
         self._set_fitted(inputs, pipeline, model.eval(), result, scores, batch_size)
+        with group.agreed(), warnings_of_main(group):
+            note = majority_note(self)
+            if note:
+                warn(note, TrainingWarning)
         with group.agreed():
             if run_dir is not None and group.is_main:
                 store.write(self, run_dir, overwrite=True)
@@ -351,6 +361,34 @@ class NodeClassifier(Parameters):
         if graph.num_edges:
             self._others["last"] = original, quick, pipeline
         return pipeline
+
+    def graph_with(self, edges: Any = None, features: Any = None, *, nodes: Any = None) -> Graph:
+        """Return the graph it was trained on with new nodes, to predict with ``graph=``.
+
+        Args:
+            edges: The edges of the new nodes: two arrays of ids, or a file. They join new nodes to
+                old ones and to each other; a new node without an edge is allowed.
+            features: Their features: a table with a column of ids, or an array or its file.
+            nodes: Ids of the rows of an array; by default those that follow 0 to n - 1.
+
+        Raises:
+            GraphError: If a new node exists already, an end of an edge is neither an old node nor
+                a new one, or the features do not fit.
+
+        Example:
+            >>> import dhilgt
+            >>> graph = dhilgt.generate(200, 8, seed=1, num_features=8, num_classes=3)
+            >>> clf = NodeClassifier(size=8, hidden_channels=16, num_layers=1, epochs=3, progress=False)
+            >>> grown = clf.fit(graph).graph_with(([200, 201], [5, 200]), graph.features[:2])
+            >>> clf.predict([200, 201], graph=grown).shape
+            (2,)
+        """  # noqa: E501 - as long as that of the class
+        self._check_fitted("graph to add nodes to")
+        if features is None:
+            raise GraphError("new nodes need features; pass a row for each")
+        return graph_with_new_nodes(
+            self.graph_, edges, features, nodes=nodes, threads=self.settings_.threads
+        )
 
     def explain(self, node: Any) -> Explanation:
         """Return what the model saw of a node, and the effect of each member on the prediction.

@@ -12,7 +12,7 @@ from dhilgt.classifier.cache import Cache
 from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, warn
 from dhilgt.features.from_graph import num_copies, with_hops
 from dhilgt.features.known_classes import training_classes
-from dhilgt.features.scale import NONE, FeatureScale, check_scalable
+from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.copies import probabilities
@@ -108,15 +108,20 @@ class Pipeline:
 
     @property
     def features(self) -> Any:
-        """The features with their hops, scaled."""
+        """The features with their hops, scaled; the graph's own where nothing changes them."""
         if self._features is None:
-            scaled = self.settings.feature_scale != NONE
-            if self.settings.hops == 0 and not scaled:
-                self._features = self.graph.features
+            kind, features = self.settings.feature_scale, self.graph.features
+            if kind == AUTO:
+                scale = self.scale
+                assert scale is not None, "there is one of this kind"
+                with self.clock.measure("features"):
+                    self._features = self._with_hops(scale.apply(features))
+            elif self.settings.hops == 0 and kind == NONE:
+                self._features = features
             else:
                 with self.clock.measure("features"):
-                    features = self._with_hops()
-                    if scaled:
+                    features = self._with_hops(features)
+                    if kind != NONE:
                         features = self._scale_of(features).apply(features)
                     self._features = features
         return self._features
@@ -124,15 +129,25 @@ class Pipeline:
     @property
     def scale(self) -> FeatureScale | None:
         """The statistics that features are scaled by; None without `feature_scale`."""
-        if self._scale is None and self.settings.feature_scale != NONE:
-            self._scale_of(self._with_hops())
+        kind = self.settings.feature_scale
+        if self._scale is None and kind != NONE:
+            with self.clock.measure("features"):
+                features = self.graph.features
+                self._scale_of(features if kind == AUTO else self._with_hops(features))
         return self._scale
 
-    def _with_hops(self) -> Any:
+    @property
+    def scale_summary(self) -> str:
+        """Which columns "auto" scales, in words; "" for none, and for other settings."""
+        scale = self.scale if self.settings.feature_scale == AUTO else None
+        columns = getattr(self.graph, "feature_columns", None)  # a table's; arrays have no names
+        return "" if scale is None else scale.summary(columns and columns.names)
+
+    def _with_hops(self, features: Any) -> Any:
         settings = self.settings
         return with_hops(
             self.graph,
-            self.graph.features,
+            features,
             settings.hops,
             settings.hop_kind,
             settings.hop_restart,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dhilgt.errors import ConfigError
 from dhilgt.features.from_graph import num_copies
-from dhilgt.features.scale import NONE, check_scalable
+from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import LabelEstimate, estimate
 from dhilgt.labels.orders import node_order
@@ -155,7 +155,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
 
     in_use = max(clock.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
     # Copies of the features that are made beside the graph's own.
-    scaled = copies if settings.feature_scale != NONE else 0
+    scaled = _scaled_copies(graph, settings, copies)
     hop_copies = copies - 1 if copies > 1 else min(settings.hops, 1)
     feature_bytes = _feature_bytes(graph) * (hop_copies + scaled)
     batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
@@ -272,6 +272,13 @@ def _part_sizes(graph: Graph, settings: Settings) -> tuple[int, int]:
 def _feature_bytes(graph: Graph) -> int:
     x = graph.features
     return int(x.data.nbytes + 8 * len(x.indices)) if hasattr(x, "indptr") else int(x.nbytes)
+
+
+def _scaled_copies(graph: Graph, settings: Settings, hop_copies: int) -> int:
+    """Return how many times the graph's features the scaled ones take."""
+    if settings.feature_scale == AUTO:  # before the hops
+        return int(len(FeatureScale.fit(graph.features, AUTO).columns) > 0)
+    return 0 if settings.feature_scale == NONE else hop_copies
 
 
 def _graph_bytes(graph: Graph) -> int:

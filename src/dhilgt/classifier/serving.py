@@ -28,7 +28,7 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     The second file names the classes, the settings of the tokens and the width of the features,
     so that a server needs neither PyTorch nor the classifier. A model with `label_inputs` has a
     third file, model.known.npy: class + 1 of each node of the graph, 0 = not known. One with a
-    `feature_scale` has model.scale.npz: the arrays of its `FeatureScale`.
+    scale has model.scale.npz: the arrays of its `FeatureScale`.
 
     Args:
         clf: A fitted classifier.
@@ -49,7 +49,7 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
         stream = io.BytesIO()
         np.save(stream, pipeline.known + 1)
         _write(file.with_suffix(_KNOWN_ENDING), stream.getvalue())
-    if pipeline.scale is not None:
+    if pipeline.scale is not None and len(pipeline.scale.columns):
         stream = io.BytesIO()
         np.savez(stream, **pipeline.scale.arrays)  # type: ignore[arg-type, unused-ignore]
         _write(file.with_suffix(_SCALE_ENDING), stream.getvalue())
@@ -63,7 +63,7 @@ def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
     files: dict[str, Any] = {}
     if settings.label_inputs:
         files[KNOWN] = file.with_suffix(_KNOWN_ENDING).name
-    if settings.feature_scale != NONE:
+    if _is_scaled(clf):
         files["scale"] = file.with_suffix(_SCALE_ENDING).name
     if clf.feature_columns_ is not None:
         files["feature_names"] = list(clf.feature_columns_.names)
@@ -77,12 +77,18 @@ def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
         "hops": settings.hops,
         "hop_kind": settings.hop_kind,
         "hop_restart": settings.hop_restart,
-        "feature_scale": settings.feature_scale,
+        "feature_scale": settings.feature_scale if _is_scaled(clf) else NONE,
         "tokens": settings.token_options(),
         "copies": settings.copies,
         "order": settings.order,
         "graph": clf.graph_.fingerprint,
     }
+
+
+def _is_scaled(clf: NodeClassifier) -> bool:
+    """Return whether any column of the features is scaled."""
+    scale = clf._pipeline.scale
+    return scale is not None and len(scale.columns) > 0
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -15,7 +15,7 @@ from dhilgt._version import __version__
 from dhilgt.classifier.inputs import FitInputs
 from dhilgt.errors import ArtifactError, ConfigError, argument
 from dhilgt.features.from_graph import num_copies
-from dhilgt.features.scale import NONE, FeatureScale
+from dhilgt.features.scale import AUTO, NONE, FeatureScale
 from dhilgt.graph.store import load_graph, save_graph
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.model.store import checked_bytes, read_checked
@@ -87,6 +87,7 @@ def _facts(clf: NodeClassifier) -> dict[str, Any]:
         "features": clf.n_features_in_,
         "from_array": clf._from_array,
         "graph": clf.graph_.fingerprint,
+        "scaled_columns": _num_scaled(clf._pipeline.scale),
         "settings": clf.settings_.to_dict(),
         "cache": bool(clf.cache),
         "batch_size": clf.batch_size_,
@@ -111,7 +112,8 @@ def read(path: str | PathLike[str]) -> Bundle:
     facts = _json(seal)
     _check_head(seal, facts)
     try:
-        settings = Settings.from_dict(facts["settings"]).to_dict()
+        # Folders from before there were scales do not name one.
+        settings = Settings.from_dict({"feature_scale": NONE} | facts["settings"]).to_dict()
         classes = _classes(facts)
         graph = load_graph(folder / run_folder.GRAPH)
         model = DHILGT.from_pretrained(folder / run_folder.MODEL)
@@ -127,7 +129,7 @@ def read(path: str | PathLike[str]) -> Bundle:
             cache=bool(facts["cache"]),
             inputs=inputs,
             model=model,
-            scale=read_scale(folder),
+            scale=_scale(folder, settings["feature_scale"], int(facts["features"])),
             result=result,
             scores=scores,
             stages=dict(facts["stages"]),
@@ -200,8 +202,15 @@ def _check_parts(bundle: Bundle, facts: dict[str, Any]) -> None:
             f"settings and folder do not agree on feature_scale: {setting!r} is set, "
             f"{run_folder.SCALE} {has}; copy the folder of the run as a whole, or save it again"
         )
-    if bundle.scale is not None and bundle.scale.num_channels != config.in_channels:
+    scaled_width = width if setting == AUTO else config.in_channels  # before or after the hops
+    if bundle.scale is not None and bundle.scale.num_channels != scaled_width:
         raise TypeError("the scale of the features does not fit the model")
+    if setting == AUTO and _num_scaled(bundle.scale) != facts["scaled_columns"]:
+        raise ArtifactError(
+            f"{facts['scaled_columns']} columns of the features were scaled in training, "
+            f"{run_folder.SCALE} has {_num_scaled(bundle.scale)}; copy the folder of the run as a "
+            "whole, or save it again"
+        )
     if config.label_inputs != bundle.settings["label_inputs"]:
         raise TypeError("model and settings do not agree on label_inputs")
     if config.label_inputs and "train" not in bundle.inputs.split:
@@ -213,8 +222,18 @@ def _check_parts(bundle: Bundle, facts: dict[str, Any]) -> None:
 # ---- the scale of the features -----------------------------------------------------------------
 
 
+def _num_scaled(scale: FeatureScale | None) -> int:
+    return 0 if scale is None else len(scale.columns)
+
+
+def _scale(folder: Path, setting: str, width: int) -> FeatureScale | None:
+    """Return the scale of a run; one of kind "auto" that changes no column has no file."""
+    scale = read_scale(folder)
+    return FeatureScale.unchanged(width) if scale is None and setting == AUTO else scale
+
+
 def write_scale(folder: Path, scale: FeatureScale | None) -> None:
-    """Write a scale to a folder; None removes the one that is there.
+    """Write a scale to a folder; None and one that changes nothing remove the one that is there.
 
     Args:
         folder: Of a run.
@@ -222,7 +241,7 @@ def write_scale(folder: Path, scale: FeatureScale | None) -> None:
     """
     path = folder / run_folder.SCALE
     with explained("write", path):
-        if scale is None:
+        if scale is None or not len(scale.columns):
             if path.exists():
                 files.ops.unlink(path)
             return
@@ -252,12 +271,13 @@ def read_scale(folder: Path) -> FeatureScale | None:
         raise ArtifactError(f"{path} is not as written ({error}); save it again") from error
 
 
-def scale_of_run(run_dir: str | PathLike[str], kind: str) -> FeatureScale | None:
+def scale_of_run(run_dir: str | PathLike[str], kind: str, features: Any) -> FeatureScale | None:
     """Return the scale that the run in a folder began with, None before its first checkpoint.
 
     Args:
         run_dir: Folder of the run.
         kind: The `feature_scale` to go on with.
+        features: Those of the graph.
 
     Raises:
         ConfigError: If the run has another one.
@@ -266,6 +286,11 @@ def scale_of_run(run_dir: str | PathLike[str], kind: str) -> FeatureScale | None
     if folder.checkpoints.latest() is None:
         return None
     scale = read_scale(folder.path)
+    if scale is None and kind == AUTO:
+        # It began with no column to scale, or with "none".
+        fitted = FeatureScale.fit(features, AUTO)
+        if not len(fitted.columns):
+            return fitted
     then = NONE if scale is None else scale.kind
     if then != kind:
         raise ConfigError(

@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 
 from dhilgt.classifier.inputs import matched_features
 from dhilgt.cli import shell
-from dhilgt.cli.inputs import Inputs
+from dhilgt.cli.inputs import DEGREE, Inputs
+from dhilgt.cli.label import edge_columns, naming_files
 from dhilgt.cli.train import classifier_class
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, GraphError
+from dhilgt.features.from_graph import degree_features
 from dhilgt.graph.graph import Graph
 from dhilgt.readers import node_lists
+from dhilgt.readers.new_nodes import graph_with_new_nodes, new_ids
+from dhilgt.readers.node_tables import ColumnOptions
 from dhilgt.settings import yaml_files
 
 if TYPE_CHECKING:
@@ -33,13 +37,21 @@ def run(
         typer.Option("--output", "-o", help="File to write, .csv or .parquet; '-' or none prints."),
     ] = None,
     nodes: Annotated[
-        Path | None, typer.Option(help="File of ids to predict; all nodes by default.")
+        Path | None,
+        typer.Option(help="File of ids to predict; all nodes, or the new ones, by default."),
     ] = None,
     edges: Annotated[
         Path | None, typer.Option(help="Edges of a grown or another graph, the old edges included.")
     ] = None,
     features: Annotated[
         str | None, typer.Option(help="Features of that graph, as for `dhilgt train`.")
+    ] = None,
+    new_edges: Annotated[
+        Path | None,
+        typer.Option(help="Edges of new nodes alone, among them and to nodes of the run's graph."),
+    ] = None,
+    new_features: Annotated[
+        Path | None, typer.Option(help="Features of the new nodes alone, with their ids.")
     ] = None,
     graph_nodes: Annotated[
         Path | None, typer.Option(help="All ids of that graph, in the order of a .npy's rows.")
@@ -65,11 +77,21 @@ def run(
     Example:
       dhilgt predict runs/mine -o predictions.csv
       dhilgt predict runs/mine --nodes some.txt --all-probabilities
-      dhilgt predict runs/mine --edges grown.csv --features grown_x.csv -o new.parquet
+      dhilgt predict runs/mine --new-edges e.csv --new-features x.csv -o new.csv
+      dhilgt predict runs/mine --edges grown.csv --features grown_x.csv -o all.parquet
     """  # noqa: D301 - \b keeps the example's lines apart
     printed = output is None or str(output) == "-"
-    if quick and edges is None:
-        raise shell.usage_error("--quick is for a grown graph; give its --edges", "--quick")
+    grows = new_edges is not None or new_features is not None
+    if grows and (edges is not None or features is not None or graph_nodes is not None):
+        raise shell.usage_error(
+            "the run's graph and new nodes, or another graph: give --new-edges and --new-features, "
+            "or --edges and --features",
+            "--new-edges" if new_edges is not None else "--new-features",
+        )
+    if quick and edges is None and not grows:
+        raise shell.usage_error(
+            "--quick is for a grown graph; give its --edges, or --new-edges", "--quick"
+        )
     if (features is not None or graph_nodes is not None) and edges is None:
         raise shell.usage_error("give the --edges of the graph too", "--edges")
     listed = None if nodes is None else node_lists.read_nodes(nodes)
@@ -77,6 +99,10 @@ def run(
     other = None
     if edges is not None:
         other = _other_graph(run_folder, clf, edges, features, graph_nodes, quiet)
+    if grows:
+        other = _grown_graph(run_folder, clf, new_edges, new_features)
+        if listed is None:
+            listed = _new_ids(clf, other)
     ids = _ids_to_predict(other or clf.graph_, listed, nodes)
     if printed:
         _write_csv(sys.stdout, *_predicted(clf, ids, other, quick, all_probabilities))
@@ -125,14 +151,7 @@ def _other_graph(
     quiet: bool,
 ) -> Graph:
     """Read a graph with the options of the run's own graph, without labels and split."""
-    known = Inputs(directed=clf.graph_.directed)
-    config = folder / yaml_files.NAME
-    if config.exists():
-        try:
-            values = yaml_files.read_settings(config)
-            known = Inputs.from_file(values.get("data", {}), config)
-        except ConfigError as error:
-            raise ArtifactError(f"the run's own {error}") from error
+    known = _inputs_of(folder, clf)
     if features is None and known.features != "degree":
         raise GraphError(
             f"{edges} is another graph, and its features are missing; pass them with --features"
@@ -158,6 +177,59 @@ def _other_graph(
         feature_columns=clf.feature_columns_,
     )
     return matched_features(graph, clf.feature_columns_, clf.n_features_in_, str(inputs.features))
+
+
+def _inputs_of(folder: Path, clf: "NodeClassifier") -> Inputs:
+    """Return where the graph of a run came from, and how its files were read."""
+    config = folder / yaml_files.NAME
+    if not config.exists():
+        return Inputs(directed=clf.graph_.directed)
+    try:
+        values = yaml_files.read_settings(config)
+        return Inputs.from_file(values.get("data", {}), config)
+    except ConfigError as error:
+        raise ArtifactError(f"the run's own {error}") from error
+
+
+def _grown_graph(
+    folder: Path, clf: "NodeClassifier", edges: Path | None, features: Path | None
+) -> Graph:
+    """Return the run's graph with new nodes; files are read as those of the run were."""
+    known = _inputs_of(folder, clf)
+    from_degree = known.features == DEGREE
+    if features is None and not from_degree:
+        raise GraphError(f"{edges}: new nodes need features; pass them with --new-features")
+    if features is not None and from_degree:
+        raise shell.usage_error(
+            "the run learned from degrees, which follow from the edges; leave it out",
+            "--new-features",
+        )
+    with naming_files(edges or features or "", features=features):
+        graph = graph_with_new_nodes(
+            clf.graph_,
+            edges,
+            features,
+            separator="\t" if known.separator in ("\\t", "tab") else known.separator,
+            columns=edge_columns(known.columns, known.source_column, known.target_column),
+            ignore_weights=known.ignore_weights,
+            options=ColumnOptions(
+                id_column=known.id_column,
+                feature_columns=known.feature_columns,
+                header=known.header,
+                comment=known.comment,
+            ),
+            threads=clf.settings_.threads,
+        )
+    return graph.with_data(features=degree_features(graph)) if from_degree else graph
+
+
+def _new_ids(clf: "NodeClassifier", grown: Graph) -> NDArray[Any]:
+    ids = new_ids(clf.graph_, grown)
+    if not len(ids):
+        raise GraphError(
+            "the files add edges and no node; name the nodes to predict again with --nodes"
+        )
+    return ids
 
 
 def _ids_to_predict(graph: Graph, listed: Any, file: Path | None) -> NDArray[Any]:

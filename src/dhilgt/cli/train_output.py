@@ -62,7 +62,8 @@ def facts(
     assert labels is not None
     counts = np.bincount(labels[clf.split_["train"]], minlength=len(clf.classes_))
     common = int(counts.argmax())
-    return {
+    scaled = clf._pipeline.scale_summary
+    return ({"scaled_features": scaled} if scaled else {}) | {
         "path": str(place),
         "seed": clf.settings_.seed,
         "nodes": graph.num_nodes,
@@ -140,6 +141,7 @@ def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
     shell.print_table(
         [
             ("epochs", f"{run['epochs']:,}, the best was {run['best_epoch']:,}"),
+            *([("features", run["scaled_features"])] if "scaled_features" in run else []),
             ("cache", f"{' and '.join(reused)} reused" if reused else "nothing reused"),
             ("seconds", f"{run['seconds']:.2f}: {stages}"),
             ("written", f"{place} ({', '.join(run['files'])})"),

@@ -76,7 +76,7 @@ def run(
     base, inputs = combined(config, fixed, sources, recipe)
     inputs.check()
     classifier_class()
-    from dhilgt.tune.study import Search, run_search  # needs torch
+    from dhilgt.tune.study import Search, as_begun, run_search  # needs torch
 
     source = InputSource(inputs, base.threads)
     search = Search(
@@ -92,6 +92,8 @@ def run(
         about=inputs.resolved(Path.cwd()).to_dict(),
         cache=cache,
     )
+    if "feature_scale" not in fixed:
+        search = as_begun(search)
     _check_place(output)
     verbose = not (quiet or as_json)
     read(source, seed_list[0], verbose=verbose, bar=not quiet)

@@ -50,7 +50,7 @@ class Settings(CheckedSettings):
     This is the one list of settings: the parameters of `NodeClassifier`, the options of ``dhilgt
     train``, the keys of YAML files and the tables of the documentation are made from it. What
     belongs to a part (`TokenSpec`, `DHILGTConfig`, `TrainConfig`) is declared there. The defaults
-    are the paper's recipe.
+    are the paper's recipe, but for `feature_scale`: the paper's graphs need no scale.
 
     Raises:
         ConfigError: If a value is of the wrong type or out of range.
@@ -119,8 +119,9 @@ class Settings(CheckedSettings):
     feature_scale: str = _features(
         choice(
             *FEATURE_SCALES,
-            help='Scale of the columns of the features, hops included: "standard" is mean 0 and '
-            'deviation 1, "rank" normal scores.',
+            help='Scale of the columns of the features: "auto" scales those that need it, like '
+            'years and amounts; "standard" brings all, hops included, to mean 0 and deviation 1, '
+            '"rank" to normal scores.',
         )
     )
     label_inputs: bool = _features("label_inputs")

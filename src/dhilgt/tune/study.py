@@ -6,19 +6,20 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dhilgt import metrics
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+from dhilgt.features.scale import AUTO, NONE
 from dhilgt.settings.settings import Settings
 from dhilgt.store.files import explained
 from dhilgt.store.target import BuildLock
 from dhilgt.training.signals import StopSignals
 from dhilgt.tune.objective import Source
 from dhilgt.tune.space import Space, followed
-from dhilgt.tune.storage import default_address, is_journal, open_storage, optuna
+from dhilgt.tune.storage import JOURNAL, default_address, is_journal, open_storage, optuna
 from dhilgt.tune.trials import Task, counted, failures, take_back, work
 from dhilgt.utils.workers import Workers
 
@@ -244,6 +245,25 @@ def stages_begun(search: Search, storage: Any) -> int:
     known = {one.study_name for one in optuna().get_all_study_summaries(storage)}
     numbers = range(len(search.space.stages))
     return max((at + 1 for at in numbers if search.study_name(at) in known), default=0)
+
+
+def as_begun(search: Search) -> Search:
+    """Return a search that goes on with the features as they are if it began so.
+
+    Earlier versions did by default: the same command then goes on with the same search.
+    """
+    new = is_journal(search.address) and not (search.folder / JOURNAL).exists()
+    if new or search.base.feature_scale != AUTO:
+        return search
+    storage = open_storage(search.address)
+    try:
+        study = storage.get_study_id_from_name(search.study_name(0))
+    except KeyError:
+        return search
+    begun = storage.get_study_user_attrs(study).get("facts", {}).get("base", {})
+    if begun.get("feature_scale", NONE) != NONE:
+        return search
+    return replace(search, base=replace(search.base, feature_scale=NONE))
 
 
 def _check_same(search: Search, study: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.benchmark.running.grid import Cell
-from dhilgt.benchmark.running.recipe import OURS
+from dhilgt.benchmark.running.recipe import AS_IN_PAPER, OURS
 from dhilgt.graph.graph import Graph
 from dhilgt.settings.settings import Settings
 from dhilgt.training.clock import StageClock
@@ -54,7 +54,8 @@ def resolved(cell: Cell, metric: str) -> Resolved:
     """
     run = {"metric": metric, "seed": cell.seed}
     if cell.system == OURS:
-        settings = Settings.from_dict({**cell.changes.model, **cell.changes.training, **run})
+        own = {**AS_IN_PAPER, **cell.changes.model, **cell.changes.training}
+        settings = Settings.from_dict({**own, **run})
         config = settings.train_config()
         training = config.to_dict()
         model = {name: v for name, v in settings.to_dict().items() if name not in training}
@@ -127,7 +128,7 @@ class OurContender(Contender):
         from dhilgt.utils.devices import choose_device
 
         training = self.settings.training.to_dict()
-        settings = Settings.from_dict({**self.settings.model, **training})
+        settings = Settings.from_dict({**AS_IN_PAPER, **self.settings.model, **training})
         if self._threads is not None:
             settings = replace(settings, threads=self._threads)
         self._pipeline = Pipeline(

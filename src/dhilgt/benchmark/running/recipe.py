@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt.errors import ConfigError
+from dhilgt.features.scale import NONE
 from dhilgt.settings import recipes, yaml_files
 from dhilgt.settings.settings import Settings
 from dhilgt.utils.checks import name_hint
 
 OURS = "dhilgt"
 PAPER, BEST = "paper", "best"
+AS_IN_PAPER = {"feature_scale": NONE}
+"""Settings of DHIL-GT whose default is not the paper's: every system is given the same features."""
 PARTS = ("model", "training")
 """The settings of a system, and of its training."""
 
@@ -84,6 +87,9 @@ def _best(data: str) -> Changes:
     values = dict(recipes.recipe(BEST, data))
     for name in ("metric", "seed"):  # follow from the cell
         values.pop(name, None)
+    for name, value in AS_IN_PAPER.items():  # as in every comparison, so no change
+        if values.get(name) == value:
+            del values[name]
     training = {one.name for one in Settings.group("training")} & set(values) - {"batch_size"}
     return Changes(
         {name: value for name, value in values.items() if name not in training},

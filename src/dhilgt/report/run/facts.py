@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import ArtifactError
+from dhilgt.classifier.majority import majority_note, one_answer_score
+from dhilgt.errors import ArtifactError, TrainingWarning
 from dhilgt.metrics import METRICS, metric
 from dhilgt.report import text
 from dhilgt.report.run import analysis
@@ -78,6 +79,7 @@ def run_facts(
             "note": metric(name)(truth, _logits(probabilities)).note if name in METRICS else "",
             "interval": _interval(name, truth, probabilities),
             "majority": _majority(clf, classes, name, truth),
+            "warning": str(TrainingWarning(majority_note(clf))),
         },
         "training": {
             "best_epoch": clf.result_.best_epoch,
@@ -209,10 +211,7 @@ def _majority(
     """Return the score of one answer for all nodes: how common each class is in training."""
     known = _truth(clf, np.asarray(clf.split_["train"], np.int64))
     counts = np.bincount(known[known >= 0], minlength=len(classes))
-    answer = np.log(np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum())
-    score = math.nan
-    if name in METRICS:
-        score = metric(name)(truth, np.broadcast_to(answer, (len(truth), len(classes))))
+    score = one_answer_score(name, truth, known, len(classes))
     return {"class": classes[int(counts.argmax())], "score": _plain(score)}
 
 

@@ -53,6 +53,8 @@ def _sentences(facts: Facts) -> list[str]:
             f"Answering {answer} for every node gives {text.score(majority['score'], metric)}"
             + (". The model is no better than that." if not better else ".")
         )
+    if evaluated.get("warning"):
+        sentences.append(f"{text.capital(evaluated['warning'])}.")
     if evaluated["part"] == "val":
         sentences.append(
             "There are no labelled test nodes. The validation nodes chose the epoch, so this "
