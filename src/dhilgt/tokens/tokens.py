@@ -1,6 +1,6 @@
 """Stored token rows: in memory, or in memory-mapped shards on disk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -138,9 +138,12 @@ class Tokens:
     def load(cls, path: "str | PathLike[str]", *, verify: bool = False) -> "Tokens":
         """Open tokens that `build` wrote; the rows stay on disk and are mapped.
 
+        Every byte is checked before it is used: at once where all rows take at most 100 MB, else
+        file by file, when a row of it is first asked for.
+
         Args:
             path: The folder.
-            verify: Check every byte against its checksum first.
+            verify: Check every file now, however large.
 
         Raises:
             ArtifactError: If the folder does not hold complete tokens of a known format.
@@ -255,9 +258,9 @@ class Tokens:
         at = self._positions(checked_nodes(nodes, self.num_nodes)) + copy * self._layout.num_egos
         return tokens_store.gather(self._layout, self._shards, at)
 
-    def each_shard(self) -> "list[Shard]":
-        """Return the shards in order, to read all rows once."""
-        return self._shards
+    def each_shard(self) -> "Iterator[Shard]":
+        """Yield the shards in order, to read all rows once."""
+        return (shard.checked() for shard in self._shards)
 
     def _positions(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         if self._nodes is None:
