@@ -135,7 +135,13 @@ class Tokens:
         return cls.load(path)
 
     @classmethod
-    def load(cls, path: "str | PathLike[str]", *, verify: bool = False) -> "Tokens":
+    def load(
+        cls,
+        path: "str | PathLike[str]",
+        *,
+        labels: HubLabels | None = None,
+        verify: bool = False,
+    ) -> "Tokens":
         """Open tokens that `build` wrote; the rows stay on disk and are mapped.
 
         Every byte is checked before it is used: at once where all rows take at most 100 MB, else
@@ -143,13 +149,21 @@ class Tokens:
 
         Args:
             path: The folder.
+            labels: The labels they must have been drawn from; None for any.
             verify: Check every file now, however large.
 
         Raises:
-            ArtifactError: If the folder does not hold complete tokens of a known format.
+            ArtifactError: If the folder does not hold complete tokens of a known format, or they
+                were drawn from other labels.
         """
         tokens = cls(*tokens_store.load(path, verify=verify))
         tokens._path = Path(path).absolute()
+        if labels is not None and tokens.labels_fingerprint != labels.fingerprint:
+            raise ArtifactError(
+                f"{tokens._path}: drawn from other labels, with fingerprint "
+                f"{tokens.labels_fingerprint}; that of the labels given is {labels.fingerprint}; "
+                "use the labels they were drawn from or build them again"
+            )
         return tokens
 
     # ---- properties ----------------------------------------------------------------------------
