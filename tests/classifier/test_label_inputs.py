@@ -373,7 +373,7 @@ def test_an_exported_model_takes_the_classes_as_a_fourth_input(tmp_path, ending)
         clf.model_.label_input.weight.normal_()
     file = tmp_path / f"model{ending}"
     export_classifier(clf, file)
-    known = np.load(tmp_path / "model.known.npy")
+    known = np.load(tmp_path / f"model{ending}.known.npy")
     assert known.tolist() == (clf._pipeline.known + 1).tolist()
     loader = clf._pipeline.loader(np.arange(90), device=torch.device("cpu"), batch_size=90)
     batch = next(iter(loader))
