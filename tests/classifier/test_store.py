@@ -169,6 +169,12 @@ def test_a_pickle_beside_the_files_is_never_looked_at(clf, folder):
     np.testing.assert_array_equal(NodeClassifier.load(folder).predict(), clf.predict())
 
 
+TIED = (
+    "model/config.json", "model/model.safetensors", "graph/manifest.json", "result.json",
+    "metrics.jsonl",
+)  # fmt: skip
+
+
 def changed(folder, **values):
     """Change values of a bundle, and its checksum as someone would who knows how."""
     path = folder / "bundle.json"
@@ -195,6 +201,8 @@ def changed(folder, **values):
         ({"files": None}, "does not list the files"),
         ({"files": {"metrics.jsonl": {}, "/etc/passwd": {}}}, "does not list the files"),
         ({"files": {"metrics.jsonl": {"bytes": "x", "sha256": ""}}}, "was not there"),
+        ({"files": dict.fromkeys(TIED, {})}, "not as written"),
+        ({"files": dict.fromkeys(TIED)}, "not as written"),
     ],
 )
 def test_a_bundle_that_does_not_fit_together_is_refused(folder, values, message):

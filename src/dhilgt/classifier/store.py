@@ -132,8 +132,8 @@ def read(path: str | PathLike[str]) -> Bundle:
         )
     facts = _json(seal)
     _check_head(seal, facts)
-    num_metrics = _check_seal(seal, facts)
     try:
+        num_metrics = _check_seal(seal, facts)
         settings = Settings.from_dict(facts["settings"]).to_dict()
         classes = _classes(facts)
         graph = load_graph(folder / run_folder.GRAPH)
@@ -234,12 +234,13 @@ def _check_sum(path: Path, seal: Path, expected: Any) -> None:
             f"{path} is missing; copy the folder of the run as a whole, or save it again"
         )
     num_bytes, sha256 = expected["bytes"], expected["sha256"]
-    with explained("read", path), open_regular(path) as file:
+    with explained("read", path):
         if path.name == run_folder.METRICS:
             # A run that goes on with more epochs appends lines before there is a new bundle.
-            found = hashlib.sha256(file.read(num_bytes)).hexdigest()
+            with open_regular(path) as file:
+                found = hashlib.sha256(file.read(num_bytes)).hexdigest()
         else:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            found = hash_file(path)
     if found != sha256:
         raise ArtifactError(
             f"{path} is damaged or of another run: {seal.name} was written with SHA-256 {sha256}, "

@@ -7,6 +7,7 @@ each of its blocks too; where it is mapped and not read, a sample of the blocks 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -88,5 +89,5 @@ def sampled_blocks(count: int) -> Iterator[int]:
     draw = random.SystemRandom()
     yield from {0, count - 1}
     bounds = np.linspace(0, count, min(count, SAMPLED_BLOCKS - 2) + 1).astype(int).tolist()
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         yield draw.randrange(start, stop)
