@@ -4,9 +4,7 @@ dhilgt export runs/mine -o served/model.onnx
 python examples/serve_onnx.py runs/mine/graph served/model.onnx NODE ...
 """
 
-import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -17,23 +15,23 @@ import dhilgt
 from dhilgt.features.from_graph import with_hops
 from dhilgt.features.scale import FeatureScale
 from dhilgt.graph.store import load_graph
+from dhilgt.store.exports import read_export
 
-graph, model = load_graph(sys.argv[1]), Path(sys.argv[2])
-facts = json.loads(model.with_suffix(".serving.json").read_text())
+graph, model = load_graph(sys.argv[1]), sys.argv[2]
+export = read_export(model)
+facts, known = export.facts, export.known
 session = onnxruntime.InferenceSession(model)
 labels = dhilgt.HubLabels.build(
     graph, order=facts["order"], seed=facts["tokens"]["seed"], progress=False
 )
 scale = None
-if "scale" in facts:
-    arrays = np.load(model.with_name(facts["scale"]))
-    scale = FeatureScale.from_arrays(facts["feature_scale"], arrays)
+if export.scale is not None:
+    scale = FeatureScale.from_arrays(facts["feature_scale"], export.scale)
 features = csr_array(graph.features)
 if scale is not None and scale.kind == "auto":  # the other kinds come after the hops
     features, scale = csr_array(scale.apply(features)), None
 hops = (facts["hops"], facts["hop_kind"], facts["hop_restart"])
 features = csr_array(with_hops(graph, features, *hops))
-known = np.load(model.with_name(facts["known"])) if "known" in facts else None
 sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
 
 

@@ -5,6 +5,7 @@ opened here as a user opens them: by `import dhilgt` and by the command line.
 """
 
 import csv
+import hashlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 import dhilgt
+from dhilgt.store.exports import read_export
 from tests.module_cli import command, ended
 
 OLD = Path(__file__).parent / "fixtures" / "v0.1"
@@ -242,23 +244,29 @@ def _assert_alike(now, then):
         assert now == then
 
 
-def test_an_export_has_the_same_files_beside_the_model(tmp_path):
+def test_an_export_holds_the_same_as_before(copied, tmp_path):
+    """Its files are named after the whole name of the model since; the old ones are still read."""
     command("export", OLD / "classifiers" / "words", "-o", tmp_path / "words.pt2")
-    then = json.loads((OLD / "served" / "words.serving.json").read_text())
-    now = json.loads((tmp_path / "words.serving.json").read_text())
-    own = ("sha256", "library")  # of the model's file, and of the version
-    assert {k: v for k, v in now.items() if k not in own} == {
-        k: v for k, v in then.items() if k not in own
-    }
-    known = np.load(tmp_path / "words.known.npy")
-    assert np.array_equal(known, np.load(OLD / "served" / "words.known.npy"))
-    with (
-        np.load(tmp_path / "words.scale.npz") as new,
-        np.load(OLD / "served" / "words.scale.npz") as old,
-    ):
-        assert sorted(new.files) == sorted(old.files)
-        for name in old.files:
-            assert np.array_equal(new[name], old[name])
+    served = copied("served")
+    facts = json.loads((served / "words.serving.json").read_text())
+    (served / "words.pt2").write_bytes(b"a model")
+    facts["sha256"] = hashlib.sha256(b"a model").hexdigest()
+    (served / "words.serving.json").write_text(json.dumps(facts))
+    then, now = read_export(served / "words.pt2"), read_export(tmp_path / "words.pt2")
+    own = ("sha256", "library", "format", "known", "scale")  # files and versions
+    for key in then.facts.keys() - own:
+        assert now.facts[key] == then.facts[key]
+    assert np.array_equal(now.known, then.known)
+    assert now.scale.keys() == then.scale.keys()
+    for name, array in then.scale.items():
+        assert np.array_equal(now.scale[name], array)
+
+
+def test_an_old_export_whose_model_was_replaced_is_refused(copied):
+    served = copied("served")
+    (served / "words.onnx").write_bytes(b"another model")
+    with pytest.raises(dhilgt.ArtifactError, match=r"words\.onnx is damaged or of another export"):
+        read_export(served / "words.onnx")
 
 
 # ---- the cache -----------------------------------------------------------------------------------

@@ -1,8 +1,11 @@
 """Small graphs and quick settings for tests of the classifier."""
 
+import json
+
 import numpy as np
 
 import dhilgt
+from dhilgt.classifier.store import _sealed
 
 QUICK = {
     "size": 6, "hidden_channels": 8, "num_layers": 1, "heads": 2, "epochs": 4, "lr": 0.01,
@@ -30,3 +33,12 @@ def community_graph(num_nodes=90, *, ids=False, **changes):
         names = np.array([f"node-{at:03d}" for at in range(num_nodes)])
         return dhilgt.Graph.from_edges(*names[edges], nodes=names, **options)
     return dhilgt.Graph.from_edges(*edges, num_nodes=num_nodes, **options)
+
+
+def sealed_anew(folder, change=lambda facts: None):
+    """Change a bundle, and give it the checksums of the files that are there now."""
+    path = folder / "bundle.json"
+    facts = json.loads(path.read_text())
+    del facts["sha256"], facts["files"]
+    change(facts)
+    path.write_text(json.dumps(_sealed(facts, folder)))

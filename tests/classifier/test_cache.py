@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 
 import dhilgt
 from dhilgt.classifier.cache import VARIABLE, Cache, cache_folder
+from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.cli.app import app
+from dhilgt.store import checksums
 from dhilgt.store.files import ops
 
 EDGES = ([0, 1, 2, 3, 3], [1, 2, 3, 4, 5])
@@ -91,6 +94,86 @@ def test_a_damaged_entry_is_made_again_with_a_warning(cache):
         labels = cache.labels(graph)
     assert labels.distance(0, 4) == 4
     assert cache.labels(graph).distance(0, 4) == 4
+
+
+def path_of(cache, kind):
+    return next(entry.path for entry in cache.entries() if entry.kind == kind)
+
+
+def changed_array(file, change):
+    array = np.load(file)
+    change(array)
+    np.save(file, array)
+
+
+@pytest.mark.parametrize("whole_bytes", [checksums.WHOLE_BYTES, 10], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("spd-00000.npy", lambda spd: np.copyto(spd, 1)),
+        ("ids-00000.npy", lambda ids: np.copyto(ids[2:], 10**6)),
+        ("ids-00000.npy", lambda ids: np.copyto(ids[:, 1:], 0)),
+        ("parts-00000.npy", lambda parts: np.copyto(parts, 0)),
+    ],
+    ids=["distances", "ids of no node", "other ids", "parts"],
+)
+def test_rows_that_were_changed_are_drawn_again(cache, monkeypatch, whole_bytes, name, change):
+    monkeypatch.setattr(checksums, "WHOLE_BYTES", whole_bytes)
+    labels = cache.labels(graph_of())
+    expected = [array.copy() for array in cache.tokens(labels, ROWS).rows(np.arange(6))]
+    changed_array(path_of(cache, "tokens") / name, change)
+    with pytest.warns(dhilgt.GraphWarning, match=rf"made again.*{name}"):
+        tokens = cache.tokens(labels, ROWS)
+    for found, wanted in zip(tokens.rows(np.arange(6)), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    cache.tokens(labels, ROWS)  # without a warning
+
+
+def test_the_folder_of_another_entry_is_made_again(cache):
+    """Labels of the same graph in another order: each file fits the manifest."""
+    expected = cache.labels(graph_of(), "random", seed=1).order.tolist()
+    mine = path_of(cache, "labels")
+    cache.labels(graph_of(), "random", seed=2)
+    other = next(entry.path for entry in cache.entries() if entry.path != mine)
+    shutil.rmtree(mine)
+    shutil.copytree(other, mine)
+    with pytest.warns(dhilgt.GraphWarning, match=r"made again.*manifest\.json is not the one"):
+        labels = cache.labels(graph_of(), "random", seed=1)
+    assert labels.order.tolist() == expected
+
+
+def test_an_entry_of_another_graph_is_made_again_in_an_older_cache(cache):
+    """There, no checksum of the manifest was noted."""
+    mine, other = graph_of(), graph_of(([0, 1, 2, 3, 4], [1, 2, 3, 4, 5]))
+    cache.labels(mine)
+    path = path_of(cache, "labels")
+    shutil.rmtree(path)
+    dhilgt.HubLabels.build(other, progress=False).save(path)
+    path.with_name(f".{path.name}.used").write_bytes(b"")
+    with pytest.warns(dhilgt.GraphWarning, match="made again.*another graph"):
+        assert cache.labels(mine).distance(0, 5) == 4
+
+
+def test_an_entry_without_a_manifest_is_made_again(cache):
+    cache.labels(graph_of())
+    (path_of(cache, "labels") / "manifest.json").unlink()
+    with pytest.warns(dhilgt.GraphWarning, match=r"made again.*manifest\.json is missing"):
+        assert cache.labels(graph_of()).distance(0, 4) == 4
+
+
+def test_labels_and_tokens_of_another_graph_are_refused(tmp_path):
+    graph = graph_of(features=np.eye(6))
+    other = graph_of(([0, 1, 2, 3, 4], [1, 2, 3, 4, 5]), features=np.eye(6))
+    labels = dhilgt.HubLabels.build(graph, progress=False)
+    tokens = dhilgt.Tokens.build(labels, path=tmp_path / "tokens", progress=False, **ROWS)
+    for parts in ({"labels": labels}, {"tokens": tokens}):
+        Pipeline(graph, dhilgt.Settings(), cache=None, progress=False, **parts)
+        with pytest.raises(dhilgt.GraphError, match="made from another graph"):
+            Pipeline(other, dhilgt.Settings(), cache=None, progress=False, **parts)
+    assert len(dhilgt.Tokens.load(tmp_path / "tokens", labels=labels)) == 6
+    ranked = dhilgt.HubLabels.build(graph, order=range(6), progress=False)
+    with pytest.raises(dhilgt.ArtifactError, match=ranked.fingerprint):
+        dhilgt.Tokens.load(tmp_path / "tokens", labels=ranked)
 
 
 def test_an_interrupted_build_of_tokens_goes_on(cache, monkeypatch):

@@ -13,7 +13,7 @@ from dhilgt.errors import GraphError
 from dhilgt.features.known_classes import carried_over, training_classes
 from dhilgt.settings.settings import Settings
 from dhilgt.training.state import TrainResult
-from tests.classifier.cases import community_graph, quick
+from tests.classifier.cases import community_graph, quick, sealed_anew
 from tests.classifier.serving_cases import assert_served
 from tests.cli.cases import Files, assert_commands_agree, ok
 from tests.model.cases import batch_of, gradients, model_of
@@ -256,9 +256,7 @@ def test_a_saved_classifier_predicts_the_same(tmp_path):
 
 def test_a_folder_whose_parts_disagree_is_refused(tmp_path):
     trained().save(tmp_path / "run")
-    seal = tmp_path / "run" / "bundle.json"
-    seal.write_text(seal.read_text().replace('"label_inputs":true', '"label_inputs":false'))
-    seal.write_text(seal.read_text().replace('"label_inputs": true', '"label_inputs": false'))
+    sealed_anew(tmp_path / "run", lambda facts: facts["settings"].update(label_inputs=False))
     with pytest.raises(dhilgt.ArtifactError, match="do not agree on label_inputs"):
         dhilgt.NodeClassifier.load(tmp_path / "run")
 
@@ -373,7 +371,7 @@ def test_an_exported_model_takes_the_classes_as_a_fourth_input(tmp_path, ending)
         clf.model_.label_input.weight.normal_()
     file = tmp_path / f"model{ending}"
     export_classifier(clf, file)
-    known = np.load(tmp_path / "model.known.npy")
+    known = np.load(tmp_path / f"model{ending}.known.npy")
     assert known.tolist() == (clf._pipeline.known + 1).tolist()
     loader = clf._pipeline.loader(np.arange(90), device=torch.device("cpu"), batch_size=90)
     batch = next(iter(loader))

@@ -1,5 +1,6 @@
 """A trained classifier explained and exported, through the library and the command line."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import dhilgt
 from dhilgt.classifier.explaining import explain
 from dhilgt.classifier.serving import export_classifier
 from dhilgt.cli.app import app
+from dhilgt.model.export import WRITERS
+from dhilgt.store.exports import read_export
+from dhilgt.store.files import canonical_json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "serve_onnx.py"
 SETTINGS = {
@@ -143,7 +147,7 @@ def test_what_cannot_be_explained_is_refused_with_a_way_out(folder, tmp_path):
 
 
 def test_the_file_beside_the_model_says_what_a_server_needs(clf, served):
-    facts = json.loads(served.with_suffix(".serving.json").read_text())
+    facts = json.loads(served.with_name("model.onnx.json").read_text())
     assert facts["classes"] == ["low", "mid", "top"]
     assert (facts["features"], facts["hops"], facts["copies"]) == (6, 1, 2)
     assert dhilgt.TokenSpec(**facts["tokens"]) == clf.tokens_.spec
@@ -172,7 +176,7 @@ def test_the_example_serves_without_pytorch(clf, folder, served):
 
 def test_a_program_is_exported_too(clf, tmp_path):
     beside = export_classifier(clf, tmp_path / "model.pt2")
-    assert beside == tmp_path / "model.serving.json"
+    assert beside == tmp_path / "model.pt2.json"
     module = torch.export.load(tmp_path / "model.pt2").module()
     x, index = torch.randn(5, 12), torch.zeros(2, 8, dtype=torch.int64)
     spd = torch.zeros(2, 8, 8, dtype=torch.uint8)
@@ -181,12 +185,81 @@ def test_a_program_is_exported_too(clf, tmp_path):
     assert torch.allclose(module(x, index, spd), wanted, atol=1e-5)
 
 
+@pytest.fixture
+def stub_writers(monkeypatch):
+    """Models of a few bytes: tracing one takes seconds."""
+    for ending in (".onnx", ".pt2"):
+        writer = lambda model, file, ending=ending: file.write_bytes(  # noqa: E731
+            ending.encode() + bytes(str(model.config), "utf-8")
+        )
+        monkeypatch.setitem(WRITERS, ending, writer)
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two classifiers that need all files beside the model, with other classes each."""
+    settings = SETTINGS | {"feature_scale": "standard", "label_inputs": True, "epochs": 1}
+    return [
+        dhilgt.NodeClassifier(**settings, seed=seed).fit(drawn(names=bool(seed))) for seed in (0, 1)
+    ]
+
+
+@pytest.mark.usefixtures("stub_writers")
+def test_two_exports_under_one_name_keep_their_own_files(two, tmp_path):
+    for clf, name in zip(two, ("model.onnx", "model.pt2"), strict=True):
+        export_classifier(clf, tmp_path / name)
+    for clf, name in zip(two, ("model.onnx", "model.pt2"), strict=True):
+        export = read_export(tmp_path / name)
+        assert export.facts["classes"] == clf.classes_.tolist()
+        np.testing.assert_array_equal(export.known, clf._pipeline.known + 1)
+        assert export.scale.keys() == clf._pipeline.scale.arrays.keys()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "model.onnx", "model.onnx.json", "model.onnx.known.npy", "model.onnx.scale.npz",
+        "model.pt2", "model.pt2.json", "model.pt2.known.npy", "model.pt2.scale.npz",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("stub_writers")
+@pytest.mark.parametrize("ending", ["", ".json", ".known.npy", ".scale.npz"])
+def test_a_file_of_another_export_is_refused_by_name(two, tmp_path, ending):
+    for clf, name in zip(two, ("mine", "other"), strict=True):
+        (tmp_path / name).mkdir()
+        export_classifier(clf, tmp_path / name / "model.onnx")
+    name = f"model.onnx{ending}"
+    file = tmp_path / "mine" / name
+    if ending == "":
+        file.write_bytes(b"another model")
+    elif ending == ".json":
+        facts = json.loads(file.read_text())
+        file.write_text(json.dumps(facts | {"classes": facts["classes"][::-1]}))
+    else:
+        file.write_bytes((tmp_path / "other" / name).read_bytes() + b"\0")
+    with pytest.raises(dhilgt.ArtifactError, match=rf"{name} is damaged or of another export"):
+        read_export(tmp_path / "mine" / "model.onnx")
+    file.unlink()
+    with pytest.raises(dhilgt.ArtifactError, match=name):
+        read_export(tmp_path / "mine" / "model.onnx")
+
+
+@pytest.mark.usefixtures("stub_writers")
+@pytest.mark.parametrize("name", ["../letter.npy", "/etc/passwd", 7, ""])
+def test_a_name_that_leads_elsewhere_is_refused(two, tmp_path, name):
+    beside = export_classifier(two[0], tmp_path / "model.onnx")
+    facts = json.loads(beside.read_text())
+    del facts["facts_sha256"]
+    facts["known"] = name
+    facts["facts_sha256"] = hashlib.sha256(canonical_json(facts)).hexdigest()
+    beside.write_text(json.dumps(facts))
+    with pytest.raises(dhilgt.ArtifactError, match="is not the name of a file beside it"):
+        read_export(tmp_path / "model.onnx")
+
+
 def test_the_command_says_what_it_wrote(folder, tmp_path):
     found = json.loads(run("export", folder, "-o", tmp_path / "m.pt2", "--json").stdout)
     assert found == {
         "model": str(tmp_path / "m.pt2"),
         "bytes": (tmp_path / "m.pt2").stat().st_size,
-        "serving": str(tmp_path / "m.serving.json"),
+        "serving": str(tmp_path / "m.pt2.json"),
     }
 
 

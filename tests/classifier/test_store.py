@@ -1,8 +1,10 @@
 """A saved classifier predicts the same elsewhere; a folder that is not one is refused."""
 
+import hashlib
 import json
 import math
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ import torch
 
 import dhilgt
 from dhilgt import ArtifactError, NodeClassifier
+from dhilgt.store.files import canonical_json
 from tests.classifier.cases import community_graph, quick
 
 torch.set_num_threads(1)
@@ -166,16 +169,26 @@ def test_a_pickle_beside_the_files_is_never_looked_at(clf, folder):
     np.testing.assert_array_equal(NodeClassifier.load(folder).predict(), clf.predict())
 
 
+TIED = (
+    "model/config.json", "model/model.safetensors", "graph/manifest.json", "result.json",
+    "metrics.jsonl",
+)  # fmt: skip
+
+
 def changed(folder, **values):
+    """Change values of a bundle, and its checksum as someone would who knows how."""
     path = folder / "bundle.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    facts = json.loads(path.read_text()) | values
+    del facts["sha256"]
+    facts["sha256"] = hashlib.sha256(canonical_json(facts)).hexdigest()
+    path.write_text(json.dumps(facts))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"kind": "sandwich"}, "kind 'sandwich'"),
-        ({"format": 99}, "format 99, this version reads 1"),
+        ({"format": 99}, "format 99, this version reads up to 2"),
         ({"settings": {"sise": 3}}, "did you mean 'size'"),
         ({"settings": 7}, "not as written"),
         ({"classes": ["a", "b"]}, "does not fit"),
@@ -185,12 +198,76 @@ def changed(folder, **values):
         ({"features": 5}, "not the one it was trained on"),
         ({"batch_size": 0}, "not as written"),
         ({"scores": None}, "not as written"),
+        ({"files": None}, "does not list the files"),
+        ({"files": {"metrics.jsonl": {}, "/etc/passwd": {}}}, "does not list the files"),
+        ({"files": {"metrics.jsonl": {"bytes": "x", "sha256": ""}}}, "was not there"),
+        ({"files": {name: {} for name in TIED}}, "not as written"),
+        ({"files": dict.fromkeys(TIED)}, "not as written"),
     ],
 )
 def test_a_bundle_that_does_not_fit_together_is_refused(folder, values, message):
     changed(folder, **values)
     with pytest.raises(ArtifactError, match=message):
         NodeClassifier.load(folder)
+
+
+# ---- files that belong together ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """A run on the same edges, with other features and another seed."""
+    graph = community_graph(ids=True, features=np.random.default_rng(1).normal(size=(90, 4)))
+    path = tmp_path_factory.mktemp("runs") / "other"
+    quick(hops=1, seed=5).fit(graph).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "part", ["model", "model/model.safetensors", "graph", "result.json", "metrics.jsonl"]
+)
+def test_a_part_of_another_run_is_refused_by_name(folder, other, part):
+    if (other / part).is_dir():
+        shutil.copytree(other / part, folder / part, dirs_exist_ok=True)
+    else:
+        shutil.copy(other / part, folder / part)
+    with pytest.raises(ArtifactError, match=rf"{part}.* is damaged or of another run"):
+        NodeClassifier.load(folder)
+
+
+@pytest.mark.parametrize("key", ["classes", "batch_size", "scores", "settings", "files", "library"])
+def test_a_bundle_that_was_edited_is_refused(folder, key):
+    path = folder / "bundle.json"
+    facts = json.loads(path.read_text())
+    value = facts[key]
+    facts[key] = value[1:] if isinstance(value, list | str) else None
+    path.write_text(json.dumps(facts))
+    with pytest.raises(ArtifactError, match=r"bundle\.json was changed after it was written"):
+        NodeClassifier.load(folder)
+
+
+def test_a_bundle_without_its_checksum_is_refused(folder):
+    path = folder / "bundle.json"
+    facts = json.loads(path.read_text())
+    del facts["sha256"]
+    path.write_text(json.dumps(facts))
+    with pytest.raises(ArtifactError, match=r"bundle\.json was changed"):
+        NodeClassifier.load(folder)
+
+
+def test_a_scale_that_was_not_there_is_refused(folder, tmp_path):
+    quick(feature_scale="standard", epochs=1).fit(community_graph()).save(tmp_path / "scaled")
+    shutil.copy(tmp_path / "scaled" / "feature_scale.safetensors", folder)
+    with pytest.raises(ArtifactError, match=r"feature_scale\.safetensors was not there"):
+        NodeClassifier.load(folder)
+
+
+def test_a_run_that_goes_on_stays_readable_meanwhile(clf, folder):
+    """More epochs append to the metrics, long before the folder is written anew."""
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": 5, "train_loss": 0.1}\n{"epo')
+    found = NodeClassifier.load(folder)
+    assert found.result_ == clf.result_
 
 
 def test_a_folder_that_is_none_is_refused_with_the_way_out(tmp_path):

@@ -18,11 +18,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 import dhilgt
 from dhilgt import ArtifactError, ConfigError, GraphError, NodeClassifier
 from dhilgt.classifier.planning import plan
-from dhilgt.classifier.store import write_scale
+from dhilgt.classifier.store import read_scale, write_scale
 from dhilgt.features.from_graph import with_hops
 from dhilgt.features.scale import FEATURE_SCALES, FeatureScale
 from dhilgt.settings.settings import Settings
-from tests.classifier.cases import community_graph, quick
+from tests.classifier.cases import community_graph, quick, sealed_anew
 from tests.classifier.serving_cases import assert_served
 from tests.cli.cases import Files, assert_commands_agree, ok
 
@@ -365,10 +365,7 @@ def test_a_folder_from_before_has_no_scale(tmp_path):
     clf = learner("none").fit(community_graph())
     clf.save(tmp_path / "run")
     assert not (tmp_path / "run" / "feature_scale.safetensors").exists()
-    seal = tmp_path / "run" / "bundle.json"
-    facts = json.loads(seal.read_text())
-    del facts["settings"]["feature_scale"]
-    seal.write_text(json.dumps(facts))
+    sealed_anew(tmp_path / "run", lambda facts: facts["settings"].pop("feature_scale"))
     read = NodeClassifier.load(tmp_path / "run")
     assert read.settings_.feature_scale == "none"
     assert np.array_equal(read.predict_proba(), clf.predict_proba())
@@ -378,6 +375,9 @@ def test_the_statistics_in_the_folder_count_not_those_of_the_graph_in_it(trained
     trained.save(tmp_path / "run")
     other = FeatureScale.fit(rows_of(width=8), trained.settings_.feature_scale)
     write_scale(tmp_path / "run", other)
+    with pytest.raises(ArtifactError, match=r"feature_scale\.safetensors is damaged or of another"):
+        NodeClassifier.load(tmp_path / "run")
+    sealed_anew(tmp_path / "run")
     read = NodeClassifier.load(tmp_path / "run")
     plain = with_hops(read.graph_, read.graph_.features, 1)
     assert np.array_equal(read.features_, other.apply(plain))
@@ -386,6 +386,7 @@ def test_the_statistics_in_the_folder_count_not_those_of_the_graph_in_it(trained
 def test_a_scale_of_another_width_is_refused(trained, tmp_path):
     trained.save(tmp_path / "run")
     write_scale(tmp_path / "run", FeatureScale.fit(rows_of(), trained.settings_.feature_scale))
+    sealed_anew(tmp_path / "run")
     with pytest.raises(ArtifactError, match="does not fit the model"):
         NodeClassifier.load(tmp_path / "run")
 
@@ -394,13 +395,16 @@ def test_a_folder_without_its_scale_or_with_a_damaged_one_is_refused(trained, tm
     trained.save(tmp_path / "run")
     file = tmp_path / "run" / "feature_scale.safetensors"
     data = file.read_bytes()
-    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ArtifactError, match="checksum"):
-        NodeClassifier.load(tmp_path / "run")
-    file.write_bytes(data[: len(data) // 2])
-    with pytest.raises(ArtifactError, match="is damaged"):
-        NodeClassifier.load(tmp_path / "run")
+    for damaged in (data[:-1] + bytes([data[-1] ^ 1]), data[: len(data) // 2]):
+        file.write_bytes(damaged)
+        with pytest.raises(ArtifactError, match=rf"{file.name} is damaged"):
+            NodeClassifier.load(tmp_path / "run")
+        with pytest.raises(ArtifactError, match=rf"{file.name} is damaged"):
+            read_scale(tmp_path / "run")
     file.unlink()
+    with pytest.raises(ArtifactError, match=rf"{file.name} is missing"):
+        NodeClassifier.load(tmp_path / "run")
+    sealed_anew(tmp_path / "run")
     with pytest.raises(ArtifactError, match="do not agree on feature_scale"):
         NodeClassifier.load(tmp_path / "run")
 

@@ -110,6 +110,10 @@ def edited(folder, **changes):
         (lambda f: edited(f, num_layers=3), "layers.2.* is missing"),
         (lambda f: edited(f, num_layers=1), "layers.1.* is not expected"),
         (lambda f: edited(f, out_channels=4), r"output.layers.0.weight has shape \[3, 16\], not"),
+        (
+            lambda f: edited(f, bias_slope=2.0),
+            "bias_slope is 2.0, the weights were saved with None",
+        ),
         (lambda f: edited(f, num_virtual=10**9), "num_virtual = 1000000000"),
     ],
 )

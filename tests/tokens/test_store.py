@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from dhilgt import ArtifactError, GraphError, HubLabels, Tokens, TokenSampler
+from dhilgt.store import checksums
 from dhilgt.store.files import canonical_json
 from dhilgt.tokens import store as tokens_store
 from dhilgt.tokens.sampler import unpack_distances
+from dhilgt.tokens.stats import token_stats
 from dhilgt.tokens.store import from_nibbles, to_nibbles
 from tests.tokens.cases import (
     contents,
@@ -67,7 +69,7 @@ def test_stored_rows_are_drawn_rows(tmp_path, directed, options):
             assert_same_rows(kept.rows(batch, copy), expected)
             assert_same_rows(kept.packed_rows(batch, copy), packed)
     assert len(reopened) == 1200
-    assert len(reopened.each_shard()) == 19
+    assert len(list(reopened.each_shard())) == 19
     assert reopened.spec == drawn.spec
     assert reopened.directed == directed
     assert reopened.labels_fingerprint == labels.fingerprint
@@ -432,28 +434,47 @@ def test_truncated_longer_and_missing_files_are_named(store, file):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_flipped_bytes_are_named_when_verifying(store, file):
+def test_flipped_bytes_are_named(store, file):
     whole = (store / file).read_bytes()
     places = random.Random(file)
     for _ in range(16):
         damaged = bytearray(whole)
         damaged[places.randrange(len(whole))] ^= 1 << places.randrange(8)
         (store / file).write_bytes(damaged)
-        with pytest.raises(ArtifactError, match=file):
-            Tokens.load(store, verify=True)
+        for verify in (False, True):
+            with pytest.raises(ArtifactError, match=file):
+                Tokens.load(store, verify=verify)
     (store / file).write_bytes(whole)
-    Tokens.load(store, verify=True)
+    Tokens.load(store)
+
+
+@pytest.mark.parametrize("kind", ["ids", "spd", "parts"])
+def test_shards_of_a_large_store_are_checked_when_they_are_used(store, monkeypatch, kind):
+    monkeypatch.setattr(checksums, "WHOLE_BYTES", 1000)
+    expected = Tokens.load(store).rows(np.arange(60))
+    file = store / f"{kind}-00001.npy"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    kept = Tokens.load(store)
+    np.testing.assert_array_equal(kept.rows(np.arange(60)).spd, expected.spd)  # of the first shard
+    for _ in range(2):
+        with pytest.raises(ArtifactError, match=file.name):
+            kept.rows([100])
+    with pytest.raises(ArtifactError, match=file.name):
+        token_stats(kept)
+    with pytest.raises(ArtifactError, match=file.name):
+        Tokens.load(store, verify=True)
 
 
 @pytest.mark.parametrize("kind", ["ids", "spd", "parts"])
 def test_swapped_shards_are_named(store, kind):
-    """The last shard is shorter, which shows at once; equal ones show when verifying."""
     first, second, last = (store / f"{kind}-{number:05}.npy" for number in range(3))
     first.rename(store / "x")
     second.rename(first)
     (store / "x").rename(second)
     with pytest.raises(ArtifactError, match=first.name):
-        Tokens.load(store, verify=True)
+        Tokens.load(store)
     first.write_bytes(last.read_bytes())
     with pytest.raises(ArtifactError, match=first.name):
         Tokens.load(store)
@@ -563,11 +584,13 @@ def test_a_layout_of_endless_shards_is_refused_at_once(store):
 
 @pytest.mark.parametrize("value", [-2, 400, 2**31 - 1, -(2**31)])
 def test_ids_of_no_node_are_not_handed_out(store, value):
-    """An id beyond the graph would read features out of bounds."""
+    """An id beyond the graph would read features out of bounds, whoever signed it."""
     file = store / "ids-00001.npy"
     ids = np.load(file)
     ids[3, 2] = value
     np.save(file, ids)
+    signed = hashlib.sha256(file.read_bytes()).hexdigest()
+    sign(store, lambda manifest: manifest["files"][file.name].update(sha256=signed))
     kept = Tokens.load(store)
     kept.rows(np.arange(60))
     with pytest.raises(ArtifactError, match=rf"ids-00001\.npy is damaged.*-1 to 399.*{value}"):

@@ -419,6 +419,15 @@ def test_damaged_checkpoint_is_refused(tmp_path, file, kind):
     assert folder.load().values["value"] == 1
 
 
+def test_without_latest_the_newest_is_taken(tmp_path):
+    folder = CheckpointFolder(tmp_path / "c")
+    for epoch in (1, 2):
+        folder.save(epoch, 0, small(epoch))
+    (folder.path / "LATEST").unlink()
+    with pytest.warns(TrainingWarning, match="LATEST is missing; the run goes on from 00002"):
+        assert folder.load().values["value"] == 2
+
+
 @pytest.mark.parametrize("text", ["", "../../etc", "00009-000000x", "\xff" * 100])
 def test_latest_that_names_no_checkpoint(tmp_path, text):
     folder = CheckpointFolder(tmp_path / "c")

@@ -20,14 +20,15 @@ from dhilgt.graph.graph import Graph
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.orders import DRAWN, ORDERS
-from dhilgt.store.files import canonical_json
+from dhilgt.store.artifact import Artifact
+from dhilgt.store.files import canonical_json, hash_file, write_file
 from dhilgt.store.manifest import MANIFEST
 from dhilgt.store.target import BuildLock
 from dhilgt.tokens import store as tokens_store
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.memory import format_bytes
-from dhilgt.utils.progress import progress_note
+from dhilgt.utils.progress import progress_bar, progress_note
 
 KINDS = ("labels", "tokens", "graphs")
 VARIABLE = "DHILGT_CACHE"
@@ -64,7 +65,8 @@ class Cache:
 
     The key is a hash of the graph's fingerprint, the parameters and the version of the format:
     the same graph under another name is found again, and a graph that changed by one edge is not.
-    Several processes may use one cache; one builds, the others wait for it.
+    Several processes may use one cache; one builds, the others wait for it. Every byte of an entry
+    is checked before it is handed out; a damaged entry is made again, with a warning.
 
     Args:
         root: The folder. None takes $DHILGT_CACHE, else the user's cache folder.
@@ -95,6 +97,7 @@ class Cache:
         seed: int = 0,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
+        verify: bool = True,
     ) -> HubLabels:
         """Return the labels of a graph, built now or from the cache; on disk and mapped.
 
@@ -104,6 +107,7 @@ class Cache:
             seed: Of the orders that are random.
             threads: Threads to use; None for every core.
             progress: False for no display.
+            verify: False where another process has just checked the entry.
         """
         if order not in ORDERS:
             raise ValueError(f"order = {order!r}; choose {' or '.join(map(repr, ORDERS))}")
@@ -118,7 +122,12 @@ class Cache:
             made.save(path, threads=threads)
             return made
 
-        labels = self._get("labels", facts, HubLabels.load, build, progress)
+        def load(path: Path) -> HubLabels:
+            labels = HubLabels.load(path)
+            Artifact.open(path).check_fingerprint(graph.fingerprint)
+            return labels
+
+        labels = self._get("labels", facts, load, build, progress, verify)
         return labels.with_ids(graph.ids)
 
     def tokens(
@@ -129,6 +138,7 @@ class Cache:
         copies: int = 1,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
+        verify: bool = True,
     ) -> Tokens:
         """Return the token rows of all nodes, built now or from the cache.
 
@@ -140,6 +150,7 @@ class Cache:
             copies: Rows per node.
             threads: Threads to use; None for every core.
             progress: False for no display.
+            verify: False where another process has just checked the entry.
         """
         spec = TokenSpec(**options).to_dict()
         facts = {
@@ -161,7 +172,10 @@ class Cache:
                 **spec,
             )
 
-        return self._get("tokens", facts, Tokens.load, build, progress)
+        def load(path: Path) -> Tokens:
+            return Tokens.load(path, labels=labels)
+
+        return self._get("tokens", facts, load, build, progress, verify)
 
     def graph(
         self,
@@ -198,10 +212,11 @@ class Cache:
         load: Callable[[Path], _T],
         build: Callable[[Path], _T],
         progress: bool | Literal["auto"],
+        verify: bool = True,
     ) -> _T:
         path = self.path_of(kind, facts)
         with self._locked(path, f"{kind}: waiting for another process that makes them", progress):
-            content = self._loaded(path, load)
+            content = self._loaded(path, load, progress, verify)
             if content is not None:
                 progress_note(f"{kind}: reused from the cache", enabled=progress)
             else:
@@ -237,10 +252,21 @@ class Cache:
         finally:
             lock.release()
 
-    def _loaded(self, path: Path, load: Callable[[Path], _T]) -> _T | None:
-        if not (path / MANIFEST).exists():
+    def _loaded(
+        self,
+        path: Path,
+        load: Callable[[Path], _T],
+        progress: bool | Literal["auto"],
+        verify: bool,
+    ) -> _T | None:
+        if not path.exists():
             return None
         try:
+            _check_seal(path)
+            artifact = Artifact.open(path)
+            if artifact.is_large and verify:  # what is not is checked whole as it is loaded
+                with progress_bar(f"checking {path.parent.name}", unit="bytes") as update:
+                    artifact.verify(update if progress else None)
             return load(path)
         except ArtifactError as error:
             warn(f"a damaged entry of the cache is made again ({error})")
@@ -248,8 +274,13 @@ class Cache:
             return None
 
     def _mark_used(self, path: Path) -> None:
+        """Note that an entry was used, and the checksum of its manifest."""
+        stamp = _stamp_of(path)
         with contextlib.suppress(OSError):
-            _stamp_of(path).touch()
+            if _sealed_with(path):
+                stamp.touch()
+            else:
+                write_file(stamp, iter((memoryview(hash_file(path / MANIFEST).encode()),)))
 
     # ---- entries -------------------------------------------------------------------------------
 
@@ -322,6 +353,24 @@ def _gate_of(path: Path) -> Path:
 
 def _stamp_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.used")
+
+
+def _sealed_with(path: Path) -> str:
+    """Return the checksum of the manifest that an entry was made with; "" in older caches."""
+    try:
+        return _stamp_of(path).read_text("ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+def _check_seal(path: Path) -> None:
+    """Raise if an entry is not the one made under this key, such as the folder of another one."""
+    expected = _sealed_with(path)
+    manifest = path / MANIFEST
+    if not manifest.exists():
+        raise ArtifactError(f"{manifest} is missing")
+    if expected and hash_file(manifest) != expected:
+        raise ArtifactError(f"{manifest} is not the one this entry was made with")
 
 
 def _entry(kind: str, path: Path) -> CacheEntry:

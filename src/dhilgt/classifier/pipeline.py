@@ -68,6 +68,9 @@ class Pipeline:
         if graph.features is None:
             raise GraphError("the graph has no features; pass features= when you make it")
         check_scalable(graph.features, settings.feature_scale)  # before the long work
+        for name, given in (("labels", labels), ("tokens", tokens)):
+            if given is not None and given.graph_fingerprint != graph.fingerprint:
+                raise GraphError(f"these {name} were made from another graph; pass its own")
         self.graph = graph
         self.settings = settings
         self.clock = StageClock() if clock is None else clock
@@ -205,14 +208,14 @@ class Pipeline:
                 content, problem = self._from_cache(kind)
         problem = group.from_main(problem)
         if not problem and not group.is_main:
-            content, problem = self._from_cache(kind)
+            content, problem = self._from_cache(kind, verify=False)  # the main process did
         if problem:
             if group.is_main:
                 warn(f"the cache is not used, {kind} are kept in memory ({problem})")
             return None
         return content
 
-    def _from_cache(self, kind: str) -> tuple[Any, str]:
+    def _from_cache(self, kind: str, *, verify: bool = True) -> tuple[Any, str]:
         """Return labels or tokens and "", or None and why the cache cannot be used."""
         assert self._cache is not None, "called only where there is one"
         settings = self.settings
@@ -224,6 +227,7 @@ class Pipeline:
                     seed=settings.seed,
                     threads=settings.threads,
                     progress=self._progress,
+                    verify=verify,
                 )
             else:
                 content = self._cache.tokens(
@@ -232,6 +236,7 @@ class Pipeline:
                     copies=settings.copies,
                     threads=settings.threads,
                     progress=self._progress,
+                    verify=verify,
                 )
         except (ArtifactError, OSError) as error:
             # A full or read-only disk is no reason not to train.

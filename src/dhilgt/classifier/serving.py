@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import io
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dhilgt._version import __version__
 from dhilgt.features.scale import NONE
-from dhilgt.model.export import KNOWN, WRITERS, check_ending
-from dhilgt.store.files import canonical_json, explained, hash_file, write_file
+from dhilgt.model.export import WRITERS, check_ending
+from dhilgt.store.exports import write_beside
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
-_FACTS_ENDING = ".serving.json"
-_KNOWN_ENDING = ".known.npy"
-_SCALE_ENDING = ".scale.npz"
-
 
 def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
-    """Write the model of a classifier, and beside it what serves it: model.serving.json.
+    """Write the model of a classifier, and beside it what serves it: model.onnx.json.
 
     The second file names the classes, the settings of the tokens and the width of the features,
     so that a server needs neither PyTorch nor the classifier. A model with `label_inputs` has a
-    third file, model.known.npy: class + 1 of each node of the graph, 0 = not known. One with a
-    scale has model.scale.npz: the arrays of its `FeatureScale`.
+    third file, model.onnx.known.npy: class + 1 of each node of the graph, 0 = not known. One with
+    a scale has model.onnx.scale.npz: the arrays of its `FeatureScale`.
+    `dhilgt.store.exports.read_export` reads and checks them.
 
     Args:
         clf: A fitted classifier.
@@ -45,52 +39,28 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     file = Path(path)
     WRITERS[check_ending(file)](clf.model_, file)
     pipeline = clf._pipeline
-    if pipeline.known is not None:
-        stream = io.BytesIO()
-        np.save(stream, pipeline.known + 1)
-        _write(file.with_suffix(_KNOWN_ENDING), stream.getvalue())
-    if pipeline.scale is not None and len(pipeline.scale.columns):
-        stream = io.BytesIO()
-        np.savez(stream, **pipeline.scale.arrays)  # type: ignore[arg-type, unused-ignore]
-        _write(file.with_suffix(_SCALE_ENDING), stream.getvalue())
-    beside = file.with_suffix(_FACTS_ENDING)
-    _write(beside, canonical_json(_serving_facts(clf, file), indent=2) + b"\n")
-    return beside
+    known = None if pipeline.known is None else pipeline.known + 1
+    scale = pipeline.scale
+    if scale is not None and not len(scale.columns):  # no column needed one
+        scale = None
+    facts = _serving_facts(clf) | {"feature_scale": NONE if scale is None else scale.kind}
+    return write_beside(file, facts, known, None if scale is None else scale.arrays)
 
 
-def _serving_facts(clf: NodeClassifier, file: Path) -> dict[str, Any]:
+def _serving_facts(clf: NodeClassifier) -> dict[str, Any]:
     settings = clf.settings_
-    files: dict[str, Any] = {}
-    if settings.label_inputs:
-        files[KNOWN] = file.with_suffix(_KNOWN_ENDING).name
-    if _is_scaled(clf):
-        files["scale"] = file.with_suffix(_SCALE_ENDING).name
+    named: dict[str, Any] = {}
     if clf.feature_columns_ is not None:
-        files["feature_names"] = list(clf.feature_columns_.names)
-    return files | {
-        "kind": "dhilgt-serving",
-        "format": 1,
+        named["feature_names"] = list(clf.feature_columns_.names)
+    return named | {
         "library": __version__,
-        "sha256": hash_file(file),
         "classes": clf.classes_.tolist(),
         "features": clf.n_features_in_,
         "hops": settings.hops,
         "hop_kind": settings.hop_kind,
         "hop_restart": settings.hop_restart,
-        "feature_scale": settings.feature_scale if _is_scaled(clf) else NONE,
         "tokens": settings.token_options(),
         "copies": settings.copies,
         "order": settings.order,
         "graph": clf.graph_.fingerprint,
     }
-
-
-def _is_scaled(clf: NodeClassifier) -> bool:
-    """Return whether any column of the features is scaled."""
-    scale = clf._pipeline.scale
-    return scale is not None and len(scale.columns) > 0
-
-
-def _write(file: Path, data: bytes) -> None:
-    with explained("write", file, len(data)):
-        write_file(file, iter([memoryview(data)]))

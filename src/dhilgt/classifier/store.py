@@ -1,7 +1,12 @@
-"""The folder of a trained classifier: settings, scores, model, graph, feature scale."""
+"""The folder of a trained classifier: settings, scores, model, graph, feature scale.
+
+``bundle.json`` holds a checksum of itself and of the files it was written with, so that a file of
+another run is refused by name.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from os import PathLike
@@ -18,10 +23,18 @@ from dhilgt.features.from_graph import num_copies
 from dhilgt.features.scale import AUTO, NONE, FeatureScale
 from dhilgt.graph.store import load_graph, save_graph
 from dhilgt.model.dhilgt import DHILGT
-from dhilgt.model.store import checked_bytes, read_checked
+from dhilgt.model.store import CONFIG, WEIGHTS, checked_bytes, read_checked
 from dhilgt.settings.settings import Settings
 from dhilgt.store import files
-from dhilgt.store.files import canonical_json, explained, open_regular, strict_json, write_file
+from dhilgt.store.files import (
+    canonical_json,
+    explained,
+    hash_file,
+    open_regular,
+    strict_json,
+    write_file,
+)
+from dhilgt.store.manifest import MANIFEST
 from dhilgt.training import run_folder
 from dhilgt.training.run_folder import RunFolder
 from dhilgt.training.state import TrainResult, finite_or_none
@@ -30,7 +43,16 @@ if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
 KIND = "dhilgt-classifier"
-FORMAT = 1
+FORMAT = 2
+_OLDEST_FORMAT = 1  # without checksums
+_TIED = (
+    f"{run_folder.MODEL}/{CONFIG}",
+    f"{run_folder.MODEL}/{WEIGHTS}",
+    f"{run_folder.GRAPH}/{MANIFEST}",  # which has the checksums of the graph's arrays
+    run_folder.SCALE,
+    run_folder.RESULT,
+    run_folder.METRICS,
+)
 _MAX_BYTES = 64 << 20
 _MAX_VALUES = 4_000_000
 _TYPES = {"str": "U", "int": "i", "float": "f", "bool": "b"}  # of classes, by dtype.kind
@@ -71,7 +93,7 @@ def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) ->
         if not (folder.path / run_folder.ENVIRONMENT).exists():
             device = next(clf.model_.parameters()).device
             folder.write(run_folder.ENVIRONMENT, run_folder.environment(device, 1))
-        folder.write(run_folder.BUNDLE, _facts(clf))
+        folder.write(run_folder.BUNDLE, _sealed(_facts(clf), folder.path))
     finally:
         folder.close()
 
@@ -112,12 +134,13 @@ def read(path: str | PathLike[str]) -> Bundle:
     facts = _json(seal)
     _check_head(seal, facts)
     try:
+        num_metrics = _check_seal(seal, facts)
         # Folders from before there were scales do not name one.
         settings = Settings.from_dict({"feature_scale": NONE} | facts["settings"]).to_dict()
         classes = _classes(facts)
         graph = load_graph(folder / run_folder.GRAPH)
         model = DHILGT.from_pretrained(folder / run_folder.MODEL)
-        result = _result(folder)
+        result = _result(folder, num_metrics)
         scores = {
             part: {name: math.nan if value is None else float(value) for name, value in one.items()}
             for part, one in facts["scores"].items()
@@ -159,10 +182,72 @@ def _check_head(path: Path, facts: dict[str, Any]) -> None:
     if facts.get("kind") != KIND:
         raise ArtifactError(f"{path} is of kind {facts.get('kind')!r}, not {KIND!r}")
     version = facts.get("format")
-    if version != FORMAT:
+    if not isinstance(version, int) or not _OLDEST_FORMAT <= version <= FORMAT:
         raise ArtifactError(
-            f"{path} has format {version!r}, this version reads {FORMAT}; use the version that "
-            f"wrote it ({facts.get('library')!r})"
+            f"{path} has format {version!r}, this version reads up to {FORMAT}; use the version "
+            f"that wrote it ({facts.get('library')!r})"
+        )
+
+
+# ---- checksums -----------------------------------------------------------------------------------
+
+
+def _sealed(facts: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the facts with a checksum of the files of the folder, and of everything."""
+    sums = {}
+    for name in _TIED:
+        path = folder / name
+        with explained("read", path):
+            if path.exists():
+                sums[name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
+    facts = facts | {"files": sums}
+    return facts | {"sha256": hashlib.sha256(canonical_json(facts)).hexdigest()}
+
+
+def _check_seal(seal: Path, facts: dict[str, Any]) -> int:
+    """Compare a bundle and the files it belongs with; return the bytes of metrics to read.
+
+    Raises:
+        ArtifactError: If one was changed, or is of another run; the message names it.
+    """
+    if facts["format"] == _OLDEST_FORMAT and "sha256" not in facts:
+        return _MAX_BYTES
+    rest = {key: value for key, value in facts.items() if key != "sha256"}
+    if facts.get("sha256") != hashlib.sha256(canonical_json(rest)).hexdigest():
+        raise ArtifactError(
+            f"{seal} was changed after it was written (its checksum differs); restore it from a "
+            "copy, or save the classifier again"
+        )
+    sums = facts.get("files")
+    if not isinstance(sums, dict) or not {*sums} <= {*_TIED} or run_folder.METRICS not in sums:
+        raise ArtifactError(f"{seal} does not list the files it belongs with; save it again")
+    for name in _TIED:
+        path = seal.parent / name
+        if name in sums:
+            _check_sum(path, seal, sums[name])
+        elif path.exists():
+            raise ArtifactError(f"{path} was not there when {seal} was written; remove it")
+    return int(sums[run_folder.METRICS]["bytes"])
+
+
+def _check_sum(path: Path, seal: Path, expected: Any) -> None:
+    if not path.exists():
+        raise ArtifactError(
+            f"{path} is missing; copy the folder of the run as a whole, or save it again"
+        )
+    num_bytes, sha256 = expected["bytes"], expected["sha256"]
+    with explained("read", path):
+        if path.name == run_folder.METRICS:
+            # A run that goes on with more epochs appends lines before there is a new bundle.
+            with open_regular(path) as file:
+                found = hashlib.sha256(file.read(num_bytes)).hexdigest()
+        else:
+            found = hash_file(path)
+    if found != sha256:
+        raise ArtifactError(
+            f"{path} is damaged or of another run: {seal.name} was written with SHA-256 {sha256}, "
+            f"found {found}; copy the folder of the run as a whole, save it again, or finish the "
+            f"run in it with {argument('resume', True)}"
         )
 
 
@@ -174,11 +259,11 @@ def _classes(facts: dict[str, Any]) -> Any:
     return classes
 
 
-def _result(folder: Path) -> TrainResult:
+def _result(folder: Path, num_metrics: int) -> TrainResult:
     values = _json(folder / run_folder.RESULT)
     path = folder / run_folder.METRICS
     with explained("read", path), open_regular(path) as file:
-        lines = file.read(_MAX_BYTES).splitlines()
+        lines = file.read(num_metrics).splitlines()
     return TrainResult(history=[strict_json(line) for line in lines], **values)
 
 

@@ -18,7 +18,7 @@ def run(
 ) -> None:
     """Write a trained model as a file for ONNX Runtime, or for PyTorch without dhilgt.
 
-    A second file, ending with .serving.json, holds classes, token settings and features.
+    A second file, model.onnx.json, holds classes, token settings and features.
 
     \b
     Example:

@@ -90,9 +90,11 @@ def save_graph(graph: Graph, path: str | PathLike[str], *, overwrite: bool = Fal
 def load_graph(path: str | PathLike[str], *, verify: bool = False) -> Graph:
     """Return a graph that `save_graph` wrote; dense features stay on disk and are mapped.
 
+    Every byte is compared with its checksum, of features above 100 MB a sample of blocks.
+
     Args:
         path: The folder.
-        verify: Check every byte against its checksum first; the structure is always checked.
+        verify: Check every byte of the features too, however large they are.
 
     Raises:
         ArtifactError: If the folder does not hold a complete graph of a known format.

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+from collections.abc import Callable
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -80,6 +81,7 @@ class HubLabels:
     """
 
     __slots__ = (
+        "_check",
         "_fingerprint",
         "_graph_fingerprint",
         "_grown_from",
@@ -100,6 +102,7 @@ class HubLabels:
         sizes: tuple[int, int],
         *,
         grown_from: str | None = None,
+        check: Callable[[], None] | None = None,
     ) -> None:
         """Take finished parts; users call `build`, `load` or `quick_labels`."""
         self._native = native
@@ -108,6 +111,7 @@ class HubLabels:
         self._graph_fingerprint = graph_fingerprint
         self._sizes = sizes
         self._grown_from = grown_from
+        self._check = check  # of the mapped files, before all of them are decoded
         self._ranks = np.empty(len(order), np.uint32)
         self._ranks[order] = np.arange(len(order), dtype=np.uint32)
         self._holders: _native.Labels | None = None
@@ -199,11 +203,14 @@ class HubLabels:
     ) -> "HubLabels":
         """Read labels that `save` wrote.
 
+        Every byte is compared with its checksum, except in files above 100 MB that stay on disk:
+        of these a sample of blocks is, and the rest before tokens are drawn from the labels.
+
         Args:
             path: The folder.
             mmap: Leave the packed labels on disk and decode a label when it is queried: opens at
                 once and takes no memory. False decodes all of them now, for faster queries.
-            verify: Check every byte against its checksum first.
+            verify: Check every byte now, however large the files are.
             threads: Threads for decoding; None for every core.
 
         Raises:
@@ -212,17 +219,18 @@ class HubLabels:
         stored = labels_store.load(path, verify=verify)
         arrays = tuple(array for side in stored.sides for array in side)
         native = _native.labels_from_packed(len(stored.sides) == 2, len(stored.order), arrays)
-        if not mmap:
-            native = native.unpack(num_threads(threads), UNLIMITED)
-        sizes = stored.num_entries, stored.max_distance
-        return cls(
+        labels = cls(
             native,
             stored.order,
             stored.ids,
             stored.graph_fingerprint,
-            sizes,
+            (stored.num_entries, stored.max_distance),
             grown_from=stored.grown_from,
+            check=stored.check,
         )
+        if not mmap:
+            labels._unpacked(threads)
+        return labels
 
     def with_ids(self, ids: NodeIds) -> "HubLabels":
         """Return the same labels under other ids; nothing is copied.
@@ -453,9 +461,11 @@ class HubLabels:
         )
         return self._ids.ids_of(self._order[ranks].astype(np.int64)), _signed(distances)
 
-    def _unpacked(self) -> _native.Labels:
+    def _unpacked(self, threads: int | None = None) -> _native.Labels:
         if self._native.packed:
-            self._native = self._native.unpack(num_threads(None), UNLIMITED)
+            if self._check is not None:
+                self._check()
+            self._native = self._native.unpack(num_threads(threads), UNLIMITED)
         return self._native
 
     def _transposed(self) -> _native.Labels:

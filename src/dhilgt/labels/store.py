@@ -1,5 +1,6 @@
 """Labels on disk: a checksummed folder of packed arrays."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -29,6 +30,7 @@ class StoredLabels:
     max_distance: int
     graph_fingerprint: str
     grown_from: str | None = None  # fingerprint of the labels that these extend
+    check: Callable[[], None] | None = None  # of all bytes, where not all of them are checked
 
 
 def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) -> None:
@@ -60,7 +62,7 @@ def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) 
 
 
 def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
-    """Open labels; the packed sides stay mapped."""
+    """Open labels; the packed sides stay mapped, and of large ones a sample is checked."""
     artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
     if verify:
         artifact.verify()
@@ -95,6 +97,7 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
         max_distance=_whole_number(artifact, params, "max_distance"),
         graph_fingerprint=artifact.fingerprint,
         grown_from=_text_or_none(artifact, params, "grown_from"),
+        check=artifact.verify if artifact.is_large and not verify else None,
     )
 
 

@@ -96,6 +96,8 @@ def load_model(
             raise ArtifactError(f"{path} has no {CONFIG}; restore it or save the model again")
     config = _read_config(text, source, read, architecture)
     _compare(path / WEIGHTS, tensors, expected(config))
+    if noted is not None:
+        _compare_config(source, text, noted)
     return config, tensors
 
 
@@ -181,6 +183,22 @@ def _compare(file: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, T
             f"{file} does not belong to the config: {'; '.join(problems[:5])}{more}; "
             f"restore the {CONFIG} it was saved with"
         )
+
+
+def _compare_config(source: str, text: bytes, noted: bytes) -> None:
+    """Raise if the settings are not those that the weights were saved with.
+
+    Weights of the same shapes give other numbers with, say, another number of heads.
+    """
+    values, then = strict_json(text), strict_json(noted)
+    for key in sorted({*values, *then}):
+        # As text: to Python, True is 1.
+        before, now = (canonical_json(one.get(key)) for one in (then, values))
+        if before != now:
+            raise ArtifactError(
+                f"{source} was changed: {key} is {shown(values.get(key))}, the weights were saved "
+                f"with {shown(then.get(key))}; restore it, or remove it: {WEIGHTS} has a copy"
+            )
 
 
 def _digest(tensors: Mapping[str, Tensor], config: bytes) -> str:

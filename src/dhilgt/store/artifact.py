@@ -3,7 +3,8 @@
 An artifact is a folder of plain `.npy` files that memory-map, and ``manifest.json``, which
 describes them (kind, format, parameters, fingerprint of the graph; size, dtype, shape and SHA-256
 of each file). The manifest is written last, so a folder that has one is complete. Nothing is ever
-unpickled, and readers compare every entry of the manifest with the files.
+unpickled, and readers compare every entry of the manifest with the files: sizes and headers when
+the artifact is opened, the bytes of an array when it is taken.
 
 Files and folders of an artifact ``name`` at any moment:
 
@@ -22,8 +23,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,23 +35,26 @@ import numpy.typing as npt
 
 from dhilgt._version import __version__
 from dhilgt.errors import ArtifactError
-from dhilgt.store import files
+from dhilgt.store import checksums, files
+from dhilgt.store.checksums import StoredBytes, sampled_blocks
 from dhilgt.store.files import (
     SUFFIX,
     FileEntry,
     canonical_json,
     explained,
-    hash_array,
     hash_file,
     npy_chunks,
     open_regular,
     plain_array,
     shown,
+    stored_bytes,
     write_file,
 )
 from dhilgt.store.manifest import MANIFEST, Manifest, find_artifact, read_manifest
 from dhilgt.store.target import Target, remove_folder
 from dhilgt.utils.memory import format_bytes
+
+_MOST_THREADS = 8  # that read and hash files; more would wait for the disk
 
 # ---- reading -----------------------------------------------------------------------------------
 
@@ -87,6 +93,8 @@ class Artifact:
     ) -> Artifact:
         """Open the artifact at ``path``, checking the manifest, file sizes and file headers.
 
+        The bytes of an array are checked when `array` returns it.
+
         Args:
             path: The artifact's folder.
             kind: The kind it must have; None for any.
@@ -114,11 +122,20 @@ class Artifact:
                 break
         return artifact
 
-    def array(self, name: str, *, mmap: bool = True) -> npt.NDArray[Any]:
+    def array(self, name: str, *, mmap: bool = True, check: bool = True) -> npt.NDArray[Any]:
         """Return the array ``name``, read-only; memory-mapped unless ``mmap`` is False.
 
+        Its bytes are compared with their checksum: all of them where it is read into memory or
+        its file has at most `checksums.WHOLE_BYTES`, else a sample of blocks, as it stays on disk.
+
+        Args:
+            name: Name of the array.
+            mmap: Map the file instead of reading it.
+            check: False leaves the bytes unchecked, for callers of `check_array`.
+
         Raises:
-            ArtifactError: If there is no such array, or its file changed since `open`.
+            ArtifactError: If there is no such array, its file changed since `open`, or it is
+                damaged.
         """
         entry = self.files.get(name)
         if entry is None:
@@ -141,7 +158,36 @@ class Artifact:
                     raise ArtifactError(f"{path} became shorter while it was read")
                 array = array.reshape(entry.shape)
         array.setflags(write=False)
+        if check:
+            self.check_array(name, array, whole=not mmap)
         return array
+
+    def check_array(self, name: str, array: npt.NDArray[Any], *, whole: bool = False) -> None:
+        """Compare an array that `array` returned with its checksum.
+
+        Args:
+            name: Its name.
+            array: The array.
+            whole: Compare all bytes of a large one too, not a sample.
+
+        Raises:
+            ArtifactError: If it is damaged; the message names the file.
+        """
+        entry = self.files[name]
+        stored = StoredBytes(entry.header, array)
+        if whole or entry.nbytes <= checksums.WHOLE_BYTES:
+            self._compare(entry, entry.sha256, stored.sha256())
+        elif entry.blocks:  # files of earlier versions have none
+            for number in sampled_blocks(len(entry.blocks)):
+                place = f", block {number} of {len(entry.blocks)}"
+                self._compare(entry, entry.blocks[number], stored.block_sha256(number), place)
+
+    def _compare(self, entry: FileEntry, expected: str, actual: str, place: str = "") -> None:
+        if actual != expected:
+            raise ArtifactError(
+                f"{self._folder / entry.file} is damaged{place}: expected SHA-256 {expected}, "
+                f"found {actual}; restore it from a copy or build the artifact again"
+            )
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Read every file completely and compare its SHA-256 with the manifest.
@@ -152,24 +198,30 @@ class Artifact:
         Raises:
             ArtifactError: At the first file that differs, naming it and both hashes.
         """
-        done = 0
+        done, lock, stopped = 0, Lock(), Event()
 
         def advance(num_bytes: int) -> None:
             nonlocal done
-            done += num_bytes
-            if progress is not None:
-                progress(done, self.nbytes)
+            if stopped.is_set():
+                raise InterruptedError
+            with lock:
+                done += num_bytes
+                if progress is not None:
+                    progress(done, self.nbytes)
 
-        for entry in self.files.values():
+        def check(entry: FileEntry) -> None:
             path = self._folder / entry.file
             self._check_file(entry)
             with explained("read", path):
-                sha256 = hash_file(path, advance)
-            if sha256 != entry.sha256:
-                raise ArtifactError(
-                    f"{path} is damaged: expected SHA-256 {entry.sha256}, found {sha256}; restore "
-                    "it from a copy or build the artifact again"
-                )
+                self._compare(entry, entry.sha256, hash_file(path, advance))
+
+        with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+            try:
+                for _ in pool.map(check, self.files.values()):
+                    pass
+            except BaseException:
+                stopped.set()  # files that are being read need not be read to their end
+                raise
 
     def check_fingerprint(self, graph_fingerprint: str) -> None:
         """Check that the artifact was built from the graph with this fingerprint.
@@ -193,6 +245,11 @@ class Artifact:
     def nbytes(self) -> int:
         """Size of all array files on disk, in bytes."""
         return sum(entry.nbytes for entry in self.files.values())
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its files together are more than is checked whole each time."""
+        return self.nbytes > checksums.WHOLE_BYTES
 
     def __repr__(self) -> str:
         return (
@@ -283,7 +340,7 @@ class Writer:
         known = self._entries.get(name)
         if known is not None:
             # A resumed build writes its shared arrays again; they must not differ.
-            if known.sha256 != hash_array(plain):
+            if known.sha256 != stored_bytes(plain).sha256():
                 raise ArtifactError(
                     f"array {name!r} of {self.path} is already written with other contents"
                 )
@@ -291,7 +348,8 @@ class Writer:
         path = self._folder / (name + SUFFIX)
         with explained("write", path, plain.nbytes):
             sha256 = write_file(path, npy_chunks(plain))
-            entry = FileEntry(name, plain.dtype.str, plain.shape, sha256)
+            blocks = stored_bytes(plain).blocks()
+            entry = FileEntry(name, plain.dtype.str, plain.shape, sha256, blocks)
             self._record(entry)
         self._entries[name] = entry
 

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dhilgt.errors import ArtifactError
+from dhilgt.store.checksums import StoredBytes, num_blocks
 from dhilgt.utils.memory import format_bytes
 
 SUFFIX = ".npy"
@@ -31,6 +32,7 @@ CHUNK_BYTES = 1 << 22
 _DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[0-9]{1,6}|\|S[0-9]{1,7}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_ENTRY_KEYS = {"bytes", "dtype", "shape", "sha256"}
 _MAX_DIMENSIONS = 32
 # Without it, Windows would change line ends.
 _BINARY: int = getattr(os, "O_BINARY", 0)
@@ -86,7 +88,7 @@ ops = FileOps()
 
 @dataclass(frozen=True)
 class FileEntry:
-    """The entry of one file in the manifest.
+    """The entry of one file in the manifest; a large file has the SHA-256 of its blocks too.
 
     Example:
         >>> FileEntry("hubs", "<i4", (3,), "0" * 64).nbytes
@@ -97,6 +99,7 @@ class FileEntry:
     dtype: str
     shape: tuple[int, ...]
     sha256: str
+    blocks: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -115,12 +118,13 @@ class FileEntry:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as plain JSON values."""
-        return {
+        values = {
             "bytes": self.nbytes,
             "dtype": self.dtype,
             "shape": list(self.shape),
             "sha256": self.sha256,
         }
+        return values | {"blocks": list(self.blocks)} if self.blocks else values
 
     @classmethod
     def from_json(cls, file: str, value: Any) -> FileEntry:
@@ -132,7 +136,7 @@ class FileEntry:
         name = file.removesuffix(SUFFIX)
         if name == file or not is_plain_name(name):
             raise ArtifactError(f"file name {shown(file)} is not a plain name ending in {SUFFIX}")
-        if not isinstance(value, dict) or set(value) != {"bytes", "dtype", "shape", "sha256"}:
+        if not isinstance(value, dict) or set(value) - {"blocks"} != _ENTRY_KEYS:
             raise ArtifactError(f"entry of {file} does not have bytes, dtype, shape and sha256")
         dtype, shape, sha256 = value["dtype"], value["shape"], value["sha256"]
         if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype):
@@ -143,7 +147,7 @@ class FileEntry:
             raise ArtifactError(f"shape {shown(shape)} of {file} holds something else than lengths")
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
             raise ArtifactError(f"sha256 {shown(sha256)} of {file} is not 64 hexadecimal digits")
-        entry = cls(name, dtype, tuple(shape), sha256)
+        entry = cls(name, dtype, tuple(shape), sha256, _checked_blocks(file, value))
         if type(value["bytes"]) is not int or value["bytes"] != entry.nbytes:
             raise ArtifactError(
                 f"bytes {shown(value['bytes'])} of {file}: {dtype} {shape} takes {entry.nbytes}"
@@ -151,7 +155,20 @@ class FileEntry:
         # If one length is zero, the size does not bound the others.
         if math.prod(max(length, 1) for length in shape) * np.dtype(dtype).itemsize >= 2**62:
             raise ArtifactError(f"shape {shown(shape)} of {file} is more than any file can hold")
+        if entry.blocks and len(entry.blocks) != num_blocks(entry.nbytes):
+            raise ArtifactError(
+                f"{len(entry.blocks)} blocks of {file}: {entry.nbytes} bytes have "
+                f"{num_blocks(entry.nbytes)}"
+            )
         return entry
+
+
+def _checked_blocks(file: str, value: dict[str, Any]) -> tuple[str, ...]:
+    blocks = value.get("blocks", [])
+    is_list = isinstance(blocks, list) and ("blocks" not in value or len(blocks) > 0)
+    if not is_list or not all(isinstance(one, str) and _SHA256.fullmatch(one) for one in blocks):
+        raise ArtifactError(f"blocks {shown(blocks)} of {file} are not a list of SHA-256")
+    return tuple(blocks)
 
 
 def is_plain_name(name: str) -> bool:
@@ -212,12 +229,9 @@ def npy_chunks(array: npt.NDArray[Any]) -> Iterator[memoryview]:
             yield data[start : start + CHUNK_BYTES].data
 
 
-def hash_array(array: npt.NDArray[Any]) -> str:
-    """Return the SHA-256 of the `.npy` file of a `plain_array`."""
-    digest = hashlib.sha256()
-    for chunk in npy_chunks(array):
-        digest.update(chunk)
-    return digest.hexdigest()
+def stored_bytes(array: npt.NDArray[Any]) -> StoredBytes:
+    """Return the bytes of the `.npy` file of a `plain_array`, to be hashed."""
+    return StoredBytes(npy_header(array.dtype.str, array.shape), array)
 
 
 def hash_file(path: Path, advance: Callable[[int], None] | None = None) -> str:

@@ -144,18 +144,33 @@ class ShardPlace:
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows of one shard, in memory or mapped; distances as they are stored."""
+    """Rows of one shard, in memory or mapped; distances as they are stored.
+
+    The shards of a large token set are compared with their checksums when they are first used:
+    callers take them from `checked`.
+    """
 
     place: ShardPlace
     ids: NDArray[np.int32]
     spd: NDArray[np.uint8]
     parts: NDArray[np.uint16]
     folder: Path | None = None  # that it is mapped from
+    check: Callable[[], None] | None = None  # of its files, before the first use
 
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
         return self.ids.nbytes + self.spd.nbytes + self.parts.nbytes
+
+    def checked(self) -> "Shard":
+        """Return the shard itself.
+
+        Raises:
+            ArtifactError: If a file of it is damaged; the message names it.
+        """
+        if self.check is not None:
+            self.check()
+        return self
 
     def write(self, writer: ShardWriter) -> None:
         """Write those of its arrays that an earlier run did not write."""
@@ -202,7 +217,7 @@ def fingerprint_of(nodes: NDArray[np.int64]) -> str:
 def load(
     path: "str | PathLike[str]", *, verify: bool
 ) -> tuple[TokenLayout, list[Shard], NDArray[np.int64] | None]:
-    """Open a token set; rows stay mapped."""
+    """Open a token set; rows stay mapped, and are checked now or, if they are many, when used."""
     artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
     if verify:
         artifact.verify()
@@ -210,10 +225,13 @@ def load(
     shards = []
     for place in layout.shards():
         rows = place.stop - place.start
-        ids = _array(artifact, place.names[0], np.int32, (rows, layout.spec.size))
-        spd = _array(artifact, place.names[1], np.uint8, (rows, layout.stored_pairs))
-        parts = _array(artifact, place.names[2], np.uint16, (rows, 2))
-        shards.append(Shard(place, ids, spd, parts, Path(path)))
+        ids = _array(artifact, place.names[0], np.int32, (rows, layout.spec.size), check=False)
+        spd = _array(artifact, place.names[1], np.uint8, (rows, layout.stored_pairs), check=False)
+        parts = _array(artifact, place.names[2], np.uint16, (rows, 2), check=False)
+        check = None if verify else _OneCheck(artifact, place.names, (ids, spd, parts))
+        if check is not None and not artifact.is_large:
+            check()
+        shards.append(Shard(place, ids, spd, parts, Path(path), check))
     nodes = None
     if layout.nodes_fingerprint is not None:
         nodes = _array(artifact, "nodes", np.int64, (layout.num_egos,), mmap=False)
@@ -226,10 +244,25 @@ def load(
     return layout, shards, nodes
 
 
+class _OneCheck:
+    """Compare the files of a shard with their checksums when it is first called."""
+
+    def __init__(
+        self, artifact: Artifact, names: tuple[str, ...], arrays: tuple[NDArray[Any], ...]
+    ) -> None:
+        self._artifact = artifact
+        self._waiting = list(zip(names, arrays, strict=True))
+
+    def __call__(self) -> None:
+        for name, array in self._waiting:
+            self._artifact.check_array(name, array, whole=True)
+        self._waiting = []
+
+
 def _array(
-    artifact: Artifact, name: str, dtype: type, shape: tuple[int, ...], *, mmap: bool = True
+    artifact: Artifact, name: str, dtype: type, shape: tuple[int, ...], **options: bool
 ) -> NDArray[Any]:
-    array = artifact.array(name, mmap=mmap)
+    array = artifact.array(name, **options)
     if array.shape != shape or array.dtype != dtype:
         raise ArtifactError(
             f"{_file(artifact.path, name)}: holds {array.dtype} {array.shape}, "
@@ -252,7 +285,7 @@ def gather(layout: TokenLayout, shards: list[Shard], at: NDArray[np.int64]) -> P
     numbers, firsts = np.unique(shard_of[order], return_index=True)
     for number, selected in zip(numbers, np.split(order, firsts[1:]), strict=len(at) > 0):
         within = at[selected] - number * layout.shard_rows
-        shard = shards[number]
+        shard = shards[number].checked()
         shard_ids = shard.ids[within]
         check_ids(shard_ids, layout, shard)
         ids[selected] = shard_ids

@@ -1,6 +1,6 @@
 """Stored token rows: in memory, or in memory-mapped shards on disk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -135,18 +135,35 @@ class Tokens:
         return cls.load(path)
 
     @classmethod
-    def load(cls, path: "str | PathLike[str]", *, verify: bool = False) -> "Tokens":
+    def load(
+        cls,
+        path: "str | PathLike[str]",
+        *,
+        labels: HubLabels | None = None,
+        verify: bool = False,
+    ) -> "Tokens":
         """Open tokens that `build` wrote; the rows stay on disk and are mapped.
+
+        Every byte is checked before it is used: at once where all rows take at most 100 MB, else
+        file by file, when a row of it is first asked for.
 
         Args:
             path: The folder.
-            verify: Check every byte against its checksum first.
+            labels: The labels they must have been drawn from; None for any.
+            verify: Check every file now, however large.
 
         Raises:
-            ArtifactError: If the folder does not hold complete tokens of a known format.
+            ArtifactError: If the folder does not hold complete tokens of a known format, or they
+                were drawn from other labels.
         """
         tokens = cls(*tokens_store.load(path, verify=verify))
         tokens._path = Path(path).absolute()
+        if labels is not None and tokens.labels_fingerprint != labels.fingerprint:
+            raise ArtifactError(
+                f"{tokens._path}: drawn from other labels, with fingerprint "
+                f"{tokens.labels_fingerprint}; that of the labels given is {labels.fingerprint}; "
+                "use the labels they were drawn from or build them again"
+            )
         return tokens
 
     # ---- properties ----------------------------------------------------------------------------
@@ -255,9 +272,9 @@ class Tokens:
         at = self._positions(checked_nodes(nodes, self.num_nodes)) + copy * self._layout.num_egos
         return tokens_store.gather(self._layout, self._shards, at)
 
-    def each_shard(self) -> "list[Shard]":
-        """Return the shards in order, to read all rows once."""
-        return self._shards
+    def each_shard(self) -> "Iterator[Shard]":
+        """Yield the shards in order, to read all rows once."""
+        return (shard.checked() for shard in self._shards)
 
     def _positions(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         if self._nodes is None:

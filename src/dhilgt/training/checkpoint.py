@@ -21,7 +21,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from dhilgt.errors import ArtifactError
+from dhilgt.errors import ArtifactError, TrainingWarning, warn
 from dhilgt.store import files as store_files
 from dhilgt.store.files import (
     canonical_json,
@@ -119,7 +119,9 @@ class CheckpointFolder:
             with open_regular(path) as file:
                 name = file.read(64).decode("ascii", errors="replace").strip()
         except FileNotFoundError:
-            return None
+            # Deleted, or the run was killed before it wrote the first one.
+            complete = self._names() if self.path.is_dir() else []
+            return complete[-1] if complete else None
         if not _NAME.fullmatch(name):
             raise ArtifactError(
                 f"{path} names {name!r}, which is not a checkpoint; write one of "
@@ -137,6 +139,8 @@ class CheckpointFolder:
         name = self.latest()
         if name is None:
             return None
+        if not (self.path / LATEST).exists():
+            warn(f"{self.path / LATEST} is missing; the run goes on from {name}", TrainingWarning)
         try:
             return _read(self.path / name)
         except ArtifactError as error:

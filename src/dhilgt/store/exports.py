@@ -1,0 +1,183 @@
+"""The files beside an exported model: facts and arrays that a server needs, and their checksums.
+
+Beside ``model.onnx`` are ``model.onnx.json`` (the facts) and, where a model needs them,
+``model.onnx.known.npy`` and ``model.onnx.scale.npz``. Reading them needs no PyTorch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt.errors import ArtifactError
+from dhilgt.store.files import (
+    canonical_json,
+    explained,
+    hash_file,
+    is_plain_name,
+    open_regular,
+    shown,
+    strict_json,
+    write_file,
+)
+
+KIND = "dhilgt-serving"
+FORMAT = 2
+FACTS, KNOWN, SCALE = ".json", ".known.npy", ".scale.npz"  # added to the name of the model
+_FACTS_OF_FORMAT_1 = ".serving.json"  # in the place of the ending: of the last export of a name
+_OWN_SUM = "facts_sha256"
+_MAX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Export:
+    """What belongs with an exported model.
+
+    Attributes:
+        facts: Classes, settings of the tokens and all else; see the page of `dhilgt export`.
+        known: Class + 1 of each node of the graph, 0 = not known; None for models without
+            `label_inputs`.
+        scale: Arrays for `FeatureScale.from_arrays`; None for models without a `feature_scale`.
+    """
+
+    facts: dict[str, Any]
+    known: NDArray[Any] | None
+    scale: dict[str, NDArray[Any]] | None
+
+
+def write_beside(
+    model: Path,
+    facts: Mapping[str, Any],
+    known: NDArray[Any] | None,
+    scale: Mapping[str, NDArray[Any]] | None,
+) -> Path:
+    """Write what belongs with a model that is already in its place; return the file of facts.
+
+    Args:
+        model: The file of the model.
+        facts: Plain values.
+        known: See `Export`.
+        scale: See `Export`.
+    """
+    arrays: dict[str, bytes] = {}
+    names: dict[str, str] = {}
+    if known is not None:
+        names["known"] = model.name + KNOWN
+        stream = io.BytesIO()
+        np.save(stream, known)
+        arrays[names["known"]] = stream.getvalue()
+    if scale is not None:
+        names["scale"] = model.name + SCALE
+        stream = io.BytesIO()
+        np.savez(stream, **scale)  # type: ignore[arg-type, unused-ignore]
+        arrays[names["scale"]] = stream.getvalue()
+    sums = {name: _write(model.with_name(name), data) for name, data in arrays.items()}
+    values: dict[str, Any] = {
+        **names,
+        **facts,
+        "kind": KIND,
+        "format": FORMAT,
+        "sha256": hash_file(model),
+        "files": sums,
+    }
+    values[_OWN_SUM] = hashlib.sha256(canonical_json(values)).hexdigest()
+    beside = model.with_name(model.name + FACTS)
+    _write(beside, canonical_json(values, indent=2) + b"\n")
+    return beside
+
+
+def read_export(model: str | PathLike[str]) -> Export:
+    """Read what belongs with an exported model, and compare all of it with the checksums.
+
+    Args:
+        model: The file of the model; files of version 0.1 are read too.
+
+    Raises:
+        ArtifactError: If a file is missing, damaged, or of another export; the message names it.
+    """
+    path = Path(model)
+    beside = path.with_name(path.name + FACTS)
+    if not beside.exists() and path.with_suffix(_FACTS_OF_FORMAT_1).exists():
+        beside = path.with_suffix(_FACTS_OF_FORMAT_1)
+    facts = _facts(beside)
+    _compare(path, beside, facts.get("sha256"), _hash(path))
+    known = _array_file(beside, facts, "known")
+    scale = _array_file(beside, facts, "scale")
+    return Export(
+        facts, None if known is None else known[""], None if scale is None else dict(scale)
+    )
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    data = _read(path)
+    try:
+        facts = strict_json(data)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path} is damaged: {error}; export the model again") from error
+    if not isinstance(facts, dict) or facts.get("kind") != KIND:
+        raise ArtifactError(f"{path} does not describe an exported model; export it again")
+    version = facts.get("format")
+    if version not in (1, FORMAT) or isinstance(version, bool):
+        raise ArtifactError(
+            f"{path} has format {shown(version)}, this version reads up to {FORMAT}; it was "
+            f"written by dhilgt {shown(facts.get('library'))}: use that version, or export again"
+        )
+    own = facts.pop(_OWN_SUM, None)
+    if version != 1 or own is not None:
+        _compare(path, path, own, hashlib.sha256(canonical_json(facts)).hexdigest())
+    return facts
+
+
+def _array_file(
+    beside: Path, facts: Mapping[str, Any], key: str
+) -> Mapping[str, NDArray[Any]] | None:
+    """Return the arrays of the file that the facts name, a single one under the name ""."""
+    name = facts.get(key)
+    if name is None:
+        return None
+    if not isinstance(name, str) or not is_plain_name(name):
+        raise ArtifactError(f"{beside}: {key} = {shown(name)} is not the name of a file beside it")
+    path = beside.with_name(name)
+    data = _read(path)
+    if facts["format"] != 1:
+        _compare(path, beside, facts["files"].get(name), hashlib.sha256(data).hexdigest())
+    try:
+        loaded = np.load(io.BytesIO(data))
+        return {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise ArtifactError(f"{path} is damaged ({error}); export the model again") from error
+
+
+def _compare(path: Path, beside: Path, expected: Any, actual: str) -> None:
+    if actual != expected:
+        raise ArtifactError(
+            f"{path} is damaged or of another export: {beside.name} has SHA-256 {shown(expected)}, "
+            f"found {actual!r}; export the model again"
+        )
+
+
+def _hash(path: Path) -> str:
+    with explained("read", path):
+        return hash_file(path)
+
+
+def _read(path: Path) -> bytes:
+    with explained("read", path), open_regular(path) as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ArtifactError(f"{path} is longer than {_MAX_BYTES} bytes; it is not ours")
+    return data
+
+
+def _write(path: Path, data: bytes) -> str:
+    with explained("write", path, len(data)):
+        return write_file(path, iter([memoryview(data)]))
