@@ -40,6 +40,9 @@ def run(
     features: Annotated[
         str | None, typer.Option(help="Features of that graph, as for `dhilgt train`.")
     ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of ids in --features; found by its values.")
+    ] = None,
     graph_nodes: Annotated[
         Path | None, typer.Option(help="All ids of that graph, in the order of a .npy's rows.")
     ] = None,
@@ -75,7 +78,7 @@ def run(
     clf = load(run_folder, device, quiet)
     other = None
     if edges is not None:
-        other = _other_graph(run_folder, clf, edges, features, graph_nodes, quiet)
+        other = _other_graph(run_folder, clf, edges, features, graph_nodes, quiet, id_column)
     ids = _ids_to_predict(other or clf.graph_, listed, nodes)
     if printed:
         _write_csv(sys.stdout, *_predicted(clf, ids, other, quick, all_probabilities))
@@ -122,6 +125,7 @@ def _other_graph(
     features: str | None,
     graph_nodes: Path | None,
     quiet: bool,
+    id_column: str | None,
 ) -> Graph:
     """Read a graph with the options of the run's own graph, without labels and split."""
     known = Inputs(directed=clf.graph_.directed)
@@ -144,7 +148,7 @@ def _other_graph(
         separator=known.separator,
         header=known.header,
         comment=known.comment,
-        id_column=known.id_column,
+        id_column=id_column or known.id_column,
         feature_columns=known.feature_columns,
         ignore_weights=known.ignore_weights,
         nodes=None if graph_nodes is None else str(graph_nodes),
