@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dhilgt
+from dhilgt.classifier.inputs import prepare
 from dhilgt.classifier.serving import export_classifier
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.graph.feature_columns import FeatureColumns
@@ -165,3 +166,16 @@ def test_a_frame_without_names_is_an_array():
     assert not hasattr(clf, "feature_names_in_")
     with pytest.warns(GraphWarning, match="X has names of columns, which the classifier has not"):
         clf.predict(rows[["size"]])
+
+
+def test_a_series_of_classes_is_matched_by_its_index_not_by_its_order():
+    pandas = pytest.importorskip("pandas")
+    names = ["ann", "bob", "cid", "dan"]
+    graph = dhilgt.Graph.from_edges(names, names[1:] + names[:1], features=np.eye(4))
+    y = pandas.Series(["x", "y", "y", "x"], index=["dan", "cid", "bob", "ann"])
+    inputs = prepare(graph, y, train=None, val=[], validation=0.2, seed=0)
+    assert inputs.classes[inputs.graph.labels].tolist() == ["x", "y", "y", "x"]
+    assert inputs.graph.nodes.tolist() == names
+    y = pandas.Series(["x", "x", "y"], index=["dan", "ann", "cid"])
+    inputs = prepare(graph, y, train=None, val=[], validation=0.2, seed=0)
+    assert inputs.graph.labels.tolist() == [0, -1, 1, 0]

@@ -44,9 +44,6 @@ FILES = {
         "x", lambda t: t.replace("\nn05,", "\nn05,oops", 1), [],
         ["line 7, column 'a'", "'oops", "not a number"],
     ),
-    "features: a gap": (
-        "x", lambda t: t + "n00,1,,3,4\n", [], ["line 92, column 'b' is empty", "fill it"],
-    ),
     "features: not a number": (
         "x", lambda t: t.replace("\nn05,", "\nn05,inf\nn05,", 1).replace("inf\n", "inf,1,1,1\n", 1),
         [], ["line 7, column 'a' = inf", "not finite"],

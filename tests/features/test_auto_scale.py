@@ -23,7 +23,7 @@ from dhilgt.features.from_graph import with_hops
 from dhilgt.features.scale import FeatureScale
 from dhilgt.settings.recipes import recipe
 from dhilgt.settings.settings import Settings
-from tests.classifier.cases import community_graph, quick
+from tests.classifier.cases import community_graph, quick, sealed_anew
 from tests.classifier.serving_cases import assert_served
 from tests.cli.cases import Files, assert_commands_agree, ok
 
@@ -318,6 +318,9 @@ def test_features_that_need_no_scale_stay_the_graphs_own_and_write_nothing(tmp_p
 def test_a_folder_that_lost_its_scale_is_refused(trained, tmp_path):
     trained.save(tmp_path / "run")
     (tmp_path / "run" / SCALE_FILE).unlink()
+    with pytest.raises(ArtifactError, match=f"{SCALE_FILE} is missing"):
+        NodeClassifier.load(tmp_path / "run")
+    sealed_anew(tmp_path / "run")
     with pytest.raises(ArtifactError, match=r"2 columns .* were scaled in training"):
         NodeClassifier.load(tmp_path / "run")
 
@@ -325,10 +328,11 @@ def test_a_folder_that_lost_its_scale_is_refused(trained, tmp_path):
 def test_a_folder_without_the_setting_is_read_as_it_was_trained(tmp_path):
     clf = learner(feature_scale="none").fit(uneven(community_graph()))
     clf.save(tmp_path / "run")
-    seal = tmp_path / "run" / "bundle.json"
-    facts = json.loads(seal.read_text())
-    del facts["settings"]["feature_scale"], facts["scaled_columns"]
-    seal.write_text(json.dumps(facts))
+
+    def forget(facts):
+        del facts["settings"]["feature_scale"], facts["scaled_columns"]
+
+    sealed_anew(tmp_path / "run", forget)
     read = NodeClassifier.load(tmp_path / "run")
     assert read.settings_.feature_scale == "none"
     assert np.array_equal(read.predict_proba(), clf.predict_proba())

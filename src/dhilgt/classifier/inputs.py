@@ -16,6 +16,7 @@ from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.graph import checks, node_ids
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
+from dhilgt.graph.table import has_index_of_ids
 from dhilgt.utils.checks import as_array
 
 PARTS = checks.MASK_NAMES
@@ -79,8 +80,8 @@ def array_graph(
     """Return a graph without edges, one node per row of features.
 
     Args:
-        rows: (n, channels), an array or a SciPy sparse matrix; or a pandas frame, whose columns are
-            matched by name.
+        rows: (n, channels), an array or a SciPy sparse matrix; or a frame of pandas, Polars or Arrow,
+            whose columns are matched by name.
         expected: Channels there must be.
         columns: The columns of training, for a frame; None fits them on the frame, or, where
             channels are expected, takes its columns in their order.
@@ -175,6 +176,8 @@ def _classes(graph: Graph, y: Any, from_array: bool) -> tuple[NDArray[np.int64],
     if y is None and from_array:
         raise GraphError("NodeClassifier requires y to be passed, but the target y is None")
     if y is not None:
+        if not from_array and has_index_of_ids(y):  # of pandas: its rows name their nodes
+            y = dict(zip(y.index.tolist(), as_array(y).reshape(len(y), -1)[:, 0], strict=True))
         if isinstance(y, Mapping):
             y = node_ids.labels_by_id(y, graph.node_ids, graph.num_nodes)
         return encode(y, graph.num_nodes, complete=from_array)

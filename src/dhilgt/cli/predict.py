@@ -53,6 +53,10 @@ def run(
     new_features: Annotated[
         Path | None, typer.Option(help="Features of the new nodes alone, with their ids.")
     ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(help="Column of ids in --features or --new-features; found by its values."),
+    ] = None,
     graph_nodes: Annotated[
         Path | None, typer.Option(help="All ids of that graph, in the order of a .npy's rows.")
     ] = None,
@@ -98,9 +102,9 @@ def run(
     clf = load(run_folder, device, quiet)
     other = None
     if edges is not None:
-        other = _other_graph(run_folder, clf, edges, features, graph_nodes, quiet)
+        other = _other_graph(run_folder, clf, edges, features, graph_nodes, quiet, id_column)
     if grows:
-        other = _grown_graph(run_folder, clf, new_edges, new_features)
+        other = _grown_graph(run_folder, clf, new_edges, new_features, id_column)
         if listed is None:
             listed = _new_ids(clf, other)
     ids = _ids_to_predict(other or clf.graph_, listed, nodes)
@@ -149,6 +153,7 @@ def _other_graph(
     features: str | None,
     graph_nodes: Path | None,
     quiet: bool,
+    id_column: str | None,
 ) -> Graph:
     """Read a graph with the options of the run's own graph, without labels and split."""
     known = _inputs_of(folder, clf)
@@ -166,7 +171,7 @@ def _other_graph(
         separator=known.separator,
         header=known.header,
         comment=known.comment,
-        id_column=known.id_column,
+        id_column=id_column or known.id_column,
         feature_columns=known.feature_columns,
         ignore_weights=known.ignore_weights,
         nodes=None if graph_nodes is None else str(graph_nodes),
@@ -192,7 +197,11 @@ def _inputs_of(folder: Path, clf: "NodeClassifier") -> Inputs:
 
 
 def _grown_graph(
-    folder: Path, clf: "NodeClassifier", edges: Path | None, features: Path | None
+    folder: Path,
+    clf: "NodeClassifier",
+    edges: Path | None,
+    features: Path | None,
+    id_column: str | None,
 ) -> Graph:
     """Return the run's graph with new nodes; files are read as those of the run were."""
     known = _inputs_of(folder, clf)
@@ -213,7 +222,7 @@ def _grown_graph(
             columns=edge_columns(known.columns, known.source_column, known.target_column),
             ignore_weights=known.ignore_weights,
             options=ColumnOptions(
-                id_column=known.id_column,
+                id_column=id_column or known.id_column,
                 feature_columns=known.feature_columns,
                 header=known.header,
                 comment=known.comment,
