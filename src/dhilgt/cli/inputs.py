@@ -111,8 +111,11 @@ class Inputs:
 
     def on_disk(self) -> "Inputs":
         """Return the same inputs for another process, which cannot read this one's pipes."""
-        paths = {name: getattr(self, name) for name in _PATHS if getattr(self, name) is not None}
-        return replace(self, **{k: str(pipes.on_disk(Path(path))) for k, path in paths.items()})
+        copies: dict[str, Any] = {}
+        for name in _PATHS:
+            value = getattr(self, name)
+            copies[name] = None if value is None else str(pipes.on_disk(Path(value)))
+        return replace(self, **copies)
 
     def updated(self, options: Mapping[str, Any]) -> "Inputs":
         """Return the inputs with those of `options` that are not None."""
@@ -122,6 +125,11 @@ class Inputs:
             return Inputs(**named)
         if "edges" in named and self.dataset is not None:
             return Inputs(**named)
+        # Two ways to name the same columns.
+        if "columns" in named:
+            return replace(self, **{"source_column": None, "target_column": None, **named})
+        if {"source_column", "target_column"} <= named.keys():
+            return replace(self, **{"columns": None, **named})
         return replace(self, **named)
 
     def check(self) -> None:

@@ -1,5 +1,6 @@
 """The layout of a text of edges: comments before them, separator, header, columns."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +95,10 @@ def find_layout(stream: BinaryIO, options: EdgeTextOptions) -> Layout:
     _check_comment(options)
     head = _read_head(stream, options)
     skip = 3 if head.startswith(b"\xef\xbb\xbf") else 0
-    lines = [line for line in nonblank_lines(head, skip) if line.sign != options.comment]
+    uncommented = (line for line in nonblank_lines(head, skip) if line.sign != options.comment)
+    lines = list(itertools.islice(uncommented, LINES_TO_SNIFF))
+    if lines and is_marked(lines[0].text):  # more lines tell whether ids have such signs
+        lines += uncommented
     leading, lines, separator = _without_leading_comments(lines, options)
     if not lines:
         raise GraphError(f"{options.path} holds no edges; one edge per line is expected")
