@@ -5,7 +5,9 @@ import functools
 import inspect
 import json
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
 from dhilgt.graph.node_ids import NodeIds
 
 FAILED, INTERRUPTED = 1, 130
+_NARROWEST = 20  # columns beside the names of a table; in fewer the terminal breaks lines
 
 _CONTEXT = "command_context"
 _debug = False
@@ -149,19 +152,40 @@ def print_json(values: Mapping[str, Any]) -> None:
 
 
 def print_table(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names and values in two columns."""
+    """Print names and values in two columns; a terminal gets long values in several lines."""
     lines = list(rows)
     width = max((len(name) for name, _ in lines), default=0)
     for name, value in lines:
-        typer.echo(f"{name:<{width}}  {value}")
+        for at, part in enumerate(_folded(value, width + 2)):
+            typer.echo(f"{name if at == 0 else '':<{width}}  {part}")
+
+
+def _folded(value: str, indent: int) -> list[str]:
+    """Return a text in lines that fit beside an indent; whole where nobody watches."""
+    room = shutil.get_terminal_size().columns - indent
+    if not sys.stdout.isatty() or room < _NARROWEST or len(value) <= room:
+        return [value]
+    return textwrap.wrap(value, room, break_long_words=False, break_on_hyphens=False) or [value]
 
 
 def print_columns(rows: Sequence[Sequence[str]]) -> None:
     """Print rows of equal length, each column as wide as it needs."""
+    for line in columns(rows):
+        typer.echo(line)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of equal length as lines, each column as wide as it needs.
+
+    Example:
+        >>> columns([("part", "nodes"), ("train", "1,600")])
+        ['part   nodes', 'train  1,600']
+    """
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        fields = (f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(fields).rstrip())
+    return [
+        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def bars(counts: Sequence[int], width: int = 40) -> list[str]:

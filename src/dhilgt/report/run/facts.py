@@ -208,12 +208,10 @@ def _majority(
 ) -> dict[str, Any]:
     """Return the score of one answer for all nodes: how common each class is in training."""
     known = _truth(clf, np.asarray(clf.split_["train"], np.int64))
-    counts = np.bincount(known[known >= 0], minlength=len(classes))
-    answer = np.log(np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum())
-    score = math.nan
-    if name in METRICS:
-        score = metric(name)(truth, np.broadcast_to(answer, (len(truth), len(classes))))
-    return {"class": classes[int(counts.argmax())], "score": _plain(score)}
+    known = known[known >= 0]
+    common = int(np.bincount(known, minlength=len(classes)).argmax())
+    score = analysis.constant_score(name, truth, known, len(classes))
+    return {"class": classes[common], "score": _plain(score)}
 
 
 def _per_class(classes: list[str], confusion: NDArray[np.int64]) -> list[dict[str, Any]]:
