@@ -229,7 +229,7 @@ def _show_rows(about: DatasetInfo, facts: dict[str, Any]) -> list[tuple[str, str
 def run_fetch(
     chosen: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets to fetch.")],
     root: _Root = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Fetch the files of datasets that are not here yet, and check them.
 
@@ -241,15 +241,17 @@ def run_fetch(
     """  # noqa: D301
     for about in [info(name) for name in chosen]:  # a wrong name is refused before any work
         if not about.files:
-            typer.echo(f"{about.title}: nothing to fetch, it is made when it is loaded")
+            if not quiet:
+                typer.echo(f"{about.title}: nothing to fetch, it is made when it is loaded")
             continue
         files = Files(about, root)
         new = [file for file in about.files if files.find(file.path) is None]
         fetching.fetch(files, progress=not quiet and shell.watched())
-        typer.echo(
-            f"{about.name}: {len(new)} fetched, {len(about.files) - len(new)} were here, in "
-            f"{files.home}"
-        )
+        if not quiet:
+            typer.echo(
+                f"{about.name}: {len(new)} fetched, {len(about.files) - len(new)} were here, in "
+                f"{files.home}"
+            )
 
 
 def run_verify(
@@ -259,6 +261,7 @@ def run_verify(
     ] = None,
     root: _Root = None,
     as_json: _Json = False,
+    quiet: bool = False,
 ) -> None:
     """Compare the files that are here with what was published.
 
@@ -286,10 +289,13 @@ def run_verify(
     if as_json:
         shell.print_json({"root": str(Files(info(names()[0]), root).root), "files": rows})
     else:
+        wrong = ("damaged", "missing") if chosen else ("damaged",)
         for row in rows:
-            typer.echo(f"{row['status']:<9}  {row['dataset']}/{row['file']}")
+            if not quiet or row["status"] in wrong:
+                typer.echo(f"{row['status']:<9}  {row['dataset']}/{row['file']}")
         summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-        typer.echo(summary or "no files of datasets are here")
+        if not quiet:
+            typer.echo(summary or "no files of datasets are here")
     if counts["damaged"]:
         raise DatasetError("files are damaged; remove them and run dhilgt datasets fetch")
     if chosen and counts["missing"]:

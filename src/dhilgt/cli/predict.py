@@ -53,7 +53,7 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1, ...; as in training by default.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Write the predicted class of nodes with its probability.
 

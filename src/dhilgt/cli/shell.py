@@ -12,7 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -20,12 +20,21 @@ from dhilgt.cli import processes
 from dhilgt.cli.messages import shell_message
 from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
 from dhilgt.graph.node_ids import NodeIds
+from dhilgt.utils.progress import no_progress
 
 FAILED, INTERRUPTED = 1, 130
 _NARROWEST = 20  # columns beside the names of a table; in fewer the terminal breaks lines
 
 _CONTEXT = "command_context"
+_QUIET = "quiet"
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _debug = False
+_quiet = False
+
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print errors only, and results that were asked for."),
+]
 
 
 def set_debug(debug: bool) -> None:
@@ -35,13 +44,20 @@ def set_debug(debug: bool) -> None:
 
 
 def guarded(run: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that ends with one clear message and its exit code, whatever happens."""
+    """Return a command that ends with one clear message and its exit code, whatever happens.
+
+    It has the option --quiet: no bars, no notes. A command that prints more than its result takes
+    ``quiet`` as a parameter.
+    """
+    signature = inspect.signature(run)
+    takes_quiet = _QUIET in signature.parameters
 
     @functools.wraps(run)
     def command(*args: Any, **kwargs: Any) -> None:
         context: typer.Context | None = kwargs.pop(_CONTEXT, None)
+        quiet = bool(kwargs.get(_QUIET) if takes_quiet else kwargs.pop(_QUIET, False))
         try:
-            with _notes(context):
+            with _quieted(quiet), _notes(context):
                 run(*args, **kwargs)
             sys.stdout.flush()
         except KeyboardInterrupt as stop:
@@ -73,12 +89,26 @@ def guarded(run: Callable[..., None]) -> Callable[..., None]:
             _fail(f"unexpected {kind}: {error}; add --debug to see where", FAILED)
 
     # Messages show the options of the command, which are known to its context.
-    signature = inspect.signature(run)
-    own = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [*signature.parameters.values(), own]
+    own = {_CONTEXT: typer.Context, _QUIET: Quiet}
+    parameters = [
+        *(one for one in signature.parameters.values() if one.name not in own),
+        inspect.Parameter(_QUIET, _KEYWORD, annotation=Quiet, default=False),
+        inspect.Parameter(_CONTEXT, _KEYWORD, annotation=typer.Context),
+    ]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {**run.__annotations__, _CONTEXT: typer.Context}
+    command.__annotations__ = {**run.__annotations__, **own}
     return command
+
+
+@contextlib.contextmanager
+def _quieted(quiet: bool) -> Iterator[None]:
+    global _quiet
+    _quiet = quiet
+    try:
+        with no_progress() if quiet else contextlib.nullcontext():
+            yield
+    finally:
+        _quiet = False
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -98,6 +128,8 @@ def _notes(context: typer.Context | None) -> Iterator[None]:
         show_others = warnings.showwarning
 
         def show(message: Warning | str, *where: Any, **more: Any) -> None:
+            if _quiet:
+                return
             if isinstance(message, GraphWarning):
                 note(shell_message(message, context))
             else:
@@ -109,13 +141,14 @@ def _notes(context: typer.Context | None) -> Iterator[None]:
 
 
 def note(message: str) -> None:
-    """Print a message on standard error that is not an error."""
-    typer.echo(f"note: {message}", err=True)
+    """Print a message on standard error that is not an error; nothing with --quiet."""
+    if not _quiet:
+        typer.echo(f"note: {message}", err=True)
 
 
 def watched() -> bool:
     """Return whether standard error is a terminal, so that bars are worth drawing."""
-    return sys.stderr.isatty()
+    return sys.stderr.isatty() and not _quiet
 
 
 def usage_error(message: str, option: str) -> typer.BadParameter:

@@ -52,7 +52,7 @@ def run(
         bool, typer.Option(help="Keep labels for the next run, and look for them.")
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: bool = False,
     *,
     sources: dict[str, Any],
     config: Path | None,

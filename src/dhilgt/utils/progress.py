@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_UPDATES = 0.05
 _LEAST_BAR = 10
 _LARGEST_BAR = 40
+_allowed = True
 
 
 class Update(Protocol):
@@ -26,6 +27,22 @@ class Update(Protocol):
 
     def __call__(self, done: int, total: int | None = None, note: str = "") -> None:
         """Report that ``done`` of ``total`` units are finished (None: total not known)."""
+
+
+@contextlib.contextmanager
+def no_progress() -> Iterator[None]:
+    """Show no bar and no note while the block runs, whatever its functions ask for.
+
+    Example:
+        >>> with no_progress():
+        ...     progress_note("not shown")
+    """
+    global _allowed
+    before, _allowed = _allowed, False
+    try:
+        yield
+    finally:
+        _allowed = before
 
 
 @contextlib.contextmanager
@@ -227,6 +244,8 @@ class Progress:
 
 def _console(force: bool) -> Console | None:
     """Return a console on standard error, or None if nobody would see the bar."""
+    if not _allowed:
+        return None
     from rich.console import Console
 
     console = Console(stderr=True, force_terminal=True if force else None)

@@ -59,7 +59,7 @@ def run_table(
     across: flags.Across = 3,
     published: flags.Published = True,
     form: flags.Form = "md",
-    quiet: flags.Quiet = False,
+    quiet: bool = False,
 ) -> None:
     """Train systems on datasets with seeds, and print the table.
 

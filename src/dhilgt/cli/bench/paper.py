@@ -81,7 +81,7 @@ def run_paper(
     ] = None,
     across: flags.Across = 3,
     published: flags.Published = True,
-    quiet: flags.Quiet = False,
+    quiet: bool = False,
 ) -> None:
     """Run the systems of a table of the paper, and print it beside the published figures.
 

@@ -70,8 +70,7 @@ def _computed_facts(folder: Path, state: dict[str, Any]) -> dict[str, Any]:
             f"{folder / 'environment.json'} is lost, so versions and hardware of the training are "
             "not known; the report has those of this machine"
         )
-    if not state["stages"]:
-        warn(f"{folder / 'bundle.json'} has no times of the training; the report has none either")
+    warn("the time that predicting took was in report.json only; the report leaves it out")
     stages = {name: dict(one) for name, one in clf.stages_.items()}
     # Predicting the nodes once more takes time, too, but not that of the run.
     return run_facts(clf, None, environment) | {"stages": stages}
