@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Facts = Mapping[str, Any]
 _LONGEST = 40
+_KINDS = {"run": "a run", "runs": "runs of several seeds", "graph": "a graph", "model": "a model"}
 # What the arrays of a graph are to people; other arrays are compared under their own names.
 _GRAPH_PARTS = {
     "offsets": "edges", "targets": "edges", "features": "features", "labels": "classes",
@@ -32,10 +33,11 @@ _BESIDE = {"path", "kind", "format", "written_by", "verified"}
 def check_kinds(first: Facts, second: Facts) -> None:
     """Raise for two things that cannot be compared."""
     if first["kind"] != second["kind"]:
-        raise ArtifactError(
-            f"{first['path']} holds {first['kind']}, {second['path']} holds {second['kind']}; "
-            "compare two of one kind"
+        one, other = (
+            f"{about['path']} holds {_KINDS.get(about['kind'], about['kind'])}"
+            for about in (first, second)
         )
+        raise ArtifactError(f"{one}, {other}; compare two of one kind")
 
 
 def compared(first: Facts, second: Facts) -> dict[str, Any]:
