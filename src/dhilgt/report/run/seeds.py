@@ -48,8 +48,8 @@ def summary(
         metric: The score.
 
     Example:
-        >>> summary([{"test": {"accuracy": 0.5}}, {"test": {"accuracy": 0.7}}], "accuracy")
-        {'test': {'mean': 0.6, 'sd': 0.1414...}}
+        >>> summary([{"test": {"accuracy": 0.5}}, {"test": {"accuracy": 0.5}}], "accuracy")
+        {'test': {'mean': 0.5, 'sd': 0.0}}
     """
     parts = list(dict.fromkeys(part for one in scores for part in one))
     found: dict[str, dict[str, float | None]] = {}
