@@ -171,8 +171,9 @@ def _seeds(first: Facts, second: Facts) -> dict[str, Any]:
     settings = _settings(one["settings"], other["settings"])
     if not shared:
         settings.pop("seed", None)
+    same_metric = first["metric"] == second["metric"]
     rows = []
-    for part in [part for part in first["summary"] if part in second["summary"]]:
+    for part in [part for part in first["summary"] if same_metric and part in second["summary"]]:
         pair = [about["summary"][part]["mean"] for about in (first, second)]
         rows.append({
             "part": part,
@@ -181,25 +182,28 @@ def _seeds(first: Facts, second: Facts) -> dict[str, Any]:
             "spread": [spread_text(about["summary"][part]) for about in (first, second)],
             "difference": None if None in pair else pair[1] - pair[0],
         })  # fmt: skip
+    pairs = [(named[0][name], named[1][name]) for name in shared] if same_metric else []
     return {
         "settings": settings,
         "data": _data(one, other),
         "scores": rows,
-        "paired": _paired_seeds([runs[name] for name in shared] for runs in named),
+        "paired": _paired_seeds(pairs),
     }
 
 
-def _paired_seeds(runs: Any) -> dict[str, Any] | None:
-    pairs = []
-    for one, other in zip(*runs, strict=True):
-        values = [((run["scores"] or {}).get("test") or {}).get(run["metric"])
-                  for run in (one, other)]  # fmt: skip
-        if None not in values:
-            pairs.append(values)
-    if len(pairs) < 2:
+def _paired_seeds(pairs: Sequence[tuple[Facts, Facts]]) -> dict[str, Any] | None:
+    """Return mean and standard deviation of the differences on the test nodes, seed by seed."""
+    scores = [(_test_score(one), _test_score(other)) for one, other in pairs]
+    changes = [b - a for a, b in scores if a is not None and b is not None]
+    if len(changes) < 2:
         return None
-    found = seeds.summary([{"test": {"d": b - a}} for a, b in pairs], "d")["test"]
-    return {"seeds": len(pairs), "mean": found["mean"], "sd": found["sd"]}
+    found = seeds.summary([{"test": {"change": change}} for change in changes], "change")["test"]
+    return {"seeds": len(changes), **found}
+
+
+def _test_score(run: Facts) -> float | None:
+    score: float | None = ((run["scores"] or {}).get("test") or {}).get(run["metric"])
+    return score
 
 
 # ---- artifacts ---------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """`dhilgt datasets`: list public graphs, fetch them, check their files."""
 
+import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +31,7 @@ _Root = Annotated[
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _NUMBERS = ("nodes", "edges", "features", "classes", "homophily")
+_WIDTH, _LEFT_OUT = 100, ("classes", "homophily")  # columns that a narrow terminal has no room for
 _MEASURED = (*_NUMBERS, "components", "largest_component", "isolated", "unlabelled")
 
 
@@ -58,7 +61,9 @@ def run_list(
     if as_json:
         shell.print_json({"datasets": rows})
         return
-    columns = ("name", *(_MEASURED if measure else _NUMBERS), "metric", "here")
+    columns: tuple[str, ...] = ("name", *(_MEASURED if measure else _NUMBERS), "metric", "here")
+    if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDTH:
+        columns = tuple(name for name in columns if name not in _LEFT_OUT)
     _print_columns(columns, [[_shown(row[column]) for column in columns] for row in rows], markdown)
 
 
@@ -302,10 +307,10 @@ def run_verify(
         raise DhilgtError("files are missing; run dhilgt datasets fetch")
 
 
-for _name, _run in (
-    ("list", run_list),
-    ("show", run_show),
-    ("fetch", run_fetch),
-    ("verify", run_verify),
+for _name, _run, _summary in (
+    ("list", run_list, "List all datasets, and what is here of them."),
+    ("show", run_show, "Show what is known about one."),
+    ("fetch", run_fetch, "Fetch the files of datasets, and check them."),
+    ("verify", run_verify, "Compare the files that are here with what was published."),
 ):
-    app.command(name=_name)(shell.guarded(_run))
+    app.command(name=_name, short_help=_summary)(shell.guarded(_run))

@@ -45,10 +45,14 @@ class Report:
 
 def run(
     path: Annotated[
-        Path, typer.Argument(help="Folder that a dhilgt command wrote: a run, labels, tokens, ...")
+        Path,
+        typer.Argument(
+            metavar="PATH", help="Folder that a dhilgt command wrote: a run, labels, tokens, ..."
+        ),
     ],
     other: Annotated[
-        Path | None, typer.Argument(help="A second one of its kind, to compare with.")
+        Path | None,
+        typer.Argument(metavar="OTHER", help="A second one of its kind, to compare with."),
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every byte and compare the checksums.")

@@ -64,7 +64,7 @@ def run(
     Example:
       dhilgt predict runs/mine -o predictions.csv
       dhilgt predict runs/mine --nodes some.txt --all-probabilities
-      dhilgt predict runs/mine --edges grown.csv --features grown_x.csv -o new.parquet
+      dhilgt predict runs/mine --edges e2.csv --features x2.csv -o new.parquet
     """  # noqa: D301 - \b keeps the example's lines apart
     printed = output is None or str(output) == "-"
     if quick and edges is None:

@@ -68,7 +68,7 @@ def run(
     Example:
       dhilgt train --edges e.csv --features x.csv --labels y.csv -o runs/mine
       dhilgt train --edges e.csv --features x.npy --labels y.csv --dry-run
-      dhilgt train --config runs/mine/config.yaml --lr 1e-3 --seeds 0-4 -o runs/five
+      dhilgt train --config runs/mine/config.yaml --lr 1e-3 --seeds 0-4 -o five
       dhilgt train --data chameleon --seeds 0-9 -o runs/chameleon
     """  # noqa: D301 - \b keeps the example's lines apart
     if output is None and not dry_run:

@@ -66,8 +66,8 @@ def run(
     \b
     Example:
       dhilgt tune --data chameleon -o search/chameleon
-      dhilgt tune --edges e.csv --features x.csv --labels y.csv -o search/mine --budget 3600
-      dhilgt tune --data cora -o search/cora --space extended --jobs 8 --trials 400
+      dhilgt tune --edges e.csv --features x.csv --labels y.csv -o search/mine
+      dhilgt tune --data cora -o search/cora --space extended --budget 3600
     """  # noqa: D301 - \b keeps the example's lines apart
     from dhilgt.tune.space import read_space
 

@@ -7,7 +7,8 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, Protocol, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, cast
 
 from dhilgt.utils.memory import format_bytes
 
@@ -228,14 +229,14 @@ class Progress:
             with contextlib.suppress(Exception):
                 bar.stop()
 
-    def _draw(self, done: int, total: int | None, note: str, **fields: str) -> None:
+    def _draw(self, done: int, total: int | None, note: str, ended: str = "") -> None:
         if self._bar is None:
             return
         try:
             from rich.progress import TaskID
 
             task = TaskID(self._task)
-            self._bar.update(task, completed=done, total=total, note=note, **fields)
+            self._bar.update(task, completed=done, total=total, note=note, ended=ended)
         except Exception:
             bar, self._bar = self._bar, None
             with contextlib.suppress(Exception):
@@ -317,7 +318,8 @@ def _pieces(note: str) -> list[str]:
     return [part for part in note.split("  ") if part]
 
 
-class BarLine(NamedTuple):
+@dataclass(frozen=True)
+class BarLine:
     """The texts of a bar as they fit its line; see `fitted_line`."""
 
     title: str
