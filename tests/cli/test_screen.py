@@ -47,3 +47,15 @@ def test_long_values_of_a_table_are_folded_in_a_terminal_only(monkeypatch, capsy
     assert max(map(len, lines)) <= 80
     assert " ".join(line[10:] for line in lines[1:]) == words
     assert all(line.startswith(" " * 10) for line in lines[2:])
+
+
+def test_a_long_last_column_is_folded_in_a_terminal(monkeypatch, capsys):
+    rows = [("stage", "how sure"), ("labels", "within a factor of five; " * 5), ("all", "yes")]
+    shell.print_columns(rows)
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    shell.print_columns(rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert [line for line in lines if not line.startswith(" ")][1:] == [lines[1], "all     yes"]

@@ -202,8 +202,14 @@ def _folded(value: str, indent: int) -> list[str]:
 
 
 def print_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of equal length, each column as wide as it needs."""
-    for line in columns(rows):
+    """Print rows of equal length; a terminal gets a long last column in several lines."""
+    indent = sum(max(len(row[at]) for row in rows) + 2 for at in range(len(rows[0]) - 1))
+    lines: list[Sequence[str]] = []
+    for row in rows:
+        first, *more = _folded(row[-1], indent)
+        lines.append([*row[:-1], first])
+        lines += [[*("" for _ in row[:-1]), part] for part in more]
+    for line in columns(lines):
         typer.echo(line)
 
 
