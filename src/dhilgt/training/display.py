@@ -73,7 +73,8 @@ class TrainDisplay:
         elif line["val_loss"] is not None:
             self._scores = f"val loss {line['val_loss']:.4f}  best {best}"
         self._loss = f"loss {line['train_loss']:.4f}"
-        self._bar.update(self._done, self._total, note=self._note())
+        if self._total:
+            self._bar.update(self._done, self._total, note=self._note())
 
     def stop(self) -> None:
         """Stop, and leave the bar on the screen."""
