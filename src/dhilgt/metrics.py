@@ -326,3 +326,28 @@ def _not_finite(values: NDArray[Any]) -> str:
 
 def _nothing() -> Score:
     return Score(np.nan, "undefined: there are no nodes")
+
+
+def constant_score(name: str, truth: Any, train_classes: Any, num_classes: int) -> Score:
+    """Return the score of one answer for all nodes: how common each class is in training.
+
+    By accuracy that is the score of the most common class, by ROC AUC 0.5. NaN where the metric is
+    not one of this package, or not defined on these nodes.
+
+    Args:
+        name: The metric.
+        truth: True classes of the nodes.
+        train_classes: Classes of the training nodes; -1 for one that is not known.
+        num_classes: Number of classes.
+
+    Example:
+        >>> constant_score("accuracy", [0, 0, 1, 1], [0, 0, 1], 2)
+        0.5
+    """
+    if name not in METRICS or not len(truth):
+        return Score(float("nan"), "it is not defined")
+    known = to_numpy(train_classes)
+    # Half a node stands for a class without any: its logarithm is finite.
+    counts = np.maximum(np.bincount(known[known >= 0], minlength=num_classes), 0.5)
+    answer = np.log(counts / counts.sum())
+    return metric(name)(truth, np.broadcast_to(answer, (len(truth), num_classes)))

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import dhilgt
-from dhilgt.classifier.majority import majority_note, one_answer_score
+from dhilgt.classifier.majority import majority_note
 from dhilgt.errors import TrainingWarning
+from dhilgt.metrics import constant_score
 from dhilgt.report.run.facts import run_facts
 from dhilgt.report.run.page import render
 from tests.classifier.cases import community_graph, quick
@@ -43,8 +44,8 @@ def warnings_of(clf, graph):
 )
 def test_one_answer_for_all_has_the_score_of_a_constant(metric, expected):
     classes = np.array([0, 0, 0, 1])
-    assert one_answer_score(metric, classes, classes, 2) == pytest.approx(expected)
-    assert np.isnan(one_answer_score("my own", classes, classes, 2))
+    assert constant_score(metric, classes, classes, 2) == pytest.approx(expected)
+    assert np.isnan(constant_score("my own", classes, classes, 2))
 
 
 def test_a_model_that_learned_nothing_is_said_to_with_what_to_try():

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import sys
 import warnings
 
 import numpy as np
@@ -404,7 +405,10 @@ def test_other_files_about_nodes(write, tmp_path):
         Graph.read(edges, nodes=write("id\n", "n.txt"))
 
 
-def test_progress_goes_to_standard_error(write, capsys):
+def test_progress_goes_to_a_terminal_on_standard_error(write, capsys, monkeypatch):
+    Graph.read(write("1,2\n"), progress=True)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     Graph.read(write("1,2\n"), progress=True)
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
+from dhilgt import metrics
 from dhilgt.metrics import metric
 from dhilgt.report.run import analysis
 
@@ -140,3 +141,37 @@ def test_the_most_confused_classes_are_kept():
     matrix = np.diag([50, 50, 50, 50])
     matrix[1, 3] = 7
     assert analysis.most_confused(matrix, 2).tolist() == [1, 3]
+
+
+# ---- one answer for all, and two models on the same nodes --------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=30), st.lists(st.integers(0, 3), min_size=1)
+)
+def test_the_accuracy_of_one_answer_is_that_of_the_most_common_training_class(truth, known):
+    counts = [known.count(at) for at in range(4)]
+    common = counts.index(max(counts))
+    expected = truth.count(common) / len(truth)
+    assert float(metrics.constant_score("accuracy", truth, known, 4)) == pytest.approx(expected)
+
+
+def test_one_answer_has_no_order_of_nodes():
+    assert float(metrics.constant_score("roc_auc", [0, 1, 1], [0, 0, 1], 2)) == 0.5
+    assert math.isnan(metrics.constant_score("unknown", [0], [0], 1))
+    assert math.isnan(metrics.constant_score("accuracy", [], [0], 1))
+
+
+def test_what_is_hard_for_both_does_not_widen_a_paired_interval():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 400)
+    answers = np.where(rng.random(400) < 0.6, truth, 1 - truth)
+    better = np.where(np.arange(400) < 40, truth, answers)  # right on 40 nodes more or the same
+    first, second = np.eye(2)[answers], np.eye(2)[better]
+    difference, interval = analysis.paired_interval("accuracy", truth, first, second)
+    assert difference == pytest.approx((better == truth).mean() - (answers == truth).mean())
+    assert 0 < interval.low < difference < interval.high
+    alone = analysis.wilson_interval(int((better == truth).sum()), 400)
+    assert interval.high - interval.low < alone.high - alone.low
+    same, nothing = analysis.paired_interval("accuracy", truth, first, first)
+    assert (same, nothing.low, nothing.high) == (0.0, 0.0, 0.0)

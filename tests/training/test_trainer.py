@@ -308,12 +308,12 @@ def test_display_says_everything(capfd):
     display.start()
     display.epoch(2)
     display._since -= 1
-    line = {"metric": "accuracy", "val_score": 0.75, "val_loss": 0.4}
+    line = {"metric": "accuracy", "val_score": 0.75, "val_loss": 0.4, "train_loss": 0.6}
     display.scored(line, "0.8000 (epoch 1)")
     display.step(3, 10, 640, lambda: 0.5)
     note = display._note()
     display.stop()
-    assert "epoch 2/5  loss 0.5000  accuracy 0.7500  best 0.8000 (epoch 1)" in note
+    assert "epoch 2/5  accuracy 0.7500  best 0.8000 (epoch 1)  loss 0.5000" in note
     assert "nodes/s" in note
     assert capfd.readouterr().err
 

@@ -6,11 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dhilgt.errors import argument, setting
 from dhilgt.features.scale import AUTO, NONE, FeatureScale
-from dhilgt.metrics import METRICS
+from dhilgt.metrics import METRICS, constant_score
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
@@ -18,32 +17,6 @@ if TYPE_CHECKING:
 _FEWEST_EPOCHS = 5  # fewer are a trial of the settings, of which nobody expects a score
 _HIGH_RATE = 1e-2
 _UNBALANCED = 0.8
-
-
-def one_answer_score(
-    metric: str, truth: NDArray[np.int64], train: NDArray[np.int64], num_classes: int
-) -> float:
-    """Return the score of one answer for all nodes: how common each class is in training.
-
-    By accuracy that is the score of the most common class, by ROC AUC 0.5. NaN where the metric is
-    not one of this package, or not defined on these nodes.
-
-    Args:
-        metric: Its name.
-        truth: Classes of the nodes to score, all known.
-        train: Classes of the training nodes.
-        num_classes: Number of classes.
-
-    Example:
-        >>> classes = np.array([0, 0, 0, 1])
-        >>> one_answer_score("accuracy", classes, classes, 2)
-        0.75
-    """
-    if metric not in METRICS:
-        return math.nan
-    counts = np.maximum(np.bincount(train[train >= 0], minlength=num_classes), 0.5)
-    answer = np.log(counts / counts.sum())
-    return float(METRICS[metric](truth, np.broadcast_to(answer, (len(truth), num_classes))))
 
 
 def majority_note(clf: NodeClassifier) -> str:
@@ -60,7 +33,7 @@ def majority_note(clf: NodeClassifier) -> str:
     score = clf.scores_.get(part, {}).get(settings.metric, math.nan)
     assert labels is not None, "it was trained on them"
     truth, train = labels[clf.split_[part]], labels[clf.split_["train"]]
-    one_answer = one_answer_score(settings.metric, truth, train, len(clf.classes_))
+    one_answer = constant_score(settings.metric, truth, train, len(clf.classes_))
     if settings.epochs < _FEWEST_EPOCHS or math.isnan(score) or math.isnan(one_answer):
         return ""
     if len(np.unique(truth)) < 2 or METRICS[settings.metric].better(score, one_answer):

@@ -43,15 +43,29 @@ app = typer.Typer(
     add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    cache, demo, doctor, evaluate, explain, export, generate, inspect, label,
-    predict, query, report, tokens, train, tune,
-):  # fmt: skip
+# In the order of use; the lines of `dhilgt --help`, which cuts off what is longer than these.
+for command, summary in {
+    train: "Train a classifier on your graph or a public one.",
+    predict: "Write the predicted class of nodes.",
+    evaluate: "Print the scores of a run.",
+    explain: "Show which nodes a prediction rests on.",
+    inspect: "Show what a run or another folder holds, or compare two.",
+    report: "Write the page about a run, or about a folder of results.",
+    export: "Write a model for ONNX Runtime or plain PyTorch.",
+    tune: "Search for the settings with the best validation score.",
+    label: "Build the hub labels of a graph.",
+    query: "Print exact distances from hub labels.",
+    tokens: "Draw the token rows of hub labels.",
+    generate: "Write a random graph that looks like a real one.",
+    cache: "Show or remove what is kept for the next run.",
+    demo: "Show everything on a generated graph, in a minute.",
+    doctor: "Check the installation.",
+}.items():
     name = command.__name__.rpartition(".")[2]
-    app.command(name=name, cls=Command)(shell.guarded(command.run))
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(bench.app, name="bench")
-app.add_typer(plot.app, name="plot")
+    app.command(name=name, cls=Command, short_help=summary)(shell.guarded(command.run))
+app.add_typer(datasets.app, name="datasets", short_help="List, fetch and check public graphs.")
+app.add_typer(bench.app, name="bench", short_help="Compare systems on the same splits.")
+app.add_typer(plot.app, name="plot", short_help="Draw a graph beside its label graph.")
 
 
 def _print_version(asked: bool) -> None:

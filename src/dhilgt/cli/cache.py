@@ -36,6 +36,7 @@ def run(
         typer.Option(help="Only what was not used for this long: 12h, 30d, 4w."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Show or remove labels, tokens and generated graphs kept for the next run.
 
@@ -57,6 +58,8 @@ def run(
         facts = [_facts(entry) for entry in entries]
         key = "removed" if removed else "entries"
         shell.print_json({"folder": str(cache.root), "bytes": size, key: facts})
+        return
+    if removed and quiet:
         return
     if not removed:
         for entry in entries:

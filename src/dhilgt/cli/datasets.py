@@ -1,5 +1,7 @@
 """`dhilgt datasets`: list public graphs, fetch them, check their files."""
 
+import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +31,7 @@ _Root = Annotated[
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _NUMBERS = ("nodes", "edges", "features", "classes", "homophily")
+_WIDTH, _LEFT_OUT = 100, ("classes", "homophily")  # columns that a narrow terminal has no room for
 _MEASURED = (*_NUMBERS, "components", "largest_component", "isolated", "unlabelled")
 
 
@@ -58,7 +61,9 @@ def run_list(
     if as_json:
         shell.print_json({"datasets": rows})
         return
-    columns = ("name", *(_MEASURED if measure else _NUMBERS), "metric", "here")
+    columns: tuple[str, ...] = ("name", *(_MEASURED if measure else _NUMBERS), "metric", "here")
+    if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDTH:
+        columns = tuple(name for name in columns if name not in _LEFT_OUT)
     _print_columns(columns, [[_shown(row[column]) for column in columns] for row in rows], markdown)
 
 
@@ -229,7 +234,7 @@ def _show_rows(about: DatasetInfo, facts: dict[str, Any]) -> list[tuple[str, str
 def run_fetch(
     chosen: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets to fetch.")],
     root: _Root = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Fetch the files of datasets that are not here yet, and check them.
 
@@ -241,15 +246,17 @@ def run_fetch(
     """  # noqa: D301
     for about in [info(name) for name in chosen]:  # a wrong name is refused before any work
         if not about.files:
-            typer.echo(f"{about.title}: nothing to fetch, it is made when it is loaded")
+            if not quiet:
+                typer.echo(f"{about.title}: nothing to fetch, it is made when it is loaded")
             continue
         files = Files(about, root)
         new = [file for file in about.files if files.find(file.path) is None]
         fetching.fetch(files, progress=not quiet and shell.watched())
-        typer.echo(
-            f"{about.name}: {len(new)} fetched, {len(about.files) - len(new)} were here, in "
-            f"{files.home}"
-        )
+        if not quiet:
+            typer.echo(
+                f"{about.name}: {len(new)} fetched, {len(about.files) - len(new)} were here, in "
+                f"{files.home}"
+            )
 
 
 def run_verify(
@@ -259,6 +266,7 @@ def run_verify(
     ] = None,
     root: _Root = None,
     as_json: _Json = False,
+    quiet: bool = False,
 ) -> None:
     """Compare the files that are here with what was published.
 
@@ -286,20 +294,23 @@ def run_verify(
     if as_json:
         shell.print_json({"root": str(Files(info(names()[0]), root).root), "files": rows})
     else:
+        wrong = ("damaged", "missing") if chosen else ("damaged",)
         for row in rows:
-            typer.echo(f"{row['status']:<9}  {row['dataset']}/{row['file']}")
+            if not quiet or row["status"] in wrong:
+                typer.echo(f"{row['status']:<9}  {row['dataset']}/{row['file']}")
         summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-        typer.echo(summary or "no files of datasets are here")
+        if not quiet:
+            typer.echo(summary or "no files of datasets are here")
     if counts["damaged"]:
         raise DatasetError("files are damaged; remove them and run dhilgt datasets fetch")
     if chosen and counts["missing"]:
         raise DhilgtError("files are missing; run dhilgt datasets fetch")
 
 
-for _name, _run in (
-    ("list", run_list),
-    ("show", run_show),
-    ("fetch", run_fetch),
-    ("verify", run_verify),
+for _name, _run, _summary in (
+    ("list", run_list, "List all datasets, and what is here of them."),
+    ("show", run_show, "Show what is known about one."),
+    ("fetch", run_fetch, "Fetch the files of datasets, and check them."),
+    ("verify", run_verify, "Compare the files that are here with what was published."),
 ):
-    app.command(name=_name)(shell.guarded(_run))
+    app.command(name=_name, short_help=_summary)(shell.guarded(_run))

@@ -3,6 +3,8 @@
 A stage is a function in `STEPS`; it reads what earlier ones left in `Demo` and adds to it.
 """
 
+import contextlib
+import io
 import shutil
 import time
 from collections.abc import Callable
@@ -96,6 +98,7 @@ def run(
     ] = Path("demo-output"),
     nodes: Annotated[int, typer.Option(min=500, help="Nodes of the generated graph.")] = 3_000,
     seed: Annotated[int, typer.Option(help="Seed of the generated graph.")] = 0,
+    quiet: bool = False,
 ) -> None:
     """Show everything on a generated graph: labels, distances, tokens, training, predictions.
 
@@ -103,7 +106,11 @@ def run(
     Example:
       dhilgt demo
     """  # noqa: D301 - \b keeps the example's lines apart
-    demo = Demo(output, nodes, seed)
+    with contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
+        _run(Demo(output, nodes, seed))
+
+
+def _run(demo: Demo) -> None:
     for path in (demo.labels_path, demo.tokens_path):
         Target(path, overwrite=True, keep=False).abandon()
     remove_run(demo.run_path)
@@ -112,7 +119,7 @@ def run(
         typer.echo(f"{'' if number == 1 else chr(10)}{number}. {title}")
         step(demo)
     typer.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now try:")
-    two = demo.the_labels().ids.ids_of(np.array([0, nodes // 2])).tolist()
+    two = demo.the_labels().ids.ids_of(np.array([0, demo.num_nodes // 2])).tolist()
     typer.echo(f"  dhilgt query {demo.labels_path} {two[0]} {two[1]} --witness")
     typer.echo(f"  dhilgt inspect {demo.labels_path}")
     typer.echo(f"  dhilgt inspect {demo.tokens_path}")

@@ -33,6 +33,7 @@ _TEST_NODES = 300
 
 def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Check the installation: versions, processor, memory, GPUs, and short self-tests.
 
@@ -57,10 +58,11 @@ def run(
     }
     if as_json:
         shell.print_json(facts)
-    else:
-        shell.print_table(_rows(facts))
     tests = (facts["self_test"], facts["model_test"])
-    if any(test is not None and test["problem"] is not None for test in tests):
+    failed = any(test is not None and test["problem"] is not None for test in tests)
+    if not as_json and (failed or not quiet):
+        shell.print_table(_rows(facts))
+    if failed:
         raise typer.Exit(shell.FAILED)
 
 

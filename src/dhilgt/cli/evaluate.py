@@ -38,7 +38,7 @@ def run(
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1, ...; as in training by default.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Print the scores of a run by part: training, validation and test nodes.
 

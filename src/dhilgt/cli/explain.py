@@ -31,6 +31,7 @@ def run(
     ] = 10,
     color: Annotated[Color, typer.Option(help="What the colours of dots show.")] = Color.CLASS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Show which members of a node's token mattered for its prediction, and draw them.
 
@@ -53,5 +54,5 @@ def run(
         explanation.save(output, color.value)
     if as_json:
         shell.print_json(explanation.to_dict())
-    else:
+    elif output is None or not quiet:
         typer.echo(explanation.table(top or None))

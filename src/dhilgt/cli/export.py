@@ -15,6 +15,7 @@ def run(
         Path, typer.Option("--output", "-o", help="File to write: model.onnx or model.pt2.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Write a trained model as a file for ONNX Runtime, or for PyTorch without dhilgt.
 
@@ -35,5 +36,5 @@ def run(
     size = output.stat().st_size
     if as_json:
         shell.print_json({"model": str(output), "bytes": size, "serving": str(beside)})
-    else:
+    elif not quiet:
         shell.print_table([("model", f"{output} ({format_bytes(size)})"), ("serving", str(beside))])

@@ -282,7 +282,6 @@ Into = Annotated[
     Path | None, typer.Option(help="Folder to write the table and the figures to, too.")
 ]
 Form = Annotated[str, typer.Option("--format", help="md, latex or html.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")]
 Models = Annotated[
     str, typer.Option(help="all, or a list like dhilgt,gcn:tuned (system, or system:variant).")
 ]

@@ -34,6 +34,7 @@ def run(
         bool, typer.Option("--overwrite", help="Replace the three files if they are there.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Write a random graph that looks like a real one: hubs, communities, classes, features.
 
@@ -67,6 +68,8 @@ def run(
     }
     if as_json:
         shell.print_json(facts)
+        return
+    if quiet:
         return
     shell.print_table(
         [

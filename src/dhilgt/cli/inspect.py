@@ -1,4 +1,4 @@
-"""`dhilgt inspect`: the content of a folder on disk.
+"""`dhilgt inspect`: the content of a folder on disk, or the differences of two.
 
 A kind of artifact is described by one function, from the opened artifact to a `Report`; add it to
 `KINDS` under the kind's name. A kind without one gets the listing that all of them get.
@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from dhilgt.cli import shell
+from dhilgt.cli import compare, inspect_runs, shell
 from dhilgt.graph import store as graph_store
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.hub_labels import HubLabels
@@ -44,20 +44,66 @@ class Report:
 
 
 def run(
-    path: Annotated[Path, typer.Argument(help="Folder that a dhilgt command wrote.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="Folder that a dhilgt command wrote: a run, labels, tokens, ..."
+        ),
+    ],
+    other: Annotated[
+        Path | None,
+        typer.Argument(metavar="OTHER", help="A second one of its kind, to compare with."),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every byte and compare the checksums.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show what a saved artifact holds: sizes, parameters, histograms.
+    """Show what a run or a saved artifact holds, or how two of them differ.
 
     All bytes of up to 100 MB are checked; of more, all with --verify, else those that are read.
 
     \b
     Example:
+      dhilgt inspect runs/mine
+      dhilgt inspect runs/mine runs/other
       dhilgt inspect web.labels --verify
     """  # noqa: D301 - \b keeps the example's lines apart
+    report = described(path, verify=verify)
+    if other is not None:
+        facts = compare.compared(report.facts, described(other, verify=verify).facts)
+        if as_json:
+            shell.print_json(facts)
+        else:
+            for line in compare.lines_of(facts):
+                typer.echo(line)
+        return
+    if as_json:
+        shell.print_json(report.facts)
+        return
+    shell.print_table(report.rows)
+    for line in report.lines:
+        typer.echo(line)
+
+
+def described(path: Path, *, verify: bool) -> Report:
+    """Return the description of a folder.
+
+    Args:
+        path: The folder.
+        verify: Read every byte and compare it with the checksums.
+
+    Raises:
+        ArtifactError: If it is damaged, or holds nothing of ours.
+    """
+    facts = inspect_runs.facts_of(path, verify=verify)
+    if facts is None:
+        return _artifact(path, verify=verify)
+    rows, lines = inspect_runs.lines_of(facts)
+    return Report(facts | {"verified": verify}, rows, lines)
+
+
+def _artifact(path: Path, *, verify: bool) -> Report:
     artifact = Artifact.open(path)
     verify = verify or not artifact.is_large
     if verify:
@@ -74,20 +120,14 @@ def run(
         "verified": verify,
         **report.facts,
     }
-    if as_json:
-        shell.print_json(facts)
-        return
-    shell.print_table(
-        [
-            ("kind", f"{artifact.kind}, format {artifact.format_version}"),
-            ("written by", f"dhilgt {artifact.library_version}"),
-            ("graph", artifact.fingerprint or "none"),
-            *report.rows,
-            ("checksums", "all bytes verified" if verify else "of a part (--verify reads all)"),
-        ]
-    )
-    for line in report.lines:
-        typer.echo(line)
+    rows = [
+        ("kind", f"{artifact.kind}, format {artifact.format_version}"),
+        ("written by", f"dhilgt {artifact.library_version}"),
+        ("graph", artifact.fingerprint or "none"),
+        *report.rows,
+        ("checksums", "all bytes verified" if verify else "of a part (--verify reads all)"),
+    ]
+    return Report(facts, rows, report.lines)
 
 
 def _describe_any(artifact: Artifact) -> Report:
@@ -235,17 +275,17 @@ def _describe_graph(artifact: Artifact) -> Report:
     parts = {name: int(mask.sum()) for name, mask in (graph.masks or {}).items()}
     facts: dict[str, Any] = {
         "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
+        "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
         "directed": graph.directed,
         "features": channels,
         "classes": graph.num_classes,
         "labelled_nodes": known,
         "masks": parts,
     }
-    direction = "directed" if graph.directed else "undirected, each counted both ways"
+    direction = "directed" if graph.directed else "undirected"
     rows = [
         ("nodes", f"{graph.num_nodes:,}"),
-        ("edges", f"{graph.num_edges:,}, {direction}"),
+        ("edges", f"{facts['edges']:,}, {direction}"),
         ("features", "none" if channels is None else f"{channels:,} a node"),
         ("classes", f"{graph.num_classes:,}, known of {known:,} nodes"),
         ("masks", ", ".join(f"{name} {count:,}" for name, count in parts.items()) or "none"),

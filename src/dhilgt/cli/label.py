@@ -103,7 +103,7 @@ def run(
         bool, typer.Option("--estimate", help="Print the predicted size and stop.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Build the hub labels of a graph and save them.
 

@@ -70,6 +70,7 @@ def run_hierarchy(
         int | None, typer.Option(min=1, help="Threads to use; all cores by default.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: bool = False,
     *,
     sources: dict[str, Any],
 ) -> None:
@@ -102,6 +103,8 @@ def run_hierarchy(
     )
     if as_json:
         shell.print_json({**numbers.to_dict(), "files": [str(file) for file in files]})
+        return
+    if files and quiet:
         return
     print_numbers(numbers)
     for file in files:

@@ -70,7 +70,7 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1, ...; as in training by default.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Write the predicted class of nodes with its probability.
 
@@ -81,8 +81,8 @@ def run(
     Example:
       dhilgt predict runs/mine -o predictions.csv
       dhilgt predict runs/mine --nodes some.txt --all-probabilities
-      dhilgt predict runs/mine --new-edges e.csv --new-features x.csv -o new.csv
-      dhilgt predict runs/mine --edges grown.csv --features grown_x.csv -o all.parquet
+      dhilgt predict runs/mine --new-edges e.csv --new-features x.csv
+      dhilgt predict runs/mine --edges e2.csv --features x2.csv -o new.parquet
     """  # noqa: D301 - \b keeps the example's lines apart
     printed = output is None or str(output) == "-"
     grows = new_edges is not None or new_features is not None

@@ -5,12 +5,14 @@ import functools
 import inspect
 import json
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -19,11 +21,21 @@ from dhilgt.cli.messages import shell_message
 from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
 from dhilgt.graph.node_ids import NodeIds
 from dhilgt.readers import pipes
+from dhilgt.utils.progress import no_progress
 
 FAILED, INTERRUPTED = 1, 130
+_NARROWEST = 20  # columns beside the names of a table; in fewer the terminal breaks lines
 
 _CONTEXT = "command_context"
+_QUIET = "quiet"
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _debug = False
+_quiet = False
+
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print errors only, and results that were asked for."),
+]
 
 
 def set_debug(debug: bool) -> None:
@@ -33,14 +45,21 @@ def set_debug(debug: bool) -> None:
 
 
 def guarded(run: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that ends with one clear message and its exit code, whatever happens."""
+    """Return a command that ends with one clear message and its exit code, whatever happens.
+
+    It has the option --quiet: no bars, no notes. A command that prints more than its result takes
+    ``quiet`` as a parameter.
+    """
+    signature = inspect.signature(run)
+    takes_quiet = _QUIET in signature.parameters
 
     @functools.wraps(run)
     def command(*args: Any, **kwargs: Any) -> None:
         context: typer.Context | None = kwargs.pop(_CONTEXT, None)
+        quiet = bool(kwargs.get(_QUIET) if takes_quiet else kwargs.pop(_QUIET, False))
         try:
             standard_input.check(context)
-            with _notes(context), pipes.kept():
+            with _quieted(quiet), _notes(context), pipes.kept():
                 run(*args, **kwargs)
             sys.stdout.flush()
         except KeyboardInterrupt as stop:
@@ -72,12 +91,26 @@ def guarded(run: Callable[..., None]) -> Callable[..., None]:
             _fail(f"unexpected {kind}: {error}; add --debug to see where", FAILED)
 
     # Messages show the options of the command, which are known to its context.
-    signature = inspect.signature(run)
-    own = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [*signature.parameters.values(), own]
+    own = {_CONTEXT: typer.Context, _QUIET: Quiet}
+    parameters = [
+        *(one for one in signature.parameters.values() if one.name not in own),
+        inspect.Parameter(_QUIET, _KEYWORD, annotation=Quiet, default=False),
+        inspect.Parameter(_CONTEXT, _KEYWORD, annotation=typer.Context),
+    ]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {**run.__annotations__, _CONTEXT: typer.Context}
+    command.__annotations__ = {**run.__annotations__, **own}
     return command
+
+
+@contextlib.contextmanager
+def _quieted(quiet: bool) -> Iterator[None]:
+    global _quiet
+    _quiet = quiet
+    try:
+        with no_progress() if quiet else contextlib.nullcontext():
+            yield
+    finally:
+        _quiet = False
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -97,6 +130,8 @@ def _notes(context: typer.Context | None) -> Iterator[None]:
         show_others = warnings.showwarning
 
         def show(message: Warning | str, *where: Any, **more: Any) -> None:
+            if _quiet:
+                return
             if isinstance(message, GraphWarning):
                 note(shell_message(message, context))
             else:
@@ -108,13 +143,14 @@ def _notes(context: typer.Context | None) -> Iterator[None]:
 
 
 def note(message: str) -> None:
-    """Print a message on standard error that is not an error."""
-    typer.echo(f"note: {message}", err=True)
+    """Print a message on standard error that is not an error; nothing with --quiet."""
+    if not _quiet:
+        typer.echo(f"note: {message}", err=True)
 
 
 def watched() -> bool:
     """Return whether standard error is a terminal, so that bars are worth drawing."""
-    return sys.stderr.isatty()
+    return sys.stderr.isatty() and not _quiet
 
 
 def usage_error(message: str, option: str) -> typer.BadParameter:
@@ -151,19 +187,46 @@ def print_json(values: Mapping[str, Any]) -> None:
 
 
 def print_table(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names and values in two columns."""
+    """Print names and values in two columns; a terminal gets long values in several lines."""
     lines = list(rows)
     width = max((len(name) for name, _ in lines), default=0)
     for name, value in lines:
-        typer.echo(f"{name:<{width}}  {value}")
+        for at, part in enumerate(_folded(value, width + 2)):
+            typer.echo(f"{name if at == 0 else '':<{width}}  {part}")
+
+
+def _folded(value: str, indent: int) -> list[str]:
+    """Return a text in lines that fit beside an indent; whole where nobody watches."""
+    room = shutil.get_terminal_size().columns - indent
+    if not sys.stdout.isatty() or room < _NARROWEST or len(value) <= room:
+        return [value]
+    return textwrap.wrap(value, room, break_long_words=False, break_on_hyphens=False) or [value]
 
 
 def print_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of equal length, each column as wide as it needs."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    """Print rows of equal length; a terminal gets a long last column in several lines."""
+    indent = sum(max(len(row[at]) for row in rows) + 2 for at in range(len(rows[0]) - 1))
+    lines: list[Sequence[str]] = []
     for row in rows:
-        fields = (f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(fields).rstrip())
+        first, *more = _folded(row[-1], indent)
+        lines.append([*row[:-1], first])
+        lines += [[*("" for _ in row[:-1]), part] for part in more]
+    for line in columns(lines):
+        typer.echo(line)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of equal length as lines, each column as wide as it needs.
+
+    Example:
+        >>> columns([("part", "nodes"), ("train", "1,600")])
+        ['part   nodes', 'train  1,600']
+    """
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def bars(counts: Sequence[int], width: int = 40) -> list[str]:

@@ -61,7 +61,7 @@ def run(
         bool, typer.Option("--overwrite", help="Replace tokens that are there.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Draw the token rows of labels and store them with all distances.
 

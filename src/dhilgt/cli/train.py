@@ -52,7 +52,7 @@ def run(
         bool, typer.Option(help="Write report.html, a page about the run, into the folder.")
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: bool = False,
     *,
     sources: dict[str, Any],
     config: Path | None,
@@ -68,7 +68,7 @@ def run(
     Example:
       dhilgt train --edges e.csv --features x.csv --labels y.csv -o runs/mine
       dhilgt train --edges e.csv --features x.npy --labels y.csv --dry-run
-      dhilgt train --config runs/mine/config.yaml --lr 1e-3 --seeds 0-4 -o runs/five
+      dhilgt train --config runs/mine/config.yaml --lr 1e-3 --seeds 0-4 -o five
       dhilgt train --data chameleon --seeds 0-9 -o runs/chameleon
     """  # noqa: D301 - \b keeps the example's lines apart
     if output is None and not dry_run:

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from dhilgt.classifier.planning import format_seconds
 from dhilgt.cli import shell
 from dhilgt.datasets.splits import split_hash
 from dhilgt.graph.graph import Graph
+from dhilgt.metrics import constant_score
+from dhilgt.report.run.seeds import summary as summary_of
 from dhilgt.store.files import strict_json
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ def facts(
     graph = clf.graph_
     labels = graph.labels
     assert labels is not None
-    counts = np.bincount(labels[clf.split_["train"]], minlength=len(clf.classes_))
+    known = labels[clf.split_["train"]]
+    counts = np.bincount(known, minlength=len(clf.classes_))
     common = int(counts.argmax())
     scaled = clf._pipeline.scale_summary
     return ({"scaled_features": scaled} if scaled else {}) | {
@@ -80,6 +83,10 @@ def facts(
         "majority_class": clf.classes_[common].item(),
         "majority_accuracy": {
             part: float((labels[nodes] == common).mean()) for part, nodes in clf.split_.items()
+        },
+        "majority": {
+            part: _finite(constant_score(clf.settings_.metric, labels[nodes], known, len(counts)))
+            for part, nodes in clf.split_.items()
         },
         "files": [name for name in _FILES if (place / name).exists()],
         "epochs": clf.result_.epochs,
@@ -111,14 +118,35 @@ def _finite(value: float) -> float | None:
 
 
 def score_rows(run: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return the table of scores: a heading, then a line per part."""
+    """Return the table of scores: a heading, then a line per part.
+
+    The last column is the score of one answer for all nodes, by the metric of the run.
+    """
     names = list(next(iter(run["scores"].values())))
     rows: list[tuple[str, ...]] = [("part", "nodes", *names, "majority class")]
+    majority = run["majority"] or {}
     for part, scores in run["scores"].items():
-        shown = ["undefined" if scores[name] is None else f"{scores[name]:.4f}" for name in names]
-        majority = f"{run['majority_accuracy'][part]:.4f}"
-        rows.append((part, f"{run['split'][part]:,}", *shown, majority))
+        shown = [score_text(scores.get(name)) for name in names]
+        nodes = (run["split"] or {}).get(part, 0)
+        rows.append((part, f"{nodes:,}", *shown, score_text(majority.get(part))))
     return rows
+
+
+def score_text(value: float | None) -> str:
+    """Return a score as text.
+
+    Example:
+        >>> score_text(0.84312), score_text(None)
+        ('0.8431', 'undefined')
+    """
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _majority_text(run: dict[str, Any]) -> str:
+    metric = run["metric"]
+    if metric in ("accuracy", "macro_f1"):
+        return f"(majority class: {metric} of always saying {run['majority_class']!r})"
+    return f"(majority class: {metric} of always giving the fractions of the training classes)"
 
 
 def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
@@ -133,8 +161,7 @@ def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
         listed = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
         shell.note(f"no training node has class {listed}; it will hardly be predicted")
     shell.print_columns(score_rows(run))
-    typer.echo("(majority class: accuracy of always saying "
-               f"{run['majority_class']!r})")  # fmt: skip
+    typer.echo(_majority_text(run))
     place = run["path"]
     stages = ", ".join(f"{name} {value:.2f}" for name, value in run["stages"].items())
     reused = run["reused_from_cache"]
@@ -155,14 +182,7 @@ def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
 def show_seeds(runs: list[dict[str, Any]], lines: Path, as_json: bool, quiet: bool) -> None:
     """Print the scores of runs, their mean and standard deviation."""
     metric = runs[0]["metric"]
-    summary: dict[str, dict[str, float | None]] = {}
-    for part in runs[0]["scores"]:
-        values = [run["scores"][part][metric] for run in runs if part in run["scores"]]
-        known = [value for value in values if value is not None]
-        summary[part] = {
-            "mean": statistics.mean(known) if known else None,
-            "sd": statistics.stdev(known) if len(known) > 1 else None,
-        }
+    summary = summary_of([run["scores"] for run in runs], metric)
     if as_json:
         shell.print_json({"runs": runs, "metric": metric, "summary": summary, "path": str(lines)})
         return
@@ -171,16 +191,19 @@ def show_seeds(runs: list[dict[str, Any]], lines: Path, as_json: bool, quiet: bo
     parts = list(summary)
     rows: list[tuple[str, ...]] = [("seed", *(f"{part} {metric}" for part in parts), "time")]
     for run in runs:
-        shown = [_shown(run["scores"].get(part, {}).get(metric)) for part in parts]
+        shown = [score_text(run["scores"].get(part, {}).get(metric)) for part in parts]
         rows.append((str(run["seed"]), *shown, format_seconds(run["seconds"])))
-    spread = [
-        _shown(one["mean"]) + ("" if one["sd"] is None else f" ± {one['sd']:.4f}")
-        for one in summary.values()
-    ]
+    spread = [spread_text(one) for one in summary.values()]
     rows.append(("mean ± sd", *spread, ""))
     shell.print_columns(rows)
     shell.print_table([("written", f"{lines.parent} (a folder per seed, {lines.name})")])
 
 
-def _shown(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
+def spread_text(one: Mapping[str, float | None]) -> str:
+    """Return mean and standard deviation.
+
+    Example:
+        >>> spread_text({"mean": 0.5, "sd": 0.01}), spread_text({"mean": 0.5, "sd": None})
+        ('0.5000 ± 0.0100', '0.5000')
+    """
+    return score_text(one["mean"]) + ("" if one["sd"] is None else f" ± {one['sd']:.4f}")

@@ -52,7 +52,7 @@ def run(
         bool, typer.Option(help="Keep labels for the next run, and look for them.")
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: bool = False,
     *,
     sources: dict[str, Any],
     config: Path | None,
@@ -66,8 +66,8 @@ def run(
     \b
     Example:
       dhilgt tune --data chameleon -o search/chameleon
-      dhilgt tune --edges e.csv --features x.csv --labels y.csv -o search/mine --budget 3600
-      dhilgt tune --data cora -o search/cora --space extended --jobs 8 --trials 400
+      dhilgt tune --edges e.csv --features x.csv --labels y.csv -o search/mine
+      dhilgt tune --data cora -o search/cora --space extended --budget 3600
     """  # noqa: D301 - \b keeps the example's lines apart
     from dhilgt.tune.space import read_space
 

@@ -154,6 +154,7 @@ def build_native(
             )
         except _native.OutOfBudget as error:
             raise _limit_error(graph, error) from None
+        update(native.num_entries, native.num_entries, note=format_bytes(native.num_bytes))
     return native, node_at
 
 

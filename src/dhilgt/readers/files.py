@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 from dhilgt.errors import GraphError
 from dhilgt.readers import pipes
 from dhilgt.utils.checks import nearest
+from dhilgt.utils.progress import progress_of_reading
 
 
 def check_file(path: "str | PathLike[str]", *, empty: bool = False) -> Path:
@@ -77,16 +78,8 @@ def opened(file: Path, progress: bool) -> Iterator[BinaryIO]:
         compressed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if progress:
-            import rich.progress
-            from rich.console import Console
-
-            bar = stack.enter_context(
-                rich.progress.Progress(
-                    *rich.progress.Progress.get_default_columns(), console=Console(stderr=True)
-                )
-            )
-            task = bar.add_task(f"reading {file.name}", total=content.stat().st_size)
-            raw = stack.enter_context(bar.wrap_file(raw, task_id=task))
+            title, size = f"reading {file.name}", content.stat().st_size
+            raw = stack.enter_context(progress_of_reading(raw, title, size))
         if compressed:
             stack.enter_context(gzip_errors(file))
             yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))

@@ -82,7 +82,7 @@ class TokenSampler:
         self._threads = num_threads(threads)
         self._ranks = labels.ranks
         limit = memory_limit(max_memory)
-        with progress_bar("holders", unit="steps", enabled=progress) as update:
+        with progress_bar("holders", unit="nodes", enabled=progress) as update:
             try:
                 self._native = _native.Tokens(
                     labels.native,
@@ -94,6 +94,7 @@ class TokenSampler:
             except _native.OutOfBudget as error:
                 way_out = f"raise {argument('max_memory')} or use a larger machine"
                 raise _outgrown(error, way_out) from None
+            update(self.num_nodes, self.num_nodes)
 
     @property
     def nbytes(self) -> int:

@@ -38,6 +38,7 @@ class TrainDisplay:
         self._loss = ""
         self._rate = ""
         self._nodes = 0
+        self._done = self._total = 0
         self._since = self._next = time.monotonic()
 
     def start(self) -> None:
@@ -51,6 +52,7 @@ class TrainDisplay:
         Computing the loss makes the host wait for the GPU.
         """
         self._nodes += nodes
+        self._done, self._total = done, total
         now = time.monotonic()
         if now < self._next or not self._bar.shown:
             return
@@ -70,11 +72,15 @@ class TrainDisplay:
             self._scores = f"{line['metric']} {line['val_score']:.4f}  best {best}"
         elif line["val_loss"] is not None:
             self._scores = f"val loss {line['val_loss']:.4f}  best {best}"
+        self._loss = f"loss {line['train_loss']:.4f}"
+        if self._total:
+            self._bar.update(self._done, self._total, note=self._note())
 
     def stop(self) -> None:
         """Stop, and leave the bar on the screen."""
         self._bar.stop()
 
     def _note(self) -> str:
-        parts = (f"epoch {self._epoch}/{self._epochs}", self._loss, self._scores, self._rate)
+        # A narrow terminal shows the first ones.
+        parts = (f"epoch {self._epoch}/{self._epochs}", self._scores, self._loss, self._rate)
         return "  ".join(part for part in parts if part)

@@ -59,7 +59,7 @@ def run_table(
     across: flags.Across = 3,
     published: flags.Published = True,
     form: flags.Form = "md",
-    quiet: flags.Quiet = False,
+    quiet: bool = False,
 ) -> None:
     """Train systems on datasets with seeds, and print the table.
 
@@ -67,8 +67,8 @@ def run_table(
 
     \b
     Example:
-      dhilgt bench table --models all --data cora,chameleon --seeds 0-2 --budget 600
-      dhilgt bench table --models dhilgt,gcn:tuned --data small --tune 20 -o tuned.jsonl
+      dhilgt bench table --models all --data cora,chameleon --budget 600
+      dhilgt bench table --models dhilgt,gcn:tuned --tune 20 -o tuned.jsonl
     """  # noqa: D301 - \b keeps the example's lines apart
     parsed_seeds = parse_seeds(seeds)
     check_form(form)
@@ -134,13 +134,13 @@ def _text(paths: list[Path], form: str, across: int, published: bool) -> str:
     return render(shown, form)
 
 
-for _name, _run in (
-    ("table", run_table),
-    ("show", run_show),
-    ("ablation", run_ablation),
-    ("study", run_study),
-    ("paper", run_paper),
-    ("scaling", run_scaling),
-    ("speed", run_speed),
+for _name, _run, _summary in (
+    ("table", run_table, "Train systems on datasets with seeds, and print the table."),
+    ("show", run_show, "Print the tables of results beside the paper's figures."),
+    ("ablation", run_ablation, "Train DHIL-GT with one part left out at a time."),
+    ("study", run_study, "Train DHIL-GT with different token rows."),
+    ("paper", run_paper, "Run the systems of a table of the paper."),
+    ("scaling", run_scaling, "Measure how time and memory grow with the graph."),
+    ("speed", run_speed, "Time every implementation of attention."),
 ):
-    app.command(name=_name)(shell.guarded(_run))
+    app.command(name=_name, short_help=_summary)(shell.guarded(_run))

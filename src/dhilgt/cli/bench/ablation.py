@@ -32,7 +32,7 @@ def run_ablation(
     render_only: flags.RenderOnly = False,
     into: flags.Into = None,
     form: flags.Form = "md",
-    quiet: flags.Quiet = False,
+    quiet: bool = False,
 ) -> None:
     """Train DHIL-GT without readout, virtual nodes, SPD bias and all three, on the same splits.
 

@@ -81,7 +81,7 @@ def run_paper(
     ] = None,
     across: flags.Across = 3,
     published: flags.Published = True,
-    quiet: flags.Quiet = False,
+    quiet: bool = False,
 ) -> None:
     """Run the systems of a table of the paper, and print it beside the published figures.
 
@@ -89,8 +89,8 @@ def run_paper(
 
     \b
     Example:
-      dhilgt bench paper --table main --tune 20 --budget 120 --total 540 --jobs 8 -o main.jsonl
-      dhilgt bench paper --table main --render-only --results main.jsonl --to main.md
+      dhilgt bench paper --tune 20 --budget 120 --total 540 -o main.jsonl
+      dhilgt bench paper --render-only --results main.jsonl --to main.md
     """  # noqa: D301 - \b keeps the example's lines apart
     if table not in _KINDS:
         raise shell.usage_error(f"{table!r} is none of {', '.join(_KINDS)}", "--table")

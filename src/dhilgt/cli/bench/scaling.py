@@ -45,7 +45,7 @@ def run_scaling(
     render_only: flags.RenderOnly = False,
     into: flags.Into = None,
     form: flags.Form = "md",
-    quiet: flags.Quiet = False,
+    quiet: bool = False,
 ) -> None:
     """Measure how time and memory grow with a graph, and hold them against the paper.
 

@@ -44,7 +44,7 @@ def run_speed(
         Path | None, typer.Option(help="Write the table to a file, not to the screen.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a picture of the main size.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Time training and inference of every implementation of attention, on drawn batches.
 

@@ -29,7 +29,7 @@ def run_study(
     render_only: flags.RenderOnly = False,
     into: flags.Into = None,
     form: flags.Form = "md",
-    quiet: flags.Quiet = False,
+    quiet: bool = False,
 ) -> None:
     """Train DHIL-GT with different token rows: s, s_in, r_in and r_out, one at a time.
 

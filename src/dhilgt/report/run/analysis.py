@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.metrics import to_numpy
+from dhilgt.metrics import metric, to_numpy
 
 _NORMAL_95 = 1.959963984540054  # 97.5 % of a normal distribution lies below
 
@@ -199,6 +199,38 @@ def bootstrap_interval(
         return Interval(math.nan, math.nan, "bootstrap")
     low, high = np.quantile(values, (0.025, 0.975))
     return Interval(float(low), float(high), "bootstrap")
+
+
+def paired_interval(
+    name: str,
+    truth: NDArray[np.int64],
+    first: NDArray[Any],
+    second: NDArray[Any],
+) -> tuple[float, Interval]:
+    """Return how much better the second scores on the same nodes, and the interval of that.
+
+    Nodes are drawn with replacement for both at once, so that what is hard for both cancels out.
+
+    Args:
+        name: The metric.
+        truth: True classes, [n].
+        first: Logits of one model, [n, classes].
+        second: Logits of the other.
+
+    Example:
+        >>> truth = np.array([0, 1, 1, 0])
+        >>> right, wrong = np.eye(2)[truth], np.eye(2)[1 - truth]
+        >>> difference, interval = paired_interval("accuracy", truth, wrong, right)
+        >>> difference, interval.low, interval.high
+        (1.0, 1.0, 1.0)
+    """
+    score = metric(name)
+
+    def difference(classes: NDArray[np.int64], both: NDArray[Any]) -> float:
+        return float(score(classes, both[:, 1])) - float(score(classes, both[:, 0]))
+
+    both = np.stack([first, second], axis=1)  # (n, 2, C)
+    return difference(truth, both), bootstrap_interval(difference, truth, both)
 
 
 def most_confused(confusion: Any, most: int) -> NDArray[np.int64]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.classifier.majority import majority_note, one_answer_score
+from dhilgt.classifier.majority import majority_note
 from dhilgt.errors import ArtifactError, TrainingWarning
-from dhilgt.metrics import METRICS, metric
+from dhilgt.metrics import METRICS, constant_score, metric
 from dhilgt.report import text
 from dhilgt.report.run import analysis
 from dhilgt.store.files import explained, strict_json
@@ -210,9 +210,10 @@ def _majority(
 ) -> dict[str, Any]:
     """Return the score of one answer for all nodes: how common each class is in training."""
     known = _truth(clf, np.asarray(clf.split_["train"], np.int64))
-    counts = np.bincount(known[known >= 0], minlength=len(classes))
-    score = one_answer_score(name, truth, known, len(classes))
-    return {"class": classes[int(counts.argmax())], "score": _plain(score)}
+    known = known[known >= 0]
+    common = int(np.bincount(known, minlength=len(classes)).argmax())
+    score = constant_score(name, truth, known, len(classes))
+    return {"class": classes[common], "score": _plain(score)}
 
 
 def _per_class(classes: list[str], confusion: NDArray[np.int64]) -> list[dict[str, Any]]:

@@ -65,16 +65,33 @@ def write_report(
         ArtifactError: If a file cannot be written.
     """
     page = Path(path)
+    check_page(page)
+    from dhilgt.training.distributed import Group
+
+    facts = run_facts(clf, title, _environment_beside(page))
+    return write_page(facts, page) if Group().is_main else page
+
+
+def check_page(page: Path) -> None:
+    """Raise for a path at which no page can be written, before any work.
+
+    Raises:
+        ArtifactError: If it is a folder, the place of the data, or in no folder.
+    """
     if page.suffix == ".json" or page.is_dir():
         what = "a folder" if page.is_dir() else "where the report's data goes"
         raise ArtifactError(f"{page} is {what}; name a page, for example report.html")
     if not page.parent.is_dir():
         raise ArtifactError(f"{page.parent} is not a folder; make it or choose another path")
-    from dhilgt.training.distributed import Group
 
-    facts = run_facts(clf, title, _environment_beside(page))
-    if not Group().is_main:
-        return page
+
+def write_page(facts: Mapping[str, Any], page: Path) -> Path:
+    """Write the data of a report and its page, each completely or not at all.
+
+    Args:
+        facts: From `run_facts` or `read_facts`.
+        page: The page; the data goes to the same name with `.json`.
+    """
     data = canonical_json(facts, indent=2) + b"\n"
     text = render(facts).encode("utf-8")
     for target, content in ((page.with_suffix(".json"), data), (page, text)):
