@@ -218,7 +218,7 @@ class ProcessError(DhilgtError, RuntimeError):
 
 
 class TrainingInterrupted(ArgumentMessage, KeyboardInterrupt):
-    """Training stopped on a signal, after its state was saved; the message says how to go on.
+    """Training stopped on a signal; the message says what is saved and how to go on.
 
     Attributes:
         signum: The signal that asked for it.

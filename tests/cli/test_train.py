@@ -211,10 +211,28 @@ def test_a_folder_that_holds_a_run_is_kept(files, tmp_path):
     before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
     message = fails(*files.train())
     assert "holds a run; pass --resume" in message
-    assert "lr = 1.0, but the run in this folder has lr = 0.02" in fails(
+    assert "--lr 1.0, but the run in this folder has --lr 0.02" in fails(
         *files.train(), "--resume", "--lr", "1.0"
     )
     assert {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.parametrize("epochs", [2, 3])  # of a run that has ended, and of one that goes on
+def test_a_run_goes_on_only_with_the_inputs_it_began_with(files, tmp_path, epochs):
+    args = [*files.train(split=files.split), "--quiet", "--no-report"]
+    resume = [*args, "--resume", "--epochs", epochs]
+    ok(*args)
+    y = files.labels.read_text()
+    files.labels.write_text(y.replace(f"n03,{files.classes[3]}", f"n03,{files.classes[4]}"))
+    assert files.classes[3] != files.classes[4]
+    assert "began with other labels; resume with the inputs" in fails(*resume)
+    files.labels.write_text(y)
+    x = files.features.read_text()
+    files.features.write_text(x.replace("n05,-0.7", "n05,0.7"))
+    assert "began with other features; resume with the inputs" in fails(*resume)
+    head, *lines = x.splitlines(keepends=True)
+    files.features.write_text(head + "".join(reversed(lines)))  # the same rows
+    ok(*resume)
 
 
 def test_usage_errors_are_told_apart(files):

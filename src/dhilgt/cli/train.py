@@ -99,13 +99,13 @@ def run(
             _print_plan(graph, chosen, as_json)
         return
     assert output is not None
+    again = anew = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     if seed_list is None:
         again = f"dhilgt train --resume -o {shlex.quote(str(output))}"
-    else:
-        again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     options = Options(
         data=inputs.resolved(Path.cwd()).to_dict(),
         again=processes.launched(again),
+        anew=processes.launched(anew),
         resume=resume,
         cache=cache,
         report=report,
