@@ -181,13 +181,13 @@ def train_one(
         options: How the run is made.
     """
     import dhilgt
-    from dhilgt.training.run_folder import BUNDLE, REPORT
+    from dhilgt.training.run_folder import BUNDLE, REPORT, REPORT_DATA
 
     if options.resume and (place / BUNDLE).exists():
         clf = dhilgt.NodeClassifier.load(place)
         if clf.settings_ == settings:
             _check_inputs(clf, source(settings.seed), place)
-            if options.report and not (place / REPORT).exists():
+            if options.report and not any((place / one).exists() for one in (REPORT, REPORT_DATA)):
                 _write_report(clf, place, options)
             return train_output.facts(clf, place, set(), 0.0, options.data)
     clf = dhilgt.NodeClassifier(
@@ -258,13 +258,14 @@ def _stopped(place: Path, options: Options) -> str:
 def _write_report(clf: "NodeClassifier", place: Path, options: Options) -> None:
     """Write the page about a run; if that fails, the run is kept."""
     from dhilgt.report import write_report
-    from dhilgt.training.run_folder import REPORT
+    from dhilgt.training.run_folder import REPORT, REPORT_DATA
 
     try:
         write_report(clf, place / REPORT)
     except (DhilgtError, OSError) as error:
         shell.note(f"the report was not written: {error}")
     except KeyboardInterrupt:
+        (place / REPORT_DATA).unlink(missing_ok=True)  # without either file it is written again
         raise KeyboardInterrupt(
             f"interrupted; the run in {place} has ended, only its report is missing; write it "
             f"with: {options.again}"
