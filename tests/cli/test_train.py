@@ -52,6 +52,21 @@ def test_three_files_become_a_run(files, tmp_path):
     assert float(lines[3].split()[-1]) == pytest.approx(majority, abs=1e-4)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "macro_f1"])
+def test_the_majority_class_is_scored_by_the_metric_of_the_run(files, metric):
+    two = ["red" if one == "red" else "blue" for one in files.classes]
+    pairs = zip(files.names, two, strict=True)
+    files.write("y.csv", "id,label\n" + "".join(f"{n},{c}\n" for n, c in pairs))
+    result = ok(*files.train(split=files.split), "--metric", metric, "--no-report")
+    lines = result.stdout.splitlines()
+    truth = np.array(two[70:])
+    f1 = 2 * (truth == "blue").sum() / (len(truth) + (truth == "blue").sum())
+    expected = {"accuracy": (truth == "blue").mean(), "roc_auc": 0.5, "macro_f1": f1 / 2}[metric]
+    assert lines[0].split() == ["part", "nodes", "loss", metric, "majority", "class"]
+    assert float(lines[3].split()[-1]) == pytest.approx(expected, abs=1e-4)
+    assert f"(majority class: {metric} of always saying 'blue')" in lines
+
+
 def test_json_is_one_object_with_the_same_numbers(files, tmp_path):
     result = ok(*files.train(split=files.split), "--json")
     facts = json.loads(result.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 
 from dhilgt._version import __version__
 from dhilgt.classifier.inputs import FitInputs
-from dhilgt.errors import ArtifactError, ConfigError, argument
+from dhilgt.errors import ArtifactError, ConfigError, wording
 from dhilgt.features.from_graph import num_copies
 from dhilgt.features.scale import NONE, FeatureScale
 from dhilgt.graph.store import load_graph, save_graph
@@ -106,7 +107,8 @@ def read(path: str | PathLike[str]) -> Bundle:
     if not seal.is_file():
         raise ArtifactError(
             f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; pass a "
-            f"folder that save wrote, or finish the run in it with {argument('resume', True)}"
+            f"folder that save wrote, or finish the run in it with "
+            f"{wording('resume=True', f'dhilgt train --resume -o {shlex.quote(str(folder))}')}"
         )
     facts = _json(seal)
     _check_head(seal, facts)

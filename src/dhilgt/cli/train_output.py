@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from dhilgt import metrics
 from dhilgt.classifier.planning import format_seconds
 from dhilgt.cli import shell
 from dhilgt.datasets.splits import split_hash
@@ -80,6 +81,7 @@ def facts(
         "majority_accuracy": {
             part: float((labels[nodes] == common).mean()) for part, nodes in clf.split_.items()
         },
+        "majority_score": _majority_scores(clf, common),
         "files": [name for name in _FILES if (place / name).exists()],
         "epochs": clf.result_.epochs,
         "best_epoch": clf.result_.best_epoch,
@@ -93,6 +95,17 @@ def facts(
         "data": data,
         "config": clf.settings_.to_dict(),
         "environment": _environment(place),
+    }
+
+
+def _majority_scores(clf: "NodeClassifier", common: int) -> dict[str, float | None]:
+    """Return the score of answering one class for all nodes, by the metric of the run."""
+    metric, labels = metrics.metric(clf.settings_.metric), clf.graph_.labels
+    assert labels is not None
+    answer = np.eye(len(clf.classes_))[common]
+    return {
+        part: _finite(float(metric(labels[nodes], np.tile(answer, (len(nodes), 1)))))
+        for part, nodes in clf.split_.items()
     }
 
 
@@ -114,8 +127,8 @@ def score_rows(run: dict[str, Any]) -> list[tuple[str, ...]]:
     names = list(next(iter(run["scores"].values())))
     rows: list[tuple[str, ...]] = [("part", "nodes", *names, "majority class")]
     for part, scores in run["scores"].items():
-        shown = ["undefined" if scores[name] is None else f"{scores[name]:.4f}" for name in names]
-        majority = f"{run['majority_accuracy'][part]:.4f}"
+        shown = [_shown(scores[name]) for name in names]
+        majority = _shown(run["majority_score"][part])
         rows.append((part, f"{run['split'][part]:,}", *shown, majority))
     return rows
 
@@ -132,8 +145,7 @@ def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
         listed = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
         shell.note(f"no training node has class {listed}; it will hardly be predicted")
     shell.print_columns(score_rows(run))
-    typer.echo("(majority class: accuracy of always saying "
-               f"{run['majority_class']!r})")  # fmt: skip
+    typer.echo(f"(majority class: {run['metric']} of always saying {run['majority_class']!r})")
     place = run["path"]
     stages = ", ".join(f"{name} {value:.2f}" for name, value in run["stages"].items())
     reused = run["reused_from_cache"]

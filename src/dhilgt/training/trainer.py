@@ -15,7 +15,13 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from dhilgt.errors import TrainingError, TrainingInterrupted, TrainingWarning, warn
+from dhilgt.errors import (
+    TrainingError,
+    TrainingInterrupted,
+    TrainingWarning,
+    argument,
+    warn,
+)
 from dhilgt.training import resume as resuming
 from dhilgt.training import run_folder
 from dhilgt.training.average import WeightAverage
@@ -40,6 +46,12 @@ from dhilgt.training.state import (
     load_weights,
 )
 from dhilgt.utils.devices import choose_device
+from dhilgt.utils.memory import memory_for
+
+_SMALLER = (
+    f"lower {argument('batch_size')}, {argument('size')}, {argument('hidden_channels')} or "
+    f"{argument('num_layers')}"
+)
 
 
 class Trainer:
@@ -145,13 +157,19 @@ class Trainer:
             stop = stack.enter_context(StopSignals())
             try:
                 run = self._begin(train_loader, steps)
-                self._run_epochs(run, train_loader, val_loader, stop)
+                with memory_for(self._batch_words(train_loader), _SMALLER):
+                    self._run_epochs(run, train_loader, val_loader, stop)
                 return self._finish(run, val_loader)
             except StoppedAtOnce as error:
                 text = resuming.cut_off_message(
                     self._folder, self._resume_command, self._resume_call
                 )
                 raise TrainingInterrupted(text, error.signum) from None
+
+    def _batch_words(self, loader: Loader) -> str:
+        size = getattr(loader, "batch_size", None)
+        nodes = f" of {size:,} nodes" if isinstance(size, int) else ""
+        return f"training batches{nodes} on {self.device}"
 
     def _count_steps(self, loader: Loader) -> int:
         """Return the optimizer steps of an epoch; refuse a loader without them."""
