@@ -78,13 +78,14 @@ def check_origin(run_dir: str | PathLike[str], now: Mapping[str, Any]) -> None:
             )
 
 
-def check_inputs(saved: Digests, now: Digests, run_dir: str) -> None:
+def check_inputs(saved: Digests, now: Digests, run_dir: str, what: str = "run") -> None:
     """Raise if inputs are not those that a run began with.
 
     Args:
         saved: The `input_digests` of the run.
         now: Those of the inputs to go on with.
         run_dir: Folder of the run, for the message.
+        what: What is in the folder, for the message.
 
     Raises:
         ConfigError: If any differ; the message names each part.
@@ -99,7 +100,7 @@ def check_inputs(saved: Digests, now: Digests, run_dir: str) -> None:
     if changed:
         listed = " and ".join([", ".join(changed[:-1]), changed[-1]] if changed[1:] else changed)
         raise ConfigError(
-            f"the run in {run_dir} began with {listed}; resume with the inputs it began with, or "
+            f"the {what} in {run_dir} began with {listed}; resume with the inputs it began with, or "
             "choose another folder"
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt import metrics
+from dhilgt.classifier.origin import Digests, check_inputs
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 from dhilgt.settings.settings import Settings
 from dhilgt.store.files import explained
@@ -43,6 +44,7 @@ class Search:
         storage: An address of Optuna's; None for a file in the folder.
         name: Of the search in its storage; None for the folder's name.
         about: Plain values that identify the data; a search is only continued with the same.
+        inputs: The `input_digests` of the graph, compared likewise; None compares nothing.
         cache: Keep hub labels in the user's cache.
         seed: Of the choices.
     """
@@ -58,6 +60,7 @@ class Search:
     storage: str | None = None
     name: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Digests | None = None
     cache: bool = True
     seed: int = 0
 
@@ -251,6 +254,7 @@ def _check_same(search: Search, study: Any) -> None:
     known = study.user_attrs.get("facts")
     if known is None:
         study.set_user_attr("facts", facts)
+        study.set_user_attr("inputs", search.inputs)
         return
     for name, value in facts.items():
         if known.get(name) != value:
@@ -262,6 +266,9 @@ def _check_same(search: Search, study: Any) -> None:
                 f"{search.folder} holds a search with other {what}; choose another folder, or "
                 "give the same settings to go on with it"
             )
+    before = study.user_attrs.get("inputs")
+    if before is not None and search.inputs is not None:
+        check_inputs(before, search.inputs, str(search.folder), what="search")
 
 
 def fixed_before(search: Search, number: int, storage: Any) -> dict[str, Any]:
