@@ -100,8 +100,8 @@ def check_inputs(saved: Digests, now: Digests, run_dir: str, what: str = "run") 
     if changed:
         listed = " and ".join([", ".join(changed[:-1]), changed[-1]] if changed[1:] else changed)
         raise ConfigError(
-            f"the {what} in {run_dir} began with {listed}; resume with the inputs it began with, or "
-            "choose another folder"
+            f"the {what} in {run_dir} began with {listed}; resume with the inputs it began with, "
+            "or choose another folder"
         )
 
 
@@ -164,7 +164,7 @@ def _block_digests(array: NDArray[Any]) -> Iterator[bytes]:
     def digest(start: int) -> bytes:
         block = array[start : start + rows]
         data = np.ascontiguousarray(block, block.dtype.newbyteorder("<"))
-        return hashlib.sha256(data.reshape(-1).view(np.uint8)).digest()
+        return hashlib.sha256(data.reshape(-1).view(np.uint8).data).digest()
 
     with ThreadPoolExecutor() as pool:  # hashing leaves the interpreter to other threads
         yield from pool.map(digest, range(0, len(array), rows))
