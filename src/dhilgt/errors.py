@@ -153,7 +153,8 @@ def _parts(message: str) -> Iterable[str | Mention]:
             yield text
             continue
         try:
-            yield Mention(*json.loads(text))
+            python, name, value, index, way_out = json.loads(text)
+            yield Mention(python, name, value, index, way_out)
         except (ValueError, TypeError, RecursionError):
             yield f"{_OPEN}{text}{_CLOSE}"
 
