@@ -250,6 +250,20 @@ def test_a_run_goes_on_only_with_the_inputs_it_began_with(files, tmp_path, epoch
     ok(*resume)
 
 
+def test_slips_are_answered_with_the_options_of_the_command(files, tmp_path):
+    def said(*args):
+        return fails(*files.train(), *args).removeprefix("dhilgt: ")
+
+    assert said("--device", "gpu").startswith("--device gpu is not available; use cpu")
+    assert said("--threads", "0").endswith("or none")
+    assert said("--resume", "--size", "0").startswith("--size 0; pass a whole number")
+    nothing = fails("train", "--resume", "-o", tmp_path / "none")
+    assert f"{tmp_path / 'none'} holds no run to go on with; check the path" in nothing
+    assert "see dhilgt datasets list" in fails("train", "--data", "xyz", "-o", tmp_path / "none")
+    assert "give the folder of a run that `dhilgt train` wrote" in fails("evaluate", tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
 def test_usage_errors_are_told_apart(files):
     assert "--dry-run" in fails(*files.train(output=None), code=2)
     assert "not both" in fails(*files.train(), "--seeds", "0-3", "--seed", "1", code=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -105,10 +104,12 @@ def read(path: str | PathLike[str]) -> Bundle:
     folder = Path(path).expanduser()
     seal = folder / run_folder.BUNDLE
     if not seal.is_file():
+        way_out = wording(
+            "pass a folder that save wrote, or finish the run in it with resume=True",
+            "give the folder of a run that `dhilgt train` wrote",
+        )
         raise ArtifactError(
-            f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; pass a "
-            f"folder that save wrote, or finish the run in it with "
-            f"{wording('resume=True', f'dhilgt train --resume -o {shlex.quote(str(folder))}')}"
+            f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; {way_out}"
         )
     facts = _json(seal)
     _check_head(seal, facts)

@@ -34,6 +34,8 @@ def _shell_text(mention: Mention, context: typer.Context | None) -> str:
     if mention.index is not None:  # whoever typed a path has never seen an array
         place = f"edge {mention.index + 1}, {_ENDS.get(name)}"
         shown = place if value is None else f"{place} {value}"
+        if name == "id" and value is not None:  # one that was typed
+            return str(value)
         return shown if name in _ENDS else mention.python
     if context is None:
         return mention.python

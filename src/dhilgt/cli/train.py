@@ -14,10 +14,11 @@ from dhilgt.cli import processes, shell, train_output, train_runs
 from dhilgt.cli.flags import with_help_all, with_inputs, with_settings
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.train_runs import Options, train_one, train_seeds
-from dhilgt.errors import DhilgtError, GraphWarning
+from dhilgt.errors import ArtifactError, DhilgtError, GraphWarning
 from dhilgt.graph.graph import Graph
 from dhilgt.settings import recipes, yaml_files
 from dhilgt.settings.settings import Settings
+from dhilgt.utils.devices import choose_device
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
@@ -87,8 +88,14 @@ def run(
         if processes.is_main() and not dry_run:
             for folder in folders:
                 train_runs.check_place(folder, resume=resume)
+        if resume and inputs == Inputs():
+            raise ArtifactError(
+                f"{output} holds no run to go on with; check the path, or name the files to start "
+                "one with: --edges, --features and --labels"
+            )
         inputs.check()
         classifier_class()
+        choose_device(chosen.device)
     verbose = not (quiet or as_json)
     source = InputSource(inputs, chosen.threads)
     first = next(iter(folders.values()), chosen)

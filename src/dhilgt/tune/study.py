@@ -12,7 +12,7 @@ from typing import Any
 
 from dhilgt import metrics
 from dhilgt.classifier.origin import Digests, check_inputs
-from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, setting
 from dhilgt.settings.settings import Settings
 from dhilgt.store.files import explained
 from dhilgt.store.target import BuildLock
@@ -69,11 +69,13 @@ class Search:
             raise ConfigError("a search without end; give a number of trials or a budget")
         stages = len(self.space.stages)
         if self.trials is not None and self.trials < stages:
-            raise ConfigError(f"trials = {self.trials} for {stages} stages; give each one at least")
+            raise ConfigError(
+                f"{setting('trials', self.trials)} for {stages} stages; give each one at least"
+            )
         if self.budget is not None and not self.budget > 0:
-            raise ConfigError(f"budget = {self.budget!r}; give seconds above 0")
+            raise ConfigError(f"{setting('budget', self.budget)}; give seconds above 0")
         if self.pruner not in PRUNERS:
-            raise ConfigError(f"pruner = {self.pruner!r}; choose {' or '.join(PRUNERS)}")
+            raise ConfigError(f"{setting('pruner', self.pruner)}; choose {' or '.join(PRUNERS)}")
         if not self.seeds:
             raise ConfigError("no seeds are given; a trial trains on each of them")
 
