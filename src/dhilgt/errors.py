@@ -32,22 +32,27 @@ class Mention:
         value: The value as a command line shows it, True or False for a switch; None where none
             is mentioned. Without a name, the text on a command line.
         index: Place in an array, where the argument is one.
+        advice: What to do with the argument, with ``{}`` in its place: a command without such an
+            option leaves it out.
     """
 
     python: str
     name: str | None = None
     value: str | bool | None = None
     index: int | None = None
+    advice: str | None = None
 
     def __post_init__(self) -> None:
-        kinds = (str,), (str, type(None)), (str, bool, type(None)), (int, type(None))
-        values = self.python, self.name, self.value, self.index
+        text = str, type(None)
+        kinds = (str,), text, (*text, bool), (int, type(None)), text
+        values = self.python, self.name, self.value, self.index, self.advice
         if not all(isinstance(one, kind) for one, kind in zip(values, kinds, strict=True)):
             raise TypeError("not a mention")
 
     def marked(self) -> str:
         """Return the text that stands for the mention in a message about to be raised."""
-        return f"{_OPEN}{json.dumps([self.python, self.name, self.value, self.index])}{_CLOSE}"
+        values = [self.python, self.name, self.value, self.index, self.advice]
+        return f"{_OPEN}{json.dumps(values)}{_CLOSE}"
 
 
 def argument(name: str, value: Any = _NO_VALUE) -> str:
@@ -67,6 +72,23 @@ def argument(name: str, value: Any = _NO_VALUE) -> str:
     if value is ...:
         return Mention(f"{name}=...", name).marked()
     return Mention(f"{name}={_python_value(value)}", name, _shell_value(value)).marked()
+
+
+def advice(text: str, name: str, value: Any = _NO_VALUE) -> str:
+    """Return advice about an argument, which a command without such an option does not give.
+
+    Args:
+        text: The advice, with ``{}`` for the argument and all that separates it from the next.
+        name: Of the argument.
+        value: As for `argument`.
+
+    Example:
+        >>> str(DhilgtError(f"it is too large; {advice('raise {}, or ', 'max_memory')}wait"))
+        'it is too large; raise max_memory, or wait'
+    """
+    shown = name if value is _NO_VALUE else f"{name}={_python_value(value)}"
+    plain = None if value is _NO_VALUE else _shell_value(value)
+    return Mention(text.format(shown), name, plain, None, text).marked()
 
 
 def setting(name: str, value: Any) -> str:
@@ -131,8 +153,8 @@ def _parts(message: str) -> Iterable[str | Mention]:
             yield text
             continue
         try:
-            python, name, value, index = json.loads(text)
-            yield Mention(python, name, value, index)
+            python, name, value, index, way_out = json.loads(text)
+            yield Mention(python, name, value, index, way_out)
         except (ValueError, TypeError, RecursionError):
             yield f"{_OPEN}{text}{_CLOSE}"
 
@@ -218,7 +240,7 @@ class ProcessError(DhilgtError, RuntimeError):
 
 
 class TrainingInterrupted(ArgumentMessage, KeyboardInterrupt):
-    """Training stopped on a signal, after its state was saved; the message says how to go on.
+    """Training stopped on a signal; the message says what is saved and how to go on.
 
     Attributes:
         signum: The signal that asked for it.

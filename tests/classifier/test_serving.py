@@ -158,8 +158,8 @@ def test_the_file_beside_the_model_says_what_a_server_needs(clf, served):
 def test_the_example_serves_without_pytorch(clf, folder, served):
     nodes = ["v050", "v000", "v119"]
     script = (
-        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0]);"
-        "assert 'torch' not in sys.modules"
+        "import runpy, sys; sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__'); assert 'torch' not in sys.modules"
     )
     found = subprocess.run(
         [sys.executable, "-c", script, EXAMPLE, folder / "graph", served, *nodes],
@@ -172,6 +172,29 @@ def test_the_example_serves_without_pytorch(clf, folder, served):
     ]
     shares = [float(line[2].strip("()")) for line in lines]
     np.testing.assert_allclose(shares, clf.predict_proba(nodes).max(1), atol=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["--help"], 0, "usage: serve_onnx.py [-h] graph model NODE"),
+        (["graph", "none.onnx", "a"], 1, "serve_onnx.py: none.onnx does not exist"),
+        (["graph", __file__, "a"], 1, "test_serving.serving.json"),
+    ],
+)
+def test_the_example_says_how_it_is_called(tmp_path, args, code, words):
+    """Even where ONNX Runtime is not installed."""
+    script = (
+        "import runpy, sys; sys.modules['onnxruntime'] = None; sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script, EXAMPLE, *args],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert found.returncode == code
+    assert words in (found.stdout if code == 0 else found.stderr.splitlines()[0])
+    assert code == 0 or len(found.stderr.splitlines()) == 1
 
 
 def test_a_program_is_exported_too(clf, tmp_path):

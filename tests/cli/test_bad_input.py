@@ -124,6 +124,14 @@ def test_arrays_that_do_not_fit(files, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("name", ["edges", "labels", "split"])
+def test_a_missing_file_is_named_before_any_is_read(files, tmp_path, name):
+    bare = files.write("bare.csv", "w,a\n1,2\n")  # a table without ids is refused too
+    wrong = tmp_path / "there-is-none.csv"
+    message = fails(*files.train(**({"split": files.split, "features": bare} | {name: wrong})))
+    assert f"{wrong} does not exist; check the path" in message
+
+
 def test_files_that_could_run_code_are_not_loaded(files, tmp_path):
     ran = tmp_path / "ran"
 

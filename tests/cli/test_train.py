@@ -52,6 +52,21 @@ def test_three_files_become_a_run(files, tmp_path):
     assert float(lines[3].split()[-1]) == pytest.approx(majority, abs=1e-4)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "macro_f1"])
+def test_the_majority_class_is_scored_by_the_metric_of_the_run(files, metric):
+    two = ["red" if one == "red" else "blue" for one in files.classes]
+    pairs = zip(files.names, two, strict=True)
+    files.write("y.csv", "id,label\n" + "".join(f"{n},{c}\n" for n, c in pairs))
+    result = ok(*files.train(split=files.split), "--metric", metric, "--no-report")
+    lines = result.stdout.splitlines()
+    truth = np.array(two[70:])
+    f1 = 2 * (truth == "blue").sum() / (len(truth) + (truth == "blue").sum())
+    expected = {"accuracy": (truth == "blue").mean(), "roc_auc": 0.5, "macro_f1": f1 / 2}[metric]
+    assert lines[0].split() == ["part", "nodes", "loss", metric, "majority", "class"]
+    assert float(lines[3].split()[-1]) == pytest.approx(expected, abs=1e-4)
+    assert f"(majority class: {metric} of always saying 'blue')" in lines
+
+
 def test_json_is_one_object_with_the_same_numbers(files, tmp_path):
     result = ok(*files.train(split=files.split), "--json")
     facts = json.loads(result.stdout)
@@ -211,10 +226,42 @@ def test_a_folder_that_holds_a_run_is_kept(files, tmp_path):
     before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
     message = fails(*files.train())
     assert "holds a run; pass --resume" in message
-    assert "lr = 1.0, but the run in this folder has lr = 0.02" in fails(
+    assert "--lr 1.0, but the run in this folder has --lr 0.02" in fails(
         *files.train(), "--resume", "--lr", "1.0"
     )
     assert {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.parametrize("epochs", [2, 3])  # of a run that has ended, and of one that goes on
+def test_a_run_goes_on_only_with_the_inputs_it_began_with(files, tmp_path, epochs):
+    args = [*files.train(split=files.split), "--quiet", "--no-report"]
+    resume = [*args, "--resume", "--epochs", epochs]
+    ok(*args)
+    y = files.labels.read_text()
+    files.labels.write_text(y.replace(f"n03,{files.classes[3]}", f"n03,{files.classes[4]}"))
+    assert files.classes[3] != files.classes[4]
+    assert "began with other labels; resume with the inputs" in fails(*resume)
+    files.labels.write_text(y)
+    x = files.features.read_text()
+    files.features.write_text(x.replace("n05,-0.7", "n05,0.7"))
+    assert "began with other features; resume with the inputs" in fails(*resume)
+    head, *lines = x.splitlines(keepends=True)
+    files.features.write_text(head + "".join(reversed(lines)))  # the same rows
+    ok(*resume)
+
+
+def test_slips_are_answered_with_the_options_of_the_command(files, tmp_path):
+    def said(*args):
+        return fails(*files.train(), *args).removeprefix("dhilgt: ")
+
+    assert said("--device", "gpu").startswith("--device gpu is not available; use cpu")
+    assert said("--threads", "0").endswith("or none")
+    assert said("--resume", "--size", "0").startswith("--size 0; pass a whole number")
+    nothing = fails("train", "--resume", "-o", tmp_path / "none")
+    assert f"{tmp_path / 'none'} holds no run to go on with; check the path" in nothing
+    assert "see dhilgt datasets list" in fails("train", "--data", "xyz", "-o", tmp_path / "none")
+    assert "give the folder of a run that `dhilgt train` wrote" in fails("evaluate", tmp_path)
+    assert not (tmp_path / "run").exists()
 
 
 def test_usage_errors_are_told_apart(files):

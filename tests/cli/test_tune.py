@@ -53,6 +53,17 @@ def test_files_become_the_best_settings_and_the_command_that_uses_them(files, tm
     assert json.loads(run.stdout)["scores"]["val"]["accuracy"] == again["scores"][0]
 
 
+def test_a_search_goes_on_only_with_the_inputs_it_began_with(files, tmp_path):
+    ok(*tune(files, "--trials", 2, "--quiet"))
+    y = files.labels.read_text()
+    files.labels.write_text(y.replace(f"n03,{files.classes[3]}", f"n03,{files.classes[4]}"))
+    assert f"the search in {tmp_path / 'search'} began with other labels; resume" in fails(
+        *tune(files, "--trials", 3, "--quiet")
+    )
+    files.labels.write_text(y)
+    ok(*tune(files, "--trials", 3, "--quiet"))
+
+
 def test_a_fixed_setting_is_not_searched(files):
     found = json.loads(ok(*tune(files, "--trials", 2, "--set", "lr=0.03"), "--json").stdout)
     assert found["settings"]["lr"] == 0.03

@@ -178,9 +178,9 @@ def test_resume_with_other_settings_data_or_model(tmp_path):
     trainer(folder, epochs=2).fit(*loaders())
     with pytest.raises(ConfigError, match=r"lr = 0.5, but the run in this folder has lr = 0.02"):
         trainer(folder, epochs=2, lr=0.5, resume=True).fit(*loaders())
-    with pytest.raises(ConfigError, match="num_nodes = 30"):
+    with pytest.raises(ConfigError, match="training nodes 40 then, 30 now"):
         trainer(folder, epochs=2, resume=True).fit(Loader(range(30), shuffle=True))
-    with pytest.raises(ConfigError, match="seed = 8"):
+    with pytest.raises(ConfigError, match="seed 0 then, 8 now"):
         trainer(folder, epochs=2, resume=True).fit(Loader(range(40), shuffle=True, seed=8))
     with pytest.raises(ArtifactError, match="does not fit the model"):
         trainer(folder, epochs=2, resume=True, model=torch.nn.Linear(6, 3)).fit(*loaders())

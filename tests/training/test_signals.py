@@ -85,12 +85,23 @@ def test_stops_inside_an_evaluation(tmp_path):
 
 def test_second_sigint_stops_at_once(tmp_path):
     asking = Signalling(range(40), at=7, signum=signal.SIGINT, times=2)
-    with pytest.raises(KeyboardInterrupt) as caught:
+    with pytest.raises(TrainingInterrupted, match="at once by a second SIGINT") as caught:
         trainer(tmp_path / "run").fit(asking)
-    assert not isinstance(caught.value, TrainingInterrupted)
+    assert f"the last save in {tmp_path / 'run'} is of 1 epoch; go on with" in str(caught.value)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert (tmp_path / "run" / "checkpoints" / "LATEST").read_text() == "00001-000000\n"
     trainer(tmp_path / "run", resume=True).fit(loaders()[0])
+
+
+def test_second_sigint_before_the_first_save(tmp_path):
+    for folder, words in (
+        (tmp_path / "run", "before the first save in"),
+        (None, "run_dir is None"),
+    ):
+        asking = Signalling(range(40), at=2, signum=signal.SIGINT, times=2)
+        with pytest.raises(TrainingInterrupted, match=words):
+            trainer(folder).fit(asking)
+    assert trainer(tmp_path / "run", resume=True, epochs=1).fit(loaders()[0]).epochs == 1
 
 
 def test_message_names_the_command_and_says_when_nothing_was_saved(tmp_path):

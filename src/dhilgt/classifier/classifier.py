@@ -21,6 +21,7 @@ from dhilgt.classifier.inputs import (
     prepare,
 )
 from dhilgt.classifier.majority import majority_note
+from dhilgt.classifier.origin import check_origin, origin
 from dhilgt.classifier.parameters import Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.store import scale_of_run
@@ -123,7 +124,8 @@ class NodeClassifier(Parameters):
 
         Raises:
             GraphError: If the data does not fit together.
-            ConfigError: If a setting is wrong.
+            ConfigError: If a setting is wrong, or ``resume`` is asked for with other inputs or
+                settings than the run began with.
             TrainingInterrupted: On Ctrl-C or SIGTERM; with ``run_dir`` the state is saved, and
                 the message says how to go on.
         """
@@ -140,6 +142,11 @@ class NodeClassifier(Parameters):
             inputs = prepare(
                 graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
             )
+            began: dict[str, Any] = {}
+            if run_dir is not None and group.is_main:
+                began = origin(inputs.graph, inputs.classes, settings)
+                if resume:
+                    check_origin(run_dir, began)
             scale = None
             if resume and run_dir:
                 scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
@@ -159,6 +166,7 @@ class NodeClassifier(Parameters):
             progress=progress,
             resume_command=self._resume_command,
             resume_call=_RESUME_CALL,
+            origin=began,
         )
         loaders, batch_size = training_loaders(inputs, pipeline, model, trainer, run_dir, resume)
         for name, stage in pipeline.clock.to_dict().items():
@@ -539,6 +547,6 @@ def size_of_run(run_dir: str | PathLike[str] | None) -> int | None:
     """Return the batch size that the run in a folder began with."""
     if run_dir is None:
         return None
-    checkpoint = RunFolder(run_dir).checkpoints.load()
-    size = None if checkpoint is None else checkpoint.values.get("batch_size")
+    values = RunFolder(run_dir).checkpoints.values()
+    size = None if values is None else values.get("batch_size")
     return size if isinstance(size, int) else None

@@ -80,8 +80,8 @@ def array_graph(
     """Return a graph without edges, one node per row of features.
 
     Args:
-        rows: (n, channels), an array or a SciPy sparse matrix; or a frame of pandas, Polars or Arrow,
-            whose columns are matched by name.
+        rows: (n, channels), an array or a SciPy sparse matrix; or a frame of pandas, Polars or
+            Arrow, whose columns are matched by name.
         expected: Channels there must be.
         columns: The columns of training, for a frame; None fits them on the frame, or, where
             channels are expected, takes its columns in their order.

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from dhilgt.classifier.cache import Cache
-from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, warn
+from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, argument, warn
 from dhilgt.features.from_graph import num_copies, with_hops
 from dhilgt.features.known_classes import training_classes
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
@@ -23,6 +23,7 @@ from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.clock import StageClock
 from dhilgt.training.distributed import Group
 from dhilgt.training.scoring import collect, run_model
+from dhilgt.utils.memory import memory_for
 
 
 class Pipeline:
@@ -90,7 +91,13 @@ class Pipeline:
     def labels(self) -> HubLabels:
         """The hub labels."""
         if self._labels is None:
-            with self.clock.measure("labels"):
+            with (
+                self.clock.measure("labels"),
+                memory_for(
+                    f"the hub labels of {self.graph.num_nodes:,} nodes",
+                    "use a machine with more memory",
+                ),
+            ):
                 self._labels = self._cached("labels") or HubLabels.build(
                     self.graph,
                     threads=self.settings.threads,
@@ -105,7 +112,13 @@ class Pipeline:
         """The token rows: stored, or drawn per batch where they are fresh or too large."""
         if self._tokens is None:
             labels = self.labels
-            with self.clock.measure("tokens"):
+            with (
+                self.clock.measure("tokens"),
+                memory_for(
+                    f"the token rows of {self.graph.num_nodes:,} nodes",
+                    f"lower {argument('size')} or {argument('copies')}",
+                ),
+            ):
                 self._tokens = self._make_tokens(labels)
         return self._tokens
 
@@ -122,7 +135,13 @@ class Pipeline:
             elif self.settings.hops == 0 and kind == NONE:
                 self._features = features
             else:
-                with self.clock.measure("features"):
+                with (
+                    self.clock.measure("features"),
+                    memory_for(
+                        f"{self.num_channels:,} features of {self.graph.num_nodes:,} nodes",
+                        f"lower {argument('hops')}, or use fewer columns",
+                    ),
+                ):
                     features = self._with_hops(features)
                     if kind != NONE:
                         features = self._scale_of(features).apply(features)
@@ -293,7 +312,13 @@ class Pipeline:
         """
         loader = self.loader(nodes, device=device, batch_size=batch)
         settings = self.settings
-        with self.clock.measure("inference", device):
+        with (
+            self.clock.measure("inference", device),
+            memory_for(
+                f"a batch of {batch:,} nodes on {device}",
+                f"use a machine with more memory, or train with a smaller {argument('size')}",
+            ),
+        ):
             part = run_model(model, loader, device, precision=settings.precision)
             collected = collect(part, Group(), everywhere=True)
         assert collected is not None, "every process has them"

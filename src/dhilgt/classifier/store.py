@@ -18,7 +18,7 @@ import torch
 
 from dhilgt._version import __version__
 from dhilgt.classifier.inputs import FitInputs
-from dhilgt.errors import ArtifactError, ConfigError, argument
+from dhilgt.errors import ArtifactError, ConfigError, wording
 from dhilgt.features.from_graph import num_copies
 from dhilgt.features.scale import AUTO, NONE, FeatureScale
 from dhilgt.graph.store import load_graph, save_graph
@@ -127,9 +127,12 @@ def read(path: str | PathLike[str]) -> Bundle:
     folder = Path(path).expanduser()
     seal = folder / run_folder.BUNDLE
     if not seal.is_file():
+        way_out = wording(
+            "pass a folder that save wrote, or finish the run in it with resume=True",
+            "give the folder of a run that `dhilgt train` wrote",
+        )
         raise ArtifactError(
-            f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; pass a "
-            f"folder that save wrote, or finish the run in it with {argument('resume', True)}"
+            f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; {way_out}"
         )
     facts = _json(seal)
     _check_head(seal, facts)

@@ -14,6 +14,7 @@ from dhilgt.features.from_graph import degree_features
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
 from dhilgt.readers import node_lists, pipes
+from dhilgt.readers.files import check_file
 from dhilgt.readers.node_tables import ColumnOptions
 from dhilgt.utils.checks import name_hint
 
@@ -160,6 +161,10 @@ class Inputs:
                 "no features are given; pass --features FILE, or --features degree to learn from "
                 "the number of neighbours"
             )
+        for name in ("edges", "features", "labels", "nodes", "split"):
+            path = getattr(self, name)
+            if path not in (None, DEGREE, "-") and not Path(path).exists():
+                check_file(path)  # raises, with the nearest name
 
     @property
     def title(self) -> str | None:

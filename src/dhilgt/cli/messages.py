@@ -1,6 +1,5 @@
 """Messages of the library on the command line: options of the command in place of arguments."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -13,8 +12,9 @@ _ENDS = {"src": "source", "dst": "target"}
 def shell_message(error: BaseException, context: typer.Context | None = None) -> str:
     """Return the message of an error or a warning with options in place of arguments.
 
-    An argument is the option of the same name, or the one spelled like it. An argument without an
-    option reads as in Python.
+    An argument is the option of the same name, or the one spelled like it. Advice about an argument
+    that is no option of the command is left out; elsewhere such an argument is a plain word, or
+    reads as in Python where it has a value.
 
     Args:
         error: The error or warning.
@@ -34,24 +34,17 @@ def _shell_text(mention: Mention, context: typer.Context | None) -> str:
     if mention.index is not None:  # whoever typed a path has never seen an array
         place = f"edge {mention.index + 1}, {_ENDS.get(name)}"
         shown = place if value is None else f"{place} {value}"
+        if name == "id" and value is not None:  # one that was typed
+            return str(value)
         return shown if name in _ENDS else mention.python
-    for command in _commands(context, others=not isinstance(value, str)):
-        text = _as_option(command, name, value)
-        if text is not None:
-            return text
-    return mention.python
-
-
-def _commands(context: typer.Context | None, others: bool) -> Iterator[Any]:
-    """Yield the command that runs, then the others, which "pass resume=True" may be about."""
     if context is None:
-        return
-    yield context.command
-    waiting = [context.find_root().command] if others else []
-    while waiting:
-        command = waiting.pop(0)
-        yield command
-        waiting += getattr(command, "commands", {}).values()
+        return mention.python
+    option = _as_option(context.command, name, value)
+    if mention.advice is not None:
+        return "" if option is None else mention.advice.format(option)
+    if option is not None:
+        return option
+    return mention.python if value is not None else name.replace("_", " ")
 
 
 def _as_option(command: Any, name: str, value: str | bool | None) -> str | None:

@@ -6,13 +6,15 @@ import inspect
 import json
 import os
 import shutil
+import stat
 import sys
+import tempfile
 import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -21,11 +23,14 @@ from dhilgt.cli.messages import shell_message
 from dhilgt.errors import DhilgtError, GraphError, GraphWarning, ProcessError
 from dhilgt.graph.node_ids import NodeIds
 from dhilgt.readers import pipes
+from dhilgt.store.files import FULL_DISK, explained
+from dhilgt.utils.memory import is_memory_error, memory_message
 from dhilgt.utils.progress import no_progress
 
 FAILED, INTERRUPTED = 1, 130
 _NARROWEST = 20  # columns beside the names of a table; in fewer the terminal breaks lines
 
+_MORE_MEMORY = "use a machine with more memory, or a smaller graph"
 _CONTEXT = "command_context"
 _QUIET = "quiet"
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -77,16 +82,17 @@ def guarded(run: Callable[..., None]) -> Callable[..., None]:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (DhilgtError, ValueError) as error:
             _fail(shell_message(error, context), FAILED)
-        except MemoryError:
-            _fail("the system has no more memory to give; see --max-memory", FAILED)
+        except MemoryError as error:
+            _fail(f"{memory_message(error)}; {_MORE_MEMORY}", FAILED)
         except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            _fail(f"{place}{error.strerror or error}", FAILED)
+            _fail(_system_message(error), FAILED)
         except (typer.Exit, typer.BadParameter):
             raise
         except Exception as error:
             if type(error).__module__.startswith(("typer", "click")):
                 raise  # a usage error, worded where arguments are parsed
+            if is_memory_error(error):
+                _fail(f"{memory_message(error)}; {_MORE_MEMORY}", FAILED)
             kind = type(error).__name__
             _fail(f"unexpected {kind}: {error}; add --debug to see where", FAILED)
 
@@ -111,6 +117,22 @@ def _quieted(quiet: bool) -> Iterator[None]:
             yield
     finally:
         _quiet = False
+
+
+def _system_message(error: OSError) -> str:
+    """Return the message of a system error that no writer has explained."""
+    place = error.filename
+    if place is None and error.errno in FULL_DISK:
+        place = "standard output" if _is_file(sys.stdout) else f"a file in {tempfile.gettempdir()}"
+        return f"{place} cannot be written: {error.strerror}; free some space"
+    return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
+
+
+def _is_file(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -268,7 +290,13 @@ def written_whole(path: Path) -> Iterator[Path]:
             f"{path} cannot be written ({error.strerror}); choose another path"
         ) from error
     try:
-        yield draft
-        draft.replace(path)
+        try:
+            yield draft
+            draft.replace(path)
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                raise  # it may be about a file that is read
+            with explained("write", path):
+                raise
     finally:
         draft.unlink(missing_ok=True)

@@ -14,10 +14,11 @@ from dhilgt.cli import processes, shell, train_output, train_runs
 from dhilgt.cli.flags import with_help_all, with_inputs, with_settings
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.train_runs import Options, train_one, train_seeds
-from dhilgt.errors import DhilgtError, GraphWarning
+from dhilgt.errors import ArtifactError, DhilgtError, GraphWarning
 from dhilgt.graph.graph import Graph
 from dhilgt.settings import recipes, yaml_files
 from dhilgt.settings.settings import Settings
+from dhilgt.utils.devices import choose_device
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
@@ -87,8 +88,14 @@ def run(
         if processes.is_main() and not dry_run:
             for folder in folders:
                 train_runs.check_place(folder, resume=resume)
+        if resume and inputs == Inputs():
+            raise ArtifactError(
+                f"{output} holds no run to go on with; check the path, or name the files to start "
+                "one with: --edges, --features and --labels"
+            )
         inputs.check()
         classifier_class()
+        choose_device(chosen.device)
     verbose = not (quiet or as_json)
     source = InputSource(inputs, chosen.threads)
     first = next(iter(folders.values()), chosen)
@@ -99,13 +106,13 @@ def run(
             _print_plan(graph, chosen, as_json)
         return
     assert output is not None
+    again = anew = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     if seed_list is None:
         again = f"dhilgt train --resume -o {shlex.quote(str(output))}"
-    else:
-        again = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     options = Options(
         data=inputs.resolved(Path.cwd()).to_dict(),
         again=processes.launched(again),
+        anew=processes.launched(anew),
         resume=resume,
         cache=cache,
         report=report,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from dhilgt.classifier.cache import Cache
+from dhilgt.classifier.inputs import prepare
 from dhilgt.cli import processes, shell, train_output
 from dhilgt.cli.inputs import InputSource
 from dhilgt.errors import ArtifactError, DhilgtError, TrainingInterrupted
@@ -72,9 +73,10 @@ def started(path: Path, config: str) -> Iterator[None]:
         yield
     except BaseException as error:
         with contextlib.suppress(OSError):
-            if all(one.name == NAME for one in path.iterdir()):
+            nothing_saved = all(one.name == NAME for one in path.iterdir())
+            if before is None and nothing_saved:
                 file.unlink(missing_ok=True)
-            if before is not None and not isinstance(error, KeyboardInterrupt):
+            if before is not None and (nothing_saved or not isinstance(error, KeyboardInterrupt)):
                 _write(file, before)
             for one in new:  # those that are not empty stay
                 one.rmdir()
@@ -92,6 +94,7 @@ class Options:
     Attributes:
         data: Where the graph comes from, for the run's file of settings.
         again: The command that goes on with an interrupted run.
+        anew: The command that starts it again where nothing of it was saved.
         resume: Whether runs in the folders go on.
         cache: Whether to use the cache of labels and tokens.
         report: Whether to write a page about each run.
@@ -100,6 +103,7 @@ class Options:
 
     data: dict[str, Any]
     again: str
+    anew: str
     resume: bool
     cache: bool
     report: bool
@@ -177,15 +181,31 @@ def train_one(
         options: How the run is made.
     """
     import dhilgt
+    from dhilgt.training.run_folder import BUNDLE, REPORT, REPORT_DATA
 
-    if options.resume and (place / "bundle.json").exists():
+    if options.resume and (place / BUNDLE).exists():
         clf = dhilgt.NodeClassifier.load(place)
         if clf.settings_ == settings:
+            _check_inputs(clf, source(settings.seed), place)
+            if options.report and not any((place / one).exists() for one in (REPORT, REPORT_DATA)):
+                _write_report(clf, place, options)
             return train_output.facts(clf, place, set(), 0.0, options.data)
     clf = dhilgt.NodeClassifier(
         **settings.to_dict(), cache=options.cache, progress=options.progress
     )
     return _trained(clf, source(settings.seed), settings, place, options)
+
+
+def _check_inputs(clf: "NodeClassifier", graph: Graph, place: Path) -> None:
+    """Raise if a graph is not what the run that has ended in a folder was trained on."""
+    from dhilgt.classifier import origin
+
+    settings = clf.settings_
+    now = prepare(
+        graph, None, train=None, val=None, validation=settings.validation, seed=settings.seed
+    )
+    before = origin.input_digests(clf.graph_, clf.classes_)
+    origin.check_inputs(before, origin.input_digests(now.graph, now.classes), str(place))
 
 
 def _trained(
@@ -205,12 +225,9 @@ def _trained(
         except TrainingInterrupted:
             raise
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "interrupted before the first epoch; give the same command again, what is in the "
-                "cache is reused"
-            ) from None
+            raise KeyboardInterrupt(_stopped(place, options)) from None
     if options.report:
-        _write_report(clf, place)
+        _write_report(clf, place, options)
     reused: set[str] = set()
     if cache is not None:
         made = {entry.kind for entry in cache.entries() if entry.path not in before}
@@ -219,11 +236,37 @@ def _trained(
     return train_output.facts(clf, place, reused, seconds, options.data)
 
 
-def _write_report(clf: "NodeClassifier", place: Path) -> None:
+def _stopped(place: Path, options: Options) -> str:
+    """Return the message of a run that was interrupted before its training, or after it."""
+    from dhilgt.training.run_folder import RunFolder
+
+    saved = RunFolder(place).checkpoints.values()
+    if saved is not None:
+        epochs = saved["state"]["epoch"]
+        return (
+            f"interrupted; the last save in {place} is of {epochs} epoch"
+            f"{'' if epochs == 1 else 's'}; go on with: {options.again}"
+        )
+    # Without any other file `started` takes config.yaml away, which the short command needs.
+    begun = any(one.name != NAME for one in place.iterdir())
+    return (
+        "interrupted before the first epoch; labels and tokens that are in the cache are used "
+        f"again; start again with: {options.again if begun else options.anew}"
+    )
+
+
+def _write_report(clf: "NodeClassifier", place: Path, options: Options) -> None:
     """Write the page about a run; if that fails, the run is kept."""
     from dhilgt.report import write_report
+    from dhilgt.training.run_folder import REPORT, REPORT_DATA
 
     try:
-        write_report(clf, place / "report.html")
+        write_report(clf, place / REPORT)
     except (DhilgtError, OSError) as error:
         shell.note(f"the report was not written: {error}")
+    except KeyboardInterrupt:
+        (place / REPORT_DATA).unlink(missing_ok=True)  # without either file it is written again
+        raise KeyboardInterrupt(
+            f"interrupted; the run in {place} has ended, only its report is missing; write it "
+            f"with: {options.again}"
+        ) from None

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,7 +77,8 @@ def run(
     base, inputs = combined(config, fixed, sources, recipe)
     inputs.check()
     classifier_class()
-    from dhilgt.tune.study import Search, as_begun, run_search  # needs torch
+    from dhilgt.classifier.origin import input_digests  # needs torch
+    from dhilgt.tune.study import Search, as_begun, run_search
 
     source = InputSource(inputs, base.threads)
     search = Search(
@@ -96,7 +98,8 @@ def run(
         search = as_begun(search)
     _check_place(output)
     verbose = not (quiet or as_json)
-    read(source, seed_list[0], verbose=verbose, bar=not quiet)
+    graph = read(source, seed_list[0], verbose=verbose, bar=not quiet)
+    search = replace(search, inputs=input_digests(graph))
     command = shlex.join(["dhilgt", *sys.argv[1:]])
     with Table(search, enabled=verbose) as table:
         try:

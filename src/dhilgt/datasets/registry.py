@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from dhilgt.errors import DatasetError
+from dhilgt.errors import DatasetError, wording
 from dhilgt.utils.checks import name_hint
 
 
@@ -171,7 +171,9 @@ def info(name: str) -> DatasetInfo:
     key = str(name).lower().replace("_", "-")
     entries = _catalogue()
     if key not in entries:
-        hint = name_hint(key, entries, "see dhilgt.datasets.names()")
+        hint = name_hint(
+            key, entries, f"see {wording('dhilgt.datasets.names()', 'dhilgt datasets list')}"
+        )
         raise DatasetError(f"there is no dataset named {name!r}; {hint}")
     return entries[key]
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError, MemoryLimitError, argument
+from dhilgt.errors import GraphError, MemoryLimitError, advice
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.orders import ranking
 from dhilgt.utils.checks import choice, num_threads
@@ -110,8 +110,8 @@ def _predicted_entries(graph: Graph, node_at: NDArray[np.uint32] | None, limit: 
         if prediction.num_bytes // 2 > limit:  # the prediction is not wrong by that much
             raise MemoryLimitError(
                 f"labels would take {prediction}, but the limit is {format_bytes(limit)}; "
-                f"raise {argument('max_memory')}, use a larger machine or a better order, "
-                f"or pass {argument('preflight', False)} to try all the same"
+                f"{advice('raise {}, ', 'max_memory')}use a larger machine or a better order"
+                f"{advice(', or pass {} to try all the same', 'preflight', False)}"
             )
         return prediction.num_entries
     return None
@@ -164,6 +164,6 @@ def _limit_error(graph: Graph, error: MemoryError) -> MemoryLimitError:
         f"labels outgrew the memory limit: {format_bytes(needed)} needed, "
         f"{format_bytes(limit)} allowed, {entries:,} entries found so far on "
         f"{graph.num_nodes:,} nodes; "
-        f"raise {argument('max_memory')}, use a larger machine, or give an order with shorter "
+        f"{advice('raise {}, ', 'max_memory')}use a larger machine, or give an order with shorter "
         "labels"
     )

@@ -34,6 +34,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENTRY_KEYS = {"bytes", "dtype", "shape", "sha256"}
 _MAX_DIMENSIONS = 32
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the system's errors for a disk or a quota that is full."""
 # Without it, Windows would change line ends.
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
@@ -307,7 +309,7 @@ def explained(action: str, path: Path, need_bytes: int | None = None) -> Iterato
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL_DISK:
             free = ops.free_bytes(path.parent)
             sizes = [] if need_bytes is None else [f"{format_bytes(need_bytes)} needed"]
             sizes += [] if free is None else [f"{format_bytes(free)} free"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dhilgt.errors import ArtifactError, argument
+from dhilgt.errors import ArtifactError, wording
 from dhilgt.store.files import (
     FileEntry,
     canonical_json,
@@ -23,6 +23,7 @@ MANIFEST = "manifest.json"
 JOURNAL = "journal.jsonl"
 LAYOUT = "dhilgt-artifact-1"
 MAX_MANIFEST_BYTES = 16 << 20
+_RESUME = wording("resume=True", "--resume")  # of the command that builds it, whichever reads it
 _KEYS = {"layout", "kind", "format", "library", "params", "fingerprint", "files", "sha256"}
 
 
@@ -63,8 +64,8 @@ def _find_artifact(path: Path) -> Path:
     if path.is_dir():
         if (path / JOURNAL).exists() or path.name.endswith(".partial"):
             raise ArtifactError(
-                f"{path} is an unfinished build; run the same command again with "
-                f"{argument('resume', True)} to finish it"
+                f"{path} is an unfinished build; run the command that builds it again with "
+                f"{_RESUME} to finish it"
             )
         raise ArtifactError(f"{path} is a folder without {MANIFEST}: not an artifact")
     if path.exists():
@@ -74,8 +75,8 @@ def _find_artifact(path: Path) -> Path:
         return aside_path(path)
     if partial_path(path).is_dir():
         raise ArtifactError(
-            f"{path} is not finished: its build stopped in {partial_path(path)}; run the same "
-            f"command again with {argument('resume', True)} to finish it"
+            f"{path} is not finished: its build stopped in {partial_path(path)}; run the command "
+            f"that builds it again with {_RESUME} to finish it"
         )
     raise ArtifactError(f"there is no artifact at {path}; check the path, or build it first")
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError, MemoryLimitError, argument
+from dhilgt.errors import GraphError, MemoryLimitError, advice
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.utils.checks import num_threads, whole_number
@@ -92,7 +92,7 @@ class TokenSampler:
                     lambda done, total, *_: update(done, total or None),
                 )
             except _native.OutOfBudget as error:
-                way_out = f"raise {argument('max_memory')} or use a larger machine"
+                way_out = f"{advice('raise {} or ', 'max_memory')}use a larger machine"
                 raise _outgrown(error, way_out) from None
             update(self.num_nodes, self.num_nodes)
 
@@ -168,7 +168,7 @@ class TokenSampler:
                 None if update is None else lambda done, total, *_: update(done, total),
             )
         except _native.OutOfBudget as error:
-            way_out = f"raise {argument('max_memory')}, or use fewer threads or a smaller size"
+            way_out = f"{advice('raise {}, or ', 'max_memory')}use fewer threads or a smaller size"
             raise _outgrown(error, way_out) from None
         rows, pairs = len(ranks), spec.num_pairs(self.directed) if with_distances else 0
         return ids.reshape(rows, spec.size), parts.reshape(rows, 2), packed.reshape(rows, pairs)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, argument
+from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, advice
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.tokens import store as tokens_store
 from dhilgt.tokens.sampler import (
@@ -324,6 +324,6 @@ def _refuse_too_large(layout: TokenLayout, limit: int) -> None:
     if needed > limit:
         raise MemoryLimitError(
             f"the rows take {format_bytes(needed)}, {format_bytes(limit)} are allowed; give a path "
-            f"to keep them on disk, raise {argument('max_memory')}, or draw them on the fly with a "
-            "TokenSampler"
+            f"to keep them on disk, {advice('raise {}, ', 'max_memory')}or draw them on the fly "
+            "with a TokenSampler"
         )

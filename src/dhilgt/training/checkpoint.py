@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors.torch
 from safetensors import SafetensorError
@@ -43,6 +44,7 @@ _TENSORS = (TRAINING, BEST)
 _NAME = re.compile(r"[0-9]{5,10}-[0-9]{6,13}")
 _UNFINISHED = ".unfinished-"
 _MAX_STATE_BYTES = 1 << 28
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -136,13 +138,25 @@ class CheckpointFolder:
             ArtifactError: If a file is missing, damaged or of another version; the message names
                 it and the older checkpoint to go back to.
         """
+        return self._newest(_read)
+
+    def values(self) -> dict[str, Any] | None:
+        """Return the plain values of the newest checkpoint, without reading its tensors.
+
+        Raises:
+            ArtifactError: If its state is missing, damaged or of another version.
+        """
+        newest = self._newest(_read_state)
+        return None if newest is None else newest[0]
+
+    def _newest(self, read: Callable[[Path], _T]) -> _T | None:
         name = self.latest()
         if name is None:
             return None
         if not (self.path / LATEST).exists():
             warn(f"{self.path / LATEST} is missing; the run goes on from {name}", TrainingWarning)
         try:
-            return _read(self.path / name)
+            return read(self.path / name)
         except ArtifactError as error:
             others = [other for other in self._names() if other < name]
             way_out = (
@@ -185,6 +199,14 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def _read(folder: Path) -> Checkpoint:
+    content, files = _read_state(folder)
+    for file, expected in files.items():
+        _check(folder / file, expected)
+    return Checkpoint(read_tensors(folder / TRAINING), read_tensors(folder / BEST), content)
+
+
+def _read_state(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the checked values of a checkpoint, and what its state says of the other files."""
     state = folder / STATE
     try:
         with open_regular(state) as file:
@@ -207,9 +229,7 @@ def _read(folder: Path) -> Checkpoint:
         raise ArtifactError(f"{state} is damaged: its content does not match its SHA-256")
     if not isinstance(content, dict) or not isinstance(files, dict) or set(files) != {*_TENSORS}:
         raise ArtifactError(f"{state} is damaged: it does not hold what a checkpoint has")
-    for file, expected in files.items():
-        _check(folder / file, expected)
-    return Checkpoint(read_tensors(folder / TRAINING), read_tensors(folder / BEST), content)
+    return content, files
 
 
 def _state_text(values: Any, files: Any) -> bytes:

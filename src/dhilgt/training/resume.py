@@ -22,7 +22,7 @@ from dhilgt.training.run_folder import RunFolder
 from dhilgt.training.state import TrainState, host_copy, load_weights
 
 # These settings decide how long and how safely to train, not what a step does.
-_FREE = {"epochs", "patience", "checkpoint_every", "checkpoint_batches", "cuda_graph"}
+FREE = frozenset({"epochs", "patience", "checkpoint_every", "checkpoint_batches", "cuda_graph"})
 
 RESUME_CALL = "Trainer(..., run_dir={run_dir!r}, resume=True).fit(...)"
 """The call that resumes a run in Python."""
@@ -143,16 +143,47 @@ def interruption_message(
         >>> interruption_message(TrainState(epoch=2), 15, None, None)
         'stopped by SIGTERM after 2 epochs; nothing was saved, as run_dir is None'
     """
-    position = f"{state.epoch} epochs" + (f" and {state.batch} batches" if state.batch else "")
-    text = f"stopped by {signal.Signals(signum).name} after {position}; "
+    text = f"stopped by {signal.Signals(signum).name} after {_position(state)}; "
     if run_dir is None:
         return text + "nothing was saved, as run_dir is None"
-    text += f"saved in {run_dir}; go on with"
+    return f"{text}saved in {run_dir}; {_way_on(run_dir, command, call)}"
+
+
+def cut_off_message(folder: RunFolder | None, command: str | None, call: str = RESUME_CALL) -> str:
+    """Return the message of a run that a second SIGINT ended at once: what is saved of it.
+
+    Args:
+        folder: Of the run; None where nothing is saved.
+        command: As for `interruption_message`.
+        call: As for `interruption_message`.
+
+    Example:
+        >>> cut_off_message(None, None)
+        'stopped at once by a second SIGINT; nothing was saved, as run_dir is None'
+    """
+    text = "stopped at once by a second SIGINT"
+    if folder is None:
+        return f"{text}; nothing was saved, as run_dir is None"
+    saved = folder.checkpoints.values()
+    if saved is None:
+        text += f" before the first save in {folder.path}"
+    else:
+        state = TrainState.from_dict(saved.get("state"))
+        text += f"; the last save in {folder.path} is of {_position(state)}"
+    return f"{text}; {_way_on(str(folder.path), command, call)}"
+
+
+def _position(state: TrainState) -> str:
+    epochs = f"{state.epoch} epoch" + ("" if state.epoch == 1 else "s")
+    return epochs + (f" and {state.batch} batches" if state.batch else "")
+
+
+def _way_on(run_dir: str, command: str | None, call: str) -> str:
     in_python = f" {call.format(run_dir=run_dir)}"
     if command is None:
-        return text + in_python
+        return f"go on with{in_python}"
     in_shell = command.format(run_dir=shlex.quote(run_dir))
-    return f"{text}{wording(f'{in_python} or', '')}: {in_shell}"
+    return f"go on with{wording(f'{in_python} or', '')}: {in_shell}"
 
 
 # ---- checking ----------------------------------------------------------------------------------
@@ -188,7 +219,7 @@ def _check_config(saved: dict[str, Any], config: TrainConfig) -> None:
     # A setting that did not exist when the run was saved had the value that is its default now.
     before, now = TrainConfig().to_dict() | saved, config.to_dict()
     for key in now:
-        if now[key] != before[key] and key not in _FREE:
+        if now[key] != before[key] and key not in FREE:
             raise ConfigError(
                 f"{key} = {now[key]!r}, but the run in this folder has {key} = {before[key]!r}; "
                 "resume with that value, or choose another folder",
@@ -204,14 +235,15 @@ def _check_config(saved: dict[str, Any], config: TrainConfig) -> None:
 
 
 def _check_loader(saved: dict[str, Any], now: dict[str, Any], same_processes: bool) -> None:
+    names = {"num_nodes": "training nodes", "batches": "batches per epoch"}
     for key, value in now.items():
         before = saved.get(key, value)  # older checkpoints lack the graph
         if key == "batches" and not same_processes:
             continue  # another number of processes divides the nodes differently
         if value != before:
             raise ConfigError(
-                f"the training loader has {key} = {value}, the run in this folder has "
-                f"{before}; resume with the same data, or choose another folder"
+                f"the run in this folder was begun with other data: {names.get(key, key)} "
+                f"{before} then, {value} now; resume with the same data, or choose another folder"
             )
 
 

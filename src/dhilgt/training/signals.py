@@ -11,6 +11,18 @@ from typing import Any
 _Handler = Callable[[int, FrameType | None], Any]
 
 
+class StoppedAtOnce(KeyboardInterrupt):
+    """A second SIGINT came before the work had stopped on the first signal.
+
+    Attributes:
+        signum: The signal.
+    """
+
+    def __init__(self, signum: int) -> None:
+        super().__init__("stopped at once by a second SIGINT; what was saved before is whole")
+        self.signum = signum
+
+
 class StopSignals:
     """Notes SIGINT and SIGTERM while its block runs, for the work to check between steps.
 
@@ -65,7 +77,7 @@ class StopSignals:
             self.signum = signum
         if again and signum == signal.SIGINT:
             self._restore()
-            raise KeyboardInterrupt("stopped at once by a second SIGINT; the last save is whole")
+            raise StoppedAtOnce(signum)
         before = self._before.get(signum)
         if callable(before) and before is not signal.default_int_handler:
             before(signum, frame)

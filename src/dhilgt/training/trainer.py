@@ -15,7 +15,13 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from dhilgt.errors import TrainingError, TrainingInterrupted, TrainingWarning, warn
+from dhilgt.errors import (
+    TrainingError,
+    TrainingInterrupted,
+    TrainingWarning,
+    argument,
+    warn,
+)
 from dhilgt.training import resume as resuming
 from dhilgt.training import run_folder
 from dhilgt.training.average import WeightAverage
@@ -31,7 +37,7 @@ from dhilgt.training.resume import TrainingRun
 from dhilgt.training.rng import deterministic_algorithms, seed_all
 from dhilgt.training.run_folder import RunFolder
 from dhilgt.training.scoring import Scorer, ScoringStopped
-from dhilgt.training.signals import StopSignals
+from dhilgt.training.signals import StoppedAtOnce, StopSignals
 from dhilgt.training.state import (
     TrainResult,
     TrainState,
@@ -40,6 +46,12 @@ from dhilgt.training.state import (
     load_weights,
 )
 from dhilgt.utils.devices import choose_device
+from dhilgt.utils.memory import memory_for
+
+_SMALLER = (
+    f"lower {argument('batch_size')}, {argument('size')}, {argument('hidden_channels')} or "
+    f"{argument('num_layers')}"
+)
 
 
 class Trainer:
@@ -59,6 +71,8 @@ class Trainer:
         resume_call: The same for Python; ``{run_dir!r}`` stands for the folder.
         after_epoch: Called with each scored epoch's line of the history, in the main process. An
             exception that it raises ends the training and reaches the caller of `fit`.
+        origin: Plain values about what the run is trained on, kept in its checkpoints for the
+            caller to compare before it resumes.
 
     Attributes:
         stages: Wall clock and memory by stage; ``trainer.stages.add("labels", seconds=...)`` adds
@@ -99,6 +113,7 @@ class Trainer:
         resume_command: str | None = None,
         resume_call: str = resuming.RESUME_CALL,
         after_epoch: Callable[[Mapping[str, Any]], None] | None = None,
+        origin: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(config, TrainConfig):
             config = TrainConfig.from_dict(config or {})
@@ -113,6 +128,7 @@ class Trainer:
         self._resume_command = resume_command
         self._resume_call = resume_call
         self._after_epoch = after_epoch
+        self._origin = dict(origin or {})
         self._folder = None if run_dir is None else RunFolder(run_dir)
 
     # ---- training ------------------------------------------------------------------------------
@@ -126,7 +142,8 @@ class Trainer:
                 and training never stops early.
 
         Raises:
-            TrainingInterrupted: On SIGINT or SIGTERM, after the state was saved.
+            TrainingInterrupted: On SIGINT or SIGTERM, after the state was saved; on a second SIGINT
+                at once. The message says what is saved.
             TrainingError: If training cannot go on, for example because the loss is not a number.
             ArtifactError: If the run folder cannot be written or resumed from.
         """
@@ -138,9 +155,21 @@ class Trainer:
                 self._folder.open(resume=self._resume)
                 stack.callback(self._folder.close)
             stop = stack.enter_context(StopSignals())
-            run = self._begin(train_loader, steps)
-            self._run_epochs(run, train_loader, val_loader, stop)
-            return self._finish(run, val_loader)
+            try:
+                run = self._begin(train_loader, steps)
+                with memory_for(self._batch_words(train_loader), _SMALLER):
+                    self._run_epochs(run, train_loader, val_loader, stop)
+                return self._finish(run, val_loader)
+            except StoppedAtOnce as error:
+                text = resuming.cut_off_message(
+                    self._folder, self._resume_command, self._resume_call
+                )
+                raise TrainingInterrupted(text, error.signum) from None
+
+    def _batch_words(self, loader: Loader) -> str:
+        size = getattr(loader, "batch_size", None)
+        nodes = f" of {size:,} nodes" if isinstance(size, int) else ""
+        return f"training batches{nodes} on {self.device}"
 
     def _count_steps(self, loader: Loader) -> int:
         """Return the optimizer steps of an epoch; refuse a loader without them."""
@@ -175,7 +204,7 @@ class Trainer:
             WeightAverage(self.model, config.weight_average) if config.weight_average else None
         )
         environment = run_folder.environment(self.device, self.group.size)
-        facts = resuming.run_facts(config, loader, steps, environment)
+        facts = self._origin | resuming.run_facts(config, loader, steps, environment)
         state = TrainState()
         checkpoint = self._load_checkpoint()
         if checkpoint is not None:

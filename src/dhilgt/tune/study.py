@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt import metrics
-from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+from dhilgt.classifier.origin import Digests, check_inputs
+from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, setting
 from dhilgt.features.scale import AUTO, NONE
 from dhilgt.settings.settings import Settings
 from dhilgt.store.files import explained
@@ -44,6 +45,7 @@ class Search:
         storage: An address of Optuna's; None for a file in the folder.
         name: Of the search in its storage; None for the folder's name.
         about: Plain values that identify the data; a search is only continued with the same.
+        inputs: The `input_digests` of the graph, compared likewise; None compares nothing.
         cache: Keep hub labels in the user's cache.
         seed: Of the choices.
     """
@@ -59,6 +61,7 @@ class Search:
     storage: str | None = None
     name: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Digests | None = None
     cache: bool = True
     seed: int = 0
 
@@ -67,11 +70,13 @@ class Search:
             raise ConfigError("a search without end; give a number of trials or a budget")
         stages = len(self.space.stages)
         if self.trials is not None and self.trials < stages:
-            raise ConfigError(f"trials = {self.trials} for {stages} stages; give each one at least")
+            raise ConfigError(
+                f"{setting('trials', self.trials)} for {stages} stages; give each one at least"
+            )
         if self.budget is not None and not self.budget > 0:
-            raise ConfigError(f"budget = {self.budget!r}; give seconds above 0")
+            raise ConfigError(f"{setting('budget', self.budget)}; give seconds above 0")
         if self.pruner not in PRUNERS:
-            raise ConfigError(f"pruner = {self.pruner!r}; choose {' or '.join(PRUNERS)}")
+            raise ConfigError(f"{setting('pruner', self.pruner)}; choose {' or '.join(PRUNERS)}")
         if not self.seeds:
             raise ConfigError("no seeds are given; a trial trains on each of them")
 
@@ -271,6 +276,7 @@ def _check_same(search: Search, study: Any) -> None:
     known = study.user_attrs.get("facts")
     if known is None:
         study.set_user_attr("facts", facts)
+        study.set_user_attr("inputs", search.inputs)
         return
     for name, value in facts.items():
         if known.get(name) != value:
@@ -282,6 +288,9 @@ def _check_same(search: Search, study: Any) -> None:
                 f"{search.folder} holds a search with other {what}; choose another folder, or "
                 "give the same settings to go on with it"
             )
+    before = study.user_attrs.get("inputs")
+    if before is not None and search.inputs is not None:
+        check_inputs(before, search.inputs, str(search.folder), what="search")
 
 
 def fixed_before(search: Search, number: int, storage: Any) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import ConfigError, GraphError, argument, setting
+from dhilgt.errors import ConfigError, GraphError, argument, setting, wording
+
+_OR_NONE = wording(", or None", ", or none")
 
 
 @overload
@@ -42,7 +44,7 @@ def whole_number(
         return None
     whole = _as_int(value)
     if whole is None or not low <= whole <= high:
-        end = ", or None" if optional else ""
+        end = _OR_NONE if optional else ""
         raise ConfigError(f"{setting(name, value)}; pass a whole number from {low} to {high}{end}")
     return whole
 
@@ -92,7 +94,7 @@ def number(
     real = _as_float(value)
     if not low <= real <= high or (above and real == low):
         start = f"above {low:g}" if above else f"from {low:g}"
-        end = ", or None" if optional else ""
+        end = _OR_NONE if optional else ""
         raise ConfigError(f"{setting(name, value)}; pass a number {start} up to {high:g}{end}")
     return real
 
@@ -137,7 +139,7 @@ def choice(name: str, value: Any, choices: Iterable[str], *, optional: bool = Fa
         return None
     words = tuple(choices)
     if value not in words:
-        listed = ", ".join(f'"{word}"' for word in words) + (", or None" if optional else "")
+        listed = ", ".join(f'"{word}"' for word in words) + (_OR_NONE if optional else "")
         raise ConfigError(f"{setting(name, value)}; pass one of {listed}")
     return str(value)
 

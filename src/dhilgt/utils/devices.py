@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from dhilgt.errors import ConfigError
+from dhilgt.errors import ConfigError, setting
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import available_bytes
 
@@ -119,7 +119,7 @@ def _own_gpu(gpus: int) -> int:
 
 def _unavailable(device: object, available: list[str]) -> ConfigError:
     return ConfigError(
-        f'device = {str(device)!r} is not available; use {", ".join(available)} or "auto"'
+        f'{setting("device", str(device))} is not available; use {", ".join(available)} or "auto"'
     )
 
 

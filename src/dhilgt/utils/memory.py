@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -9,8 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dhilgt.errors import MemoryLimitError
+
 _DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+# "you tried to allocate 123 bytes", "Unable to allocate 7.11 PiB", "malloc of size 123 failed"
+_REFUSED = re.compile(
+    r"(?:allocate|of size) ([0-9]+(?:\.[0-9]*)?)(?: ([KMGTP]iB)| bytes| failed)", re.IGNORECASE
+)
+_ALLOCATOR_WORDS = ("can't allocate memory", "out of memory")
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([KMGTP]?)(I?)B?\s*", re.IGNORECASE)
 
 
@@ -198,3 +206,60 @@ def memory_limit(max_memory: int | str | None) -> int:
         return parse_size(max_memory)
     free = available_bytes()
     return UNLIMITED if free is None else free
+
+
+# ---- memory that the system refuses -------------------------------------------------------------
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Return whether an error says that the system or a device has no more memory to give.
+
+    Example:
+        >>> is_memory_error(MemoryError()), is_memory_error(RuntimeError("no such node"))
+        (True, False)
+    """
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in _ALLOCATOR_WORDS
+    )
+
+
+def memory_message(error: BaseException, what: str | None = None) -> str:
+    """Return what a memory error means: what was being made, and how much memory was refused.
+
+    Args:
+        error: From the system, NumPy, PyTorch or PyArrow.
+        what: What was being made.
+
+    Example:
+        >>> memory_message(RuntimeError("you tried to allocate 3200000000 bytes"), "a batch")
+        'there is not enough memory for a batch: 3.2 GB more were asked for'
+    """
+    text = "there is not enough memory" + ("" if what is None else f" for {what}")
+    found = _REFUSED.search(str(error))
+    if found is None:
+        return text
+    refused = float(found[1]) * (_BINARY[found[2][0].upper()] if found[2] else 1)
+    return f"{text}: {format_bytes(int(refused))} more were asked for"
+
+
+@contextlib.contextmanager
+def memory_for(what: str, way_out: str) -> Iterator[None]:
+    """Explain the memory errors of a block, whichever library they come from.
+
+    Args:
+        what: What the block makes.
+        way_out: What needs less memory.
+
+    Raises:
+        MemoryLimitError: In place of such an error; one with an explanation of its own stays.
+    """
+    try:
+        yield
+    except MemoryLimitError:
+        raise
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_error(error):
+            raise
+        raise MemoryLimitError(f"{memory_message(error, what)}; {way_out}") from error
