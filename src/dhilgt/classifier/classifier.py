@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from dhilgt import metrics
 from dhilgt.classifier import store
 from dhilgt.classifier.cache import Cache
+from dhilgt.classifier.graph_inputs import as_graph, is_graph, same_nodes, scored_split
 from dhilgt.classifier.inputs import (
     FitInputs,
     array_graph,
-    as_graph,
     check_width,
+    graph_classes,
     is_array,
     prepare,
 )
@@ -211,8 +212,9 @@ class NodeClassifier(Parameters):
         """Return the most likely class of each node, as the user names classes.
 
         Args:
-            nodes: Ids, in any order, or a mask; None for all nodes. A classifier that was trained
-                on an array takes rows of features here.
+            nodes: Ids, in any order, or a mask; None for all nodes. A graph or a PyG `Data` here
+                is ``graph``, all of its nodes. A classifier that was trained on an array takes
+                rows of features here.
             graph: Another graph with the same features: grown since, or a new one. None is the
                 one it was trained on.
             quick: Reuse the hub labels of known nodes instead of building all of them; faster, and
@@ -248,15 +250,43 @@ class NodeClassifier(Parameters):
 
         Args:
             nodes: As for `predict`. None takes the test nodes, where there are none those of
-                validation, else of training.
-            y: Their classes. None takes the graph's.
+                validation, else of training. Of a graph or a PyG `Data`: the nodes of its test
+                mask; without one, as for None on the graph of the training, and else all nodes
+                with a class.
+            y: Their classes; for a graph, one per node of it. None takes the graph's.
         """
         self._check_fitted("score")
+        if nodes is not None and is_graph(nodes):
+            return self._score_graph(nodes, y)
         if nodes is None and y is None:
-            part = next(name for name in ("test", "val", "train") if name in self.split_)
-            nodes = self.graph_.ids_of(self.split_[part])
+            nodes = self.graph_.ids_of(self._held_out())
         probabilities = self.predict_proba(nodes)
         truth = self._known_classes(nodes) if y is None else self._places(as_array(y))
+        return self._metric_of(truth, probabilities)
+
+    def _score_graph(self, data: Any, y: Any) -> float:
+        split = scored_split(data, self.split_.get("test"), self.graph_.num_nodes)
+        graph = as_graph(data, directed=self.graph_.directed, split=split)
+        codes, classes = graph_classes(graph, y)
+        nodes = np.flatnonzero(codes >= 0)
+        if "test" in (graph.masks or {}):
+            nodes = np.flatnonzero(graph.masks["test"])  # type: ignore[index]
+        elif graph.features is not None and same_nodes(graph, self.graph_):
+            nodes = self._held_out()
+        bare = nodes[codes[nodes] < 0]
+        if bare.size:
+            raise GraphError(
+                f"node {graph.ids_of(int(bare[0]))!r} of the test mask has no class in y "
+                f"({bare.size} such nodes); leave them out of the mask"
+            )
+        probabilities = self.predict_proba(graph.ids_of(nodes), graph=graph)
+        return self._metric_of(self._places(classes[codes[nodes]]), probabilities)
+
+    def _held_out(self) -> NDArray[np.int64]:
+        """Return the nodes to score: of the test, else of validation, else of training."""
+        return next(self.split_[name] for name in ("test", "val", "train") if name in self.split_)
+
+    def _metric_of(self, truth: NDArray[np.int64], probabilities: NDArray[np.float32]) -> float:
         logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
         return float(metrics.metric(self.settings_.metric)(truth, logits))
 
@@ -293,10 +323,13 @@ class NodeClassifier(Parameters):
         self, nodes: Any, graph: Any, quick: bool
     ) -> tuple[Pipeline, NDArray[np.int64]]:
         """Return the pipeline of the nodes' graph, and their indices in the order passed."""
-        if nodes is not None and not is_array(nodes):
-            raise GraphError(
-                f"nodes is a {type(nodes).__name__}; pass ids of nodes, and a graph as graph="
-            )
+        if nodes is not None and is_graph(nodes):
+            if graph is not None:
+                raise GraphError(
+                    f"nodes is a {type(nodes).__name__}, and graph is passed too; pass ids of "
+                    "nodes, and one graph as graph="
+                )
+            nodes, graph = None, nodes
         if self._is_rows(nodes):
             if not self._from_array or graph is not None:
                 raise GraphError(
@@ -322,12 +355,17 @@ class NodeClassifier(Parameters):
         return pipeline, np.asarray(known.index_of(ids), np.int64)
 
     def _pipeline_of(self, data: Any, quick: bool) -> Pipeline:
-        graph = array_graph(data, self.n_features_in_) if is_array(data) else as_graph(data)
+        if is_array(data):
+            graph = array_graph(data, self.n_features_in_)
+        else:
+            graph = as_graph(data, directed=self.graph_.directed, classes=False)
         if graph.features is None:
             raise GraphError("graph has no features; pass features= when you make it")
         check_width(int(graph.features.shape[1]), self.n_features_in_)
+        if same_nodes(graph, self.graph_):
+            return self._pipeline
         last = self._others.get("last")
-        if last is not None and last[0] is graph and last[1] == quick:
+        if last is not None and last[1] == quick and same_nodes(last[0], graph):
             return last[2]
         labels = None
         if quick:

@@ -42,8 +42,13 @@ class Graph:
 
     __slots__ = ("_fingerprint", "_ids", "_parts", "_transposed")
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, *more: Any, **options: Any) -> None:
         """Take parts that are clean and checked; users call a `from_` method."""
+        if more or options or not isinstance(parts, Parts):
+            from dhilgt.graph.convert import creation_hint
+
+            hint = "Graph.from_edges(src, dst)" if more else creation_hint(parts)
+            raise GraphError(f"Graph(...) is not called with data; call {hint}")
         self._parts = parts
         self._transposed: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
         self._fingerprint: str | None = None
@@ -162,7 +167,9 @@ class Graph:
 
         Args:
             graph: Any NetworkX graph. Rows of features and classes follow `graph.nodes`.
-            **options: As for `from_edges`, without `num_nodes`, `nodes` and `directed`.
+            **options: As for `from_edges`, without `num_nodes`, `nodes` and `directed`. Features
+                and classes may be names of node attributes instead: ``features=["age", "income"]``
+                (numbers or vectors, of every node), ``labels="club"`` (None where it is missing).
         """
         from dhilgt.graph import convert
 
