@@ -79,9 +79,9 @@ class HubTokenData(_HubTokens, Data):  # type: ignore[misc]
         >>> data = AddHubTokens(size=3)(path)
         >>> Batch.from_data_list([data, data]).token_ids[3:].tolist()
         [[3, 4, -1], [4, 3, -1], [5, 4, -1]]
-        >>> data.subgraph(torch.tensor([1, 2])).token_ids
+        >>> data.subgraph(torch.tensor([1, 2])).token_ids  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        dhilgt.errors.GraphError: token_ids ... apply AddHubTokens after ...
+        dhilgt.errors.GraphError: token_ids were made for other nodes than this data has: ...
     """
 
 

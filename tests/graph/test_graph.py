@@ -30,7 +30,7 @@ def test_indices():
     assert graph.nodes.tolist() == [0, 1, 2, 3]
     assert graph.cleaning == Cleaning(0, 0, 2)
     assert str(graph.cleaning) == "2 reverse edges added."
-    assert repr(graph) == "Graph(nodes=4, edges=4, undirected)"
+    assert repr(graph) == "Graph(nodes=4, edges=2, undirected)"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ class TestPyG:
     def test_all_of_it(self, data):
         graph = Graph.from_pyg(data, split=1)
         assert repr(graph) == (
-            "Graph(nodes=3, edges=2, undirected, features=3, classes=2, train=1, test=2)"
+            "Graph(nodes=3, edges=1, undirected, features=3, classes=2, train=1, test=2)"
         )
         assert graph.masks["train"].tolist() == [False, True, False]
         assert np.array_equal(graph.features, np.eye(3))

@@ -234,17 +234,17 @@ def _describe_graph(artifact: Artifact) -> Report:
     parts = {name: int(mask.sum()) for name, mask in (graph.masks or {}).items()}
     facts: dict[str, Any] = {
         "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
+        "edges": graph.num_distinct_edges,
         "directed": graph.directed,
         "features": channels,
         "classes": graph.num_classes,
         "labelled_nodes": known,
         "masks": parts,
     }
-    direction = "directed" if graph.directed else "undirected, each counted both ways"
+    direction = "directed" if graph.directed else "undirected"
     rows = [
         ("nodes", f"{graph.num_nodes:,}"),
-        ("edges", f"{graph.num_edges:,}, {direction}"),
+        ("edges", f"{graph.num_distinct_edges:,}, {direction}"),
         ("features", "none" if channels is None else f"{channels:,} a node"),
         ("classes", f"{graph.num_classes:,}, known of {known:,} nodes"),
         ("masks", ", ".join(f"{name} {count:,}" for name, count in parts.items()) or "none"),

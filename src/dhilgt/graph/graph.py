@@ -35,7 +35,7 @@ class Graph:
     Example:
         >>> graph = Graph.from_edges(["ann", "bob"], ["bob", "cid"])
         >>> graph
-        Graph(nodes=3, edges=4, undirected, ids=str)
+        Graph(nodes=3, edges=2, undirected, ids=str)
         >>> graph.index_of("cid"), graph.neighbors("bob").tolist()
         (2, ['ann', 'cid'])
     """
@@ -274,8 +274,16 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        """Number of entries of `targets`: an undirected edge counts in both directions."""
+        """Number of entries of `targets`: an undirected edge counts in both directions.
+
+        PyG counts so. Whatever is printed counts `num_distinct_edges`.
+        """
         return len(self._parts.targets)
+
+    @property
+    def num_distinct_edges(self) -> int:
+        """Number of edges as they are printed everywhere: an undirected edge counts once."""
+        return self.num_edges if self._parts.directed else self.num_edges // 2
 
     @property
     def directed(self) -> bool:
@@ -448,7 +456,7 @@ class Graph:
         return convert.to_pyg(self, sparse)
 
     def __repr__(self) -> str:
-        parts = [f"nodes={self.num_nodes:,}", f"edges={self.num_edges:,}"]
+        parts = [f"nodes={self.num_nodes:,}", f"edges={self.num_distinct_edges:,}"]
         parts.append("directed" if self._parts.directed else "undirected")
         if self._parts.node_ids is not None:
             parts.append("ids=str" if self._parts.node_ids.dtype == object else "ids=int64")
