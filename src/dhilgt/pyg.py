@@ -90,14 +90,18 @@ torch.serialization.add_safe_globals([HubTokenData])
 
 
 @cache
-def _token_class(kind: type) -> type:
+def _token_class(kind: Any) -> type:
     """Return the class of data with tokens for a class of data without."""
     if kind is Data:
         return HubTokenData
     return _TokenDataType(f"HubToken{kind.__name__}", (_HubTokens, kind), {"_without": kind})
 
 
-copyreg.pickle(_TokenDataType, lambda kind: (_token_class, (kind._without,)))
+def _reduced(kind: Any) -> tuple[Any, tuple[type]]:
+    return _token_class, (kind._without,)
+
+
+copyreg.pickle(_TokenDataType, _reduced)
 
 
 def _check_up_to_date(ids: torch.Tensor, num_nodes: int) -> None:

@@ -23,8 +23,9 @@ from dhilgt.classifier.inputs import (
 )
 from dhilgt.classifier.parameters import Parameters
 from dhilgt.classifier.pipeline import Pipeline
+from dhilgt.classifier.planning import long_run
 from dhilgt.classifier.store import scale_of_run
-from dhilgt.errors import GraphError
+from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.features.known_classes import carried_over
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.grow import quick_labels
@@ -140,6 +141,10 @@ class NodeClassifier(Parameters):
             )
             scale = scale_of_run(run_dir, settings.feature_scale) if resume and run_dir else None
         self._note_split(inputs, device, progress)
+        if progress and not resume:
+            announcement = long_run(inputs.graph, settings)
+            if announcement is not None:
+                warn(announcement, TrainingWarning)
         pipeline = Pipeline(
             inputs.graph, settings, cache=self._cache(), progress=progress, scale=scale
         )
