@@ -1,9 +1,11 @@
 """What a run will take, against what it took."""
 
 import json
+import re
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ import dhilgt
 from dhilgt.classifier import planning
 from dhilgt.classifier.cache import Cache
 from dhilgt.classifier.planning import Plan, StagePlan, long_run, plan
+from dhilgt.classifier.trials import measure_graph
 from dhilgt.errors import ConfigError
+from dhilgt.labels.build import estimate
 from dhilgt.settings.settings import Settings
 from tests import oracle_graphs
 
@@ -121,12 +125,13 @@ def with_data(graph):
 
 def test_a_deep_graph_takes_longer_than_a_shallow_one_with_as_many_edges():
     """Its labels are larger, and each entry and row costs more; no absolute times."""
-    deep = with_data(oracle_graphs.grid(45))
-    shallow = with_data(dhilgt.generate(2025, deep.num_edges / 2025, num_features=4))
-    settings = Settings(**SMALL)
-    one, other = plan(deep, settings), plan(shallow, settings)
-    assert one.stage("labels").seconds > 5 * other.stage("labels").seconds
-    assert one.stage("tokens").seconds > 5 * other.stage("tokens").seconds
+    deep = oracle_graphs.grid(45)
+    shallow = dhilgt.generate(2025, deep.num_edges / 2025, num_features=1)
+    one, other = (
+        measure_graph(graph, estimate(graph), None, Settings(**SMALL)) for graph in (deep, shallow)
+    )
+    assert one.label_seconds > 5 * other.label_seconds
+    assert one.row_seconds > 5 * other.row_seconds
 
 
 # ---- announcing a long run ----------------------------------------------------------------------
@@ -153,7 +158,8 @@ def test_a_run_that_is_short_anywhere_costs_no_trial(graph, monkeypatch):
 
 
 @pytest.mark.usefixtures("not_short")
-def test_a_long_training_is_announced_with_what_is_faster(graph, monkeypatch):
+def test_a_long_training_is_announced_with_what_is_faster(monkeypatch):
+    graph = with_data(oracle_graphs.grid(10))
     monkeypatch.setattr(planning, "plan", fake_plan(1.0, 250.0))
     assert long_run(graph, Settings(**SMALL)) is None
     monkeypatch.setattr(planning, "plan", fake_plan(1.0, 4000.0))
@@ -171,14 +177,17 @@ def test_a_long_training_is_announced_with_what_is_faster(graph, monkeypatch):
 @pytest.mark.usefixtures("not_short")
 def test_long_labels_are_announced_with_orders_that_make_them_smaller(monkeypatch):
     monkeypatch.setattr(planning, "plan", fake_plan(4000.0, 10.0))
-    deep = with_data(oracle_graphs.cycle(500))
-    message = str(ConfigError(long_run(deep, Settings(**SMALL, order="random"))))
+    hubs = dhilgt.generate(800, 6, seed=1, num_features=4)
+    message = str(ConfigError(long_run(hubs, Settings(**SMALL, order="random"))))
     assert "labels and tokens 1 h 6 min" in message
-    assert "faster" not in message or "order=" in message
+    assert re.search(r"faster: order='closeness' \(about \d+% of the labels\)", message)
+    assert "faster" not in long_run(hubs, Settings(**SMALL))
 
 
 def test_a_run_may_be_long_by_its_training_or_by_its_labels():
     small = with_data(oracle_graphs.grid(10))
     assert planning._surely_short(small, Settings(**SMALL))
-    assert not planning._surely_short(small, Settings(**{**SMALL, "epochs": 10**7}))
-    assert planning._surely_short(small, Settings(**{**SMALL, "epochs": 10**7, "max_batches": 0}))
+    many = Settings(**{**SMALL, "epochs": 10**5})
+    assert not planning._surely_short(small, many)
+    assert planning._surely_short(small, replace(many, max_batches=1, batch_size=1))
+    assert not planning._surely_short(with_data(oracle_graphs.cycle(50_000)), Settings(**SMALL))
