@@ -1,5 +1,6 @@
 """The PyG transform: the same rows as everywhere, as tensors of a `Data`."""
 
+import pickle
 import subprocess
 import sys
 import warnings
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.transforms as T
-from torch_geometric.data import Data, HeteroData, InMemoryDataset
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+from torch_geometric.loader import DataLoader
+from torch_geometric.loader.utils import filter_data
 
 from dhilgt import GraphError, TokenSampler
 from dhilgt.pyg import AddHubTokens
@@ -172,3 +175,96 @@ def test_without_pyg_the_way_out_is_named():
     done = run_python("import sys; sys.modules['torch_geometric'] = None; import dhilgt.pyg")
     assert done.returncode == 1
     assert "pip install 'dhilgt[pyg]'" in done.stderr
+
+
+# ---- data that changed since --------------------------------------------------------------------
+
+
+def path_graph(count, **more):
+    sources = torch.arange(count - 1)
+    edge_index = torch.stack([sources, sources + 1])
+    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    return Data(edge_index=both, num_nodes=count, **more)
+
+
+def shifted(ids, offset):
+    return torch.where(ids < 0, -1, ids + offset)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_batch_renumbers_the_tokens(copies):
+    one, two, three = (AddHubTokens(size=4, copies=copies)(path_graph(n)) for n in (3, 5, 2))
+    wanted = torch.cat(
+        [shifted(one.token_ids, 0), shifted(two.token_ids, 3), shifted(three.token_ids, 8)]
+    )
+    batch = Batch.from_data_list([one, two, three])
+    assert torch.equal(batch.token_ids, wanted)
+    assert torch.equal(batch["token_ids"], wanted)
+    assert torch.equal(batch[1].token_ids, two.token_ids)
+    nested = Batch.from_data_list([Batch.from_data_list([one, two]), Batch.from_data_list([three])])
+    assert torch.equal(nested.token_ids, wanted)
+
+
+def test_a_loader_of_graphs_renumbers_the_tokens():
+    graphs = [AddHubTokens(size=3)(path_graph(n)) for n in (3, 4, 5, 6)]
+    for batch in DataLoader(graphs, batch_size=2):
+        assert torch.equal(batch.token_ids[:, 0], torch.arange(batch.num_nodes))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.subgraph(torch.tensor([5, 6, 7])),
+        lambda data: data.subgraph(torch.arange(8) > 3),
+        lambda data: data.subgraph(torch.arange(3)),  # the first nodes keep their numbers
+        lambda data: data.subgraph(torch.tensor([7, 6, 5, 4, 3, 2, 1, 0])),
+        lambda data: T.RemoveIsolatedNodes()(data),
+        lambda data: T.LargestConnectedComponents()(data),
+        lambda data: filter_data(
+            data, torch.tensor([3, 2]), torch.tensor([0]), torch.tensor([1]), torch.tensor([0])
+        ),  # what NeighborLoader does to a sample
+        lambda data: Batch.from_data_list([data, data]).subgraph(torch.tensor([9, 10])),
+    ],
+    ids=["indices", "mask", "first", "order", "isolated", "component", "neighbours", "batch"],
+)
+def test_tokens_of_other_nodes_are_refused(change):
+    data = path_graph(8)
+    data.edge_index = data.edge_index[:, (data.edge_index != 0).all(dim=0)]  # 0 is isolated
+    changed = change(AddHubTokens(size=5)(data))
+    with pytest.raises(GraphError, match=r"apply AddHubTokens after"):
+        _ = changed.token_ids
+    with pytest.raises(GraphError, match="removed, added or reordered"):
+        _ = changed["token_ids"]
+    again = AddHubTokens(size=5)(changed)
+    assert torch.equal(again.token_ids[:, 0], torch.arange(again.num_nodes))
+
+
+def test_steps_that_keep_the_nodes_keep_the_tokens():
+    data = AddHubTokens(size=5)(path_graph(6, x=torch.rand(6, 2)))
+    steps = T.Compose([T.ToUndirected(), T.AddSelfLoops(), T.NormalizeFeatures()])
+    assert torch.equal(steps(data).token_ids, data.token_ids)
+    everything = data.subgraph(torch.ones(6, dtype=torch.bool))
+    assert torch.equal(everything.token_ids, data.token_ids)
+
+
+class OwnData(Data):
+    """A class of a user."""
+
+
+def test_the_class_of_the_data_is_kept():
+    own = OwnData(edge_index=torch.tensor([[0], [1]]), num_nodes=2)
+    data = AddHubTokens(size=2)(own)
+    assert isinstance(data, OwnData)
+    assert type(own) is OwnData
+    again = pickle.loads(pickle.dumps(data))
+    assert type(again) is type(data)
+    assert torch.equal(again.token_ids, data.token_ids)
+    batch = AddHubTokens(size=2)(Batch.from_data_list([path_graph(2), path_graph(3)]))
+    assert isinstance(batch, Batch)
+    assert batch.token_ids.tolist() == [[0, -1], [1, 0], [2, 3], [3, -1], [4, 3]]
+
+
+def test_data_without_tokens_says_so():
+    data = AddHubTokens(size=2)(path_graph(3))
+    del data.token_ids
+    assert not hasattr(data, "token_ids")

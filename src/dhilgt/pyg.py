@@ -4,7 +4,9 @@ This module needs torch and torch_geometric (``pip install 'dhilgt[pyg]'``); the
 package does not, and does not import it.
 """
 
-from typing import TYPE_CHECKING, Any
+import copyreg
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from dhilgt.utils.checks import num_threads, whole_number
 
 try:
     import torch
+    from torch_geometric.data import Batch, Data
     from torch_geometric.data.datapipes import functional_transform
     from torch_geometric.transforms import BaseTransform
 except ImportError as error:
@@ -26,10 +29,93 @@ except ImportError as error:
         "pip install 'dhilgt[pyg]'"
     ) from error
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
 _MOST_COPIES = 1 << 20
+
+
+class _HubTokens:
+    """What a `Data` with tokens does beyond any other: a mixin, before the class of the data."""
+
+    @property
+    def token_ids(self) -> torch.Tensor:
+        """The tokens of each node as indices of this data's nodes, -1 for padding."""
+        if "token_ids" not in self._store:  # type: ignore[attr-defined]
+            raise AttributeError(f"{type(self).__name__} has no token_ids")
+        ids: torch.Tensor = self._store["token_ids"]  # type: ignore[attr-defined]
+        _check_up_to_date(ids, int(self.num_nodes))  # type: ignore[attr-defined]
+        graph = self._store.get("batch") if isinstance(self, Batch) else None  # type: ignore[attr-defined]
+        if graph is None:
+            return ids
+        # Batching adds the number of earlier nodes to all ids, padding included.
+        first = torch.searchsorted(graph, graph).view(-1, *[1] * (ids.dim() - 1))
+        return torch.where(ids < first, -1, ids)
+
+    @token_ids.setter
+    def token_ids(self, ids: torch.Tensor) -> None:
+        self._store["token_ids"] = ids  # type: ignore[attr-defined]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.token_ids if key == "token_ids" else super().__getitem__(key)  # type: ignore[misc]
+
+    def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return what batching adds to the values of the next graph."""
+        if key == "token_ids":
+            return self.num_nodes  # type: ignore[attr-defined]
+        return super().__inc__(key, value, *args, **kwargs)  # type: ignore[misc]
+
+
+class _TokenDataType(type(Data)):  # type: ignore[misc]
+    """The type of classes made for a user's own kind of `Data`; pickled by that class."""
+
+
+class HubTokenData(_HubTokens, Data):  # type: ignore[misc]
+    """A PyG `Data` with tokens, as `AddHubTokens` returns it.
+
+    Its ``token_ids`` are indices of its own nodes, in a `Batch` too. Once nodes were removed,
+    added or reordered, they are refused: the tokens of another graph are other tokens.
+
+    Example:
+        >>> from torch_geometric.data import Batch, Data
+        >>> path = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+        >>> data = AddHubTokens(size=3)(path)
+        >>> Batch.from_data_list([data, data]).token_ids[3:].tolist()
+        [[3, 4, -1], [4, 3, -1], [5, 4, -1]]
+        >>> data.subgraph(torch.tensor([1, 2])).token_ids  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        dhilgt.errors.GraphError: token_ids were made for other nodes than this data has: ...
+    """
+
+
+# `torch.load` with weights_only=True, which PyG's datasets use, then reads it without a warning.
+torch.serialization.add_safe_globals([HubTokenData])
+
+
+@cache
+def _token_class(kind: Any) -> type:
+    """Return the class of data with tokens for a class of data without."""
+    if kind is Data:
+        return HubTokenData
+    return _TokenDataType(f"HubToken{kind.__name__}", (_HubTokens, kind), {"_without": kind})
+
+
+def _reduced(kind: Any) -> tuple[Any, tuple[type]]:
+    return _token_class, (kind._without,)
+
+
+copyreg.pickle(_TokenDataType, _reduced)
+
+
+def _check_up_to_date(ids: torch.Tensor, num_nodes: int) -> None:
+    """Raise unless row i has the tokens of node i, all of them among the nodes."""
+    egos = ids.flatten(1)[:, 0]
+    nodes = torch.arange(num_nodes, device=ids.device)
+    largest = int(ids.max()) if len(ids) else -1
+    if torch.equal(egos, nodes) and largest < num_nodes:
+        return
+    raise GraphError(
+        "token_ids were made for other nodes than this data has: nodes were removed, added or "
+        f"reordered since (it has {num_nodes:,} nodes, the tokens name node {largest:,}); "
+        "apply AddHubTokens after that step, for a loader of subgraphs as its transform="
+    )
 
 
 @functional_transform("add_hub_tokens")
@@ -49,8 +135,10 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
     in the `Data`, about 1.3 kB a node at size 32, 0.75 kB packed; where that is too much, store
     `Tokens` on disk, or draw rows per batch with a `TokenSampler`.
 
-    The transform is for one graph that stays whole: `token_ids` are indices into it, and neither
-    subgraph samplers nor a `Batch` renumber them.
+    The result is a `HubTokenData`: a `Batch` of several renumbers `token_ids`, and after a step
+    that removes, adds or reorders nodes (`subgraph`, `NeighborLoader`, `RemoveIsolatedNodes`)
+    reading them is an error. Distances are of the edges that the data had at this step: what
+    changes edges belongs before it.
 
     Args:
         size: Slots of a row, the node's own included.
@@ -110,7 +198,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         self.packed = packed
         self.weights = weights
 
-    def forward(self, data: "Data") -> "Data":
+    def forward(self, data: Data) -> Data:
         """Return the data with ``token_ids`` and ``token_spd``.
 
         Args:
@@ -126,6 +214,9 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         for copy in range(self.copies):
             drawn = sampler.packed_rows(nodes, copy) if self.packed else sampler.rows(nodes, copy)
             rows.append((torch.from_numpy(drawn.ids).long(), torch.from_numpy(drawn.spd)))
+        if not isinstance(data, (Batch, _HubTokens)):
+            # `data` is a copy of what the user has; its own setattr would store an attribute.
+            object.__setattr__(data, "__class__", _token_class(type(data)))
         if self.copies == 1:
             data.token_ids, data.token_spd = rows[0]
         else:
@@ -133,7 +224,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
             data.token_spd = torch.stack([spd for _, spd in rows], dim=1)
         return data
 
-    def _graph(self, data: "Data") -> Graph:
+    def _graph(self, data: Data) -> Graph:
         edges = getattr(data, "edge_index", None)
         if edges is None or hasattr(data, "edge_types"):
             raise GraphError(

@@ -1,15 +1,24 @@
 """What a run will take, against what it took."""
 
 import json
+import re
 import subprocess
 import sys
+import warnings
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import dhilgt
+from dhilgt.classifier import planning
 from dhilgt.classifier.cache import Cache
-from dhilgt.classifier.planning import Plan, StagePlan, plan
+from dhilgt.classifier.planning import Plan, StagePlan, long_run, plan
+from dhilgt.classifier.trials import measure_graph
+from dhilgt.errors import ConfigError
+from dhilgt.labels.build import estimate
 from dhilgt.settings.settings import Settings
+from tests import oracle_graphs
 
 SMALL = {"size": 16, "hidden_channels": 32, "num_layers": 2, "heads": 4, "epochs": 2}
 
@@ -102,3 +111,83 @@ def test_a_plan_as_plain_values_and_as_a_table():
 def test_a_graph_without_features_has_no_plan():
     with pytest.raises(dhilgt.ConfigError, match="features and labels"):
         plan(dhilgt.Graph.from_edges([0], [1]), Settings())
+
+
+# ---- deep graphs --------------------------------------------------------------------------------
+
+
+def with_data(graph):
+    rng = np.random.default_rng(0)
+    return graph.with_data(
+        features=rng.normal(size=(graph.num_nodes, 4)), labels=rng.integers(0, 2, graph.num_nodes)
+    )
+
+
+def test_a_deep_graph_takes_longer_than_a_shallow_one_with_as_many_edges():
+    """Its labels are larger, and each entry and row costs more; no absolute times."""
+    deep = oracle_graphs.grid(45)
+    shallow = dhilgt.generate(2025, deep.num_edges / 2025, num_features=1)
+    one, other = (
+        measure_graph(graph, estimate(graph), None, Settings(**SMALL)) for graph in (deep, shallow)
+    )
+    assert one.label_seconds > 5 * other.label_seconds
+    assert one.row_seconds > 5 * other.row_seconds
+
+
+# ---- announcing a long run ----------------------------------------------------------------------
+
+
+def fake_plan(labels, training, device="cpu"):
+    stages = tuple(
+        StagePlan(name, seconds, 1, 1, 0, "")
+        for name, seconds in (
+            ("labels", labels), ("tokens", 0.0), ("training", training), ("prediction", 1.0),
+        )
+    )  # fmt: skip
+    return lambda graph, settings: Plan(stages, 100, 50, device)
+
+
+@pytest.fixture
+def not_short(monkeypatch):
+    monkeypatch.setattr(planning, "_surely_short", lambda graph, settings: False)
+
+
+def test_a_run_that_is_short_anywhere_costs_no_trial(graph, monkeypatch):
+    monkeypatch.setattr(planning, "plan", lambda *_: pytest.fail("a plan was made"))
+    assert long_run(graph, Settings(**SMALL)) is None
+
+
+@pytest.mark.usefixtures("not_short")
+def test_a_long_training_is_announced_with_what_is_faster(monkeypatch):
+    graph = with_data(oracle_graphs.grid(10))
+    monkeypatch.setattr(planning, "plan", fake_plan(1.0, 250.0))
+    assert long_run(graph, Settings(**SMALL)) is None
+    monkeypatch.setattr(planning, "plan", fake_plan(1.0, 4000.0))
+    clf = dhilgt.NodeClassifier(**{**SMALL, "epochs": 4}, cache=False, progress="auto")
+    with pytest.warns(dhilgt.TrainingWarning) as found:
+        clf.fit(graph)
+    (message,) = [str(one.message) for one in found if "this run takes" in str(one.message)]
+    assert "up to about 1 h 6 min" in message
+    assert "epochs=1 (about 16 min 40 s)" in message
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dhilgt.TrainingWarning)
+        clf.set_params(progress=False, epochs=1).fit(graph)  # shows nothing
+
+
+@pytest.mark.usefixtures("not_short")
+def test_long_labels_are_announced_with_orders_that_make_them_smaller(monkeypatch):
+    monkeypatch.setattr(planning, "plan", fake_plan(4000.0, 10.0))
+    hubs = dhilgt.generate(800, 6, seed=1, num_features=4)
+    message = str(ConfigError(long_run(hubs, Settings(**SMALL, order="random"))))
+    assert "labels and tokens 1 h 6 min" in message
+    assert re.search(r"faster: order='closeness' \(about \d+% of the labels\)", message)
+    assert "faster" not in long_run(hubs, Settings(**SMALL))
+
+
+def test_a_run_may_be_long_by_its_training_or_by_its_labels():
+    small = with_data(oracle_graphs.grid(10))
+    assert planning._surely_short(small, Settings(**SMALL))
+    many = Settings(**{**SMALL, "epochs": 10**5})
+    assert not planning._surely_short(small, many)
+    assert planning._surely_short(small, replace(many, max_batches=1, batch_size=1))
+    assert not planning._surely_short(with_data(oracle_graphs.cycle(50_000)), Settings(**SMALL))

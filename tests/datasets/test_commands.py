@@ -21,7 +21,7 @@ def test_list_shows_every_dataset_and_what_is_here(tmp_path):
     lines = {line.split()[0]: line for line in ok("datasets", "list").stdout.splitlines()}
     assert set(lines) == {"name", *datasets.names()}
     assert lines["tolokers"].split() == [
-        "tolokers", "11,758", "1,038,000", "10", "2", "0.595", "roc_auc", "yes",
+        "tolokers", "11,758", "519,000", "10", "2", "0.595", "roc_auc", "yes",
     ]  # fmt: skip
     assert lines["cora"].endswith("7 of 8 files")
     assert lines["genius"].endswith("no")
@@ -42,7 +42,7 @@ def test_list_measures_what_is_here(tmp_path, monkeypatch):
     monkeypatch.setattr("dhilgt.datasets.files.check", lambda *_: "ok")
     rows = json.loads(ok("datasets", "list", "--measure", "--json").stdout)["datasets"]
     assert [row["name"] for row in rows] == ["genius"]
-    assert (rows[0]["nodes"], rows[0]["edges"], rows[0]["isolated"]) == (4, 6, 1)
+    assert (rows[0]["nodes"], rows[0]["edges"], rows[0]["isolated"]) == (4, 3, 1)
 
 
 def test_show_says_what_is_known_and_which_files_are_here(tmp_path):
@@ -65,7 +65,7 @@ def test_show_measures_and_prints_the_hash_of_the_split(tmp_path, monkeypatch):
     graph = datasets.load("arxiv-like", split="50/25/25", seed=2)
     assert actual["generated_stand_in_for"] == "ogbn-arxiv"
     assert actual["measured"]["split_hash"] == datasets.split_hash(graph.masks)
-    assert (actual["measured"]["edges"], actual["measured"]["train"]) == (6, 1)
+    assert (actual["measured"]["edges"], actual["measured"]["train"]) == (3, 1)
     shown = ok(*command).stdout
     assert "arxiv-like (generated stand-in, not ogbn-arxiv)" in shown
     assert datasets.split_hash(graph.masks) in shown

@@ -139,6 +139,28 @@ def test_a_wrong_name_gets_the_nearest():
     assert datasets.info("OGBN_Arxiv").name == "ogbn-arxiv"
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("amazon-photo", "photo"), ("AmazonPhoto", "photo"), ("Amazon_Computers", "computers"),
+        ("ogbn_arxiv", "ogbn-arxiv"), ("arxiv", "ogbn-arxiv"), ("CiteSeer", "citeseer"),
+        ("Planetoid/Cora", "cora"), ("coauthor-physics", "physics"), ("CS", "coauthor-cs"),
+        ("Coauthor CS", "coauthor-cs"), ("Roman-empire", "roman-empire"),
+        ("amazon_ratings", "amazon-ratings"), ("twitch_gamers", "twitch-gamer"),
+        ("LINKX/Penn94", "penn94"), ("arxiv-like", "arxiv-like"),
+    ],
+)  # fmt: skip
+def test_names_of_publishers_find_their_dataset(written, name):
+    assert datasets.info(written).name == name
+
+
+def test_no_name_stands_for_another_dataset():
+    for name in datasets.names():
+        assert datasets.info(name).name == name
+    with pytest.raises(DatasetError, match="did you mean 'chameleon'"):
+        datasets.info("WikipediaNetwork/chameleon")  # not the filtered graph
+
+
 def test_looking_at_datasets_needs_nothing_but_numpy():
     code = (
         "import sys, dhilgt; dhilgt.datasets.info('cora'); dhilgt.datasets.names();"

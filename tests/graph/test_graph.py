@@ -30,7 +30,7 @@ def test_indices():
     assert graph.nodes.tolist() == [0, 1, 2, 3]
     assert graph.cleaning == Cleaning(0, 0, 2)
     assert str(graph.cleaning) == "2 reverse edges added."
-    assert repr(graph) == "Graph(nodes=4, edges=4, undirected)"
+    assert repr(graph) == "Graph(nodes=4, edges=2, undirected)"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ class TestPyG:
     def test_all_of_it(self, data):
         graph = Graph.from_pyg(data, split=1)
         assert repr(graph) == (
-            "Graph(nodes=3, edges=2, undirected, features=3, classes=2, train=1, test=2)"
+            "Graph(nodes=3, edges=1, undirected, features=3, classes=2, train=1, test=2)"
         )
         assert graph.masks["train"].tolist() == [False, True, False]
         assert np.array_equal(graph.features, np.eye(3))
@@ -306,3 +306,68 @@ def test_a_graph_travels_to_other_processes_whole():
     assert copy.masks["train"].tolist() == [True, False, False]
     assert copy.fingerprint == graph.fingerprint
     assert copy.class_names == ("a", "b")
+
+
+class TestNetworkXAttributes:
+    @pytest.fixture
+    def theirs(self):
+        graph = nx.Graph([("b", "a"), ("b", "c")])
+        for at, node in enumerate(graph.nodes):  # b, a, c
+            graph.nodes[node].update(age=10 + at, rich=at > 0, at=np.array([at, -at]))
+        graph.nodes["a"]["club"] = "red"
+        graph.nodes["c"]["club"] = "blue"
+        return graph
+
+    def test_names_are_features_and_classes(self, theirs):
+        graph = Graph.from_networkx(theirs, features=["at", "age", "rich"], labels="club")
+        assert graph.nodes.tolist() == ["a", "b", "c"]
+        assert graph.features.tolist() == [[1, -1, 11, 1], [0, 0, 10, 0], [2, -2, 12, 1]]
+        assert graph.class_names == ("blue", "red")
+        assert graph.labels.tolist() == [1, -1, 0]
+        assert Graph.from_networkx(theirs, features="age").features.tolist() == [[11], [10], [12]]
+
+    def test_numbers_are_classes_too(self):
+        karate = Graph.from_networkx(nx.karate_club_graph(), labels="club", weights="ignore")
+        assert karate.num_classes == 2
+        theirs = nx.path_graph(3)
+        nx.set_node_attributes(theirs, {0: 1, 2: 0}, "y")
+        assert Graph.from_networkx(theirs, labels="y").labels.tolist() == [1, -1, 0]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"features": "agee"}, "features='agee': no node has this attribute.* 'age'"),
+            ({"labels": "clubs"}, "labels='clubs': no node has this attribute.* 'club'"),
+            ({"features": ["age", "club"]}, "1 of 3 nodes have no attribute 'club'.* 'b'"),
+            ({"features": ["odd"]}, "'odd' of node 'a' is 'x', which is no number"),
+            ({"features": ["long"]}, "1 numbers for node 'b' and 2 for node 'a'"),
+        ],
+        ids=["feature name", "class name", "absent", "word", "length"],
+    )
+    def test_what_is_wrong_is_named(self, theirs, options, message):
+        nx.set_node_attributes(theirs, {"a": "x", "b": 1, "c": 2}, "odd")
+        nx.set_node_attributes(theirs, {"a": [1, 2], "b": [1], "c": [2]}, "long")
+        with pytest.raises(GraphError, match=message):
+            Graph.from_networkx(theirs, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ((np.array([[0, 1, 2], [1, 2, 0]]),), r"Graph\.from_edge_index\(edge_index\)"),
+        (([[0, 1, 2], [1, 2, 0]],), r"Graph\.from_edge_index\(edge_index\)"),
+        (([(0, 1), (1, 2), (2, 0)],), r"Graph\.from_edges\(\*zip\(\*pairs\)\)"),
+        ((nx.path_graph(3),), r"Graph\.from_networkx\(graph\)"),
+        ((scipy.sparse.eye(3),), r"Graph\.from_scipy\(matrix\)"),
+        (("edges.csv",), r"Graph\.read\(path\)"),
+        (([0, 1], [1, 2]), r"Graph\.from_edges\(src, dst\)"),
+        ((5,), r"Graph\.from_edges\(src, dst\)"),
+        ((Graph.from_edges([0], [1]),), r"Graph\.from_edges\(src, dst\)"),
+    ],
+    ids=["tensor", "lists", "pairs", "networkx", "scipy", "path", "two", "number", "graph"],
+)
+def test_data_passed_to_the_class_itself_gets_the_right_method(arguments, hint):
+    with pytest.raises(GraphError, match=hint):
+        Graph(*arguments)
+    with pytest.raises(GraphError, match=r"call Graph\.from_edge_index"):
+        Graph(np.array([[0, 1, 2], [1, 2, 0]]), num_nodes=3)

@@ -119,7 +119,7 @@ def test_any_other_choice_is_refused_with_the_words(value):
 def test_the_nearest_name_is_close_enough_or_none():
     assert nearest("epoch", ["lr", "epochs"]) == "epochs"
     assert nearest("optimizer", ["lr", "epochs"]) is None
-    assert nearest("epoch", ["lr", "epochs"], cutoff=0.99) is None
+    assert nearest("epohcs", ["lr", "epochs"], cutoff=0.99) is None
     assert nearest("epoch", []) is None
     assert nearest(2023, {"2024": None}) == "2024"
 

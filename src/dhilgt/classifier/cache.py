@@ -195,7 +195,7 @@ class Cache:
             >>> import tempfile
             >>> cache = Cache(tempfile.mkdtemp())
             >>> cache.graph("a line", lambda: Graph.from_edges([0, 1], [1, 2]))
-            Graph(nodes=3, edges=4, undirected)
+            Graph(nodes=3, edges=2, undirected)
         """
         facts = {"name": name, "version": __version__, "format": graph_store.FORMAT}
 

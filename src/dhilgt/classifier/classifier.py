@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from dhilgt import metrics
 from dhilgt.classifier import store
 from dhilgt.classifier.cache import Cache
+from dhilgt.classifier.graph_inputs import as_graph, is_graph, same_nodes, scored_split
 from dhilgt.classifier.inputs import (
     FitInputs,
     array_graph,
-    as_graph,
+    graph_classes,
     is_array,
     matched_features,
     prepare,
@@ -24,6 +25,7 @@ from dhilgt.classifier.majority import majority_note
 from dhilgt.classifier.origin import check_origin, origin
 from dhilgt.classifier.parameters import Parameters
 from dhilgt.classifier.pipeline import Pipeline
+from dhilgt.classifier.planning import long_run
 from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.features.known_classes import carried_over
@@ -151,6 +153,10 @@ class NodeClassifier(Parameters):
             if resume and run_dir:
                 scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
         self._note_split(inputs, device, progress)
+        if progress and not resume:
+            announcement = long_run(inputs.graph, settings)
+            if announcement is not None:
+                warn(announcement, TrainingWarning)
         pipeline = Pipeline(
             inputs.graph, settings, cache=self._cache(), progress=progress, scale=scale
         )
@@ -230,8 +236,9 @@ class NodeClassifier(Parameters):
         """Return the most likely class of each node, as the user names classes.
 
         Args:
-            nodes: Ids, in any order, or a mask; None for all nodes. A classifier that was trained
-                on an array takes rows of features here.
+            nodes: Ids, in any order, or a mask; None for all nodes. A graph or a PyG `Data` here
+                is ``graph``, all of its nodes. A classifier that was trained on an array takes
+                rows of features here.
             graph: Another graph with the same features: grown since, or a new one. None is the
                 one it was trained on. Columns of features are matched by name.
             quick: Reuse the hub labels of known nodes instead of building all of them; faster, and
@@ -267,15 +274,43 @@ class NodeClassifier(Parameters):
 
         Args:
             nodes: As for `predict`. None takes the test nodes, where there are none those of
-                validation, else of training.
-            y: Their classes. None takes the graph's.
+                validation, else of training. Of a graph or a PyG `Data`: the nodes of its test
+                mask; without one, as for None on the graph of the training, and else all nodes
+                with a class.
+            y: Their classes; for a graph, one per node of it. None takes the graph's.
         """
         self._check_fitted("score")
+        if nodes is not None and is_graph(nodes):
+            return self._score_graph(nodes, y)
         if nodes is None and y is None:
-            part = next(name for name in ("test", "val", "train") if name in self.split_)
-            nodes = self.graph_.ids_of(self.split_[part])
+            nodes = self.graph_.ids_of(self._held_out())
         probabilities = self.predict_proba(nodes)
         truth = self._known_classes(nodes) if y is None else self._places(as_array(y))
+        return self._metric_of(truth, probabilities)
+
+    def _score_graph(self, data: Any, y: Any) -> float:
+        split = scored_split(data, self.split_.get("test"), self.graph_.num_nodes)
+        graph = as_graph(data, directed=self.graph_.directed, split=split)
+        codes, classes = graph_classes(graph, y)
+        nodes = np.flatnonzero(codes >= 0)
+        if "test" in (graph.masks or {}):
+            nodes = np.flatnonzero(graph.masks["test"])  # type: ignore[index]
+        elif graph.features is not None and same_nodes(graph, self.graph_):
+            nodes = self._held_out()
+        bare = nodes[codes[nodes] < 0]
+        if bare.size:
+            raise GraphError(
+                f"node {graph.ids_of(int(bare[0]))!r} of the test mask has no class in y "
+                f"({bare.size} such nodes); leave them out of the mask"
+            )
+        probabilities = self.predict_proba(graph.ids_of(nodes), graph=graph)
+        return self._metric_of(self._places(classes[codes[nodes]]), probabilities)
+
+    def _held_out(self) -> NDArray[np.int64]:
+        """Return the nodes to score: of the test, else of validation, else of training."""
+        return next(self.split_[name] for name in ("test", "val", "train") if name in self.split_)
+
+    def _metric_of(self, truth: NDArray[np.int64], probabilities: NDArray[np.float32]) -> float:
         logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
         return float(metrics.metric(self.settings_.metric)(truth, logits))
 
@@ -312,10 +347,13 @@ class NodeClassifier(Parameters):
         self, nodes: Any, graph: Any, quick: bool
     ) -> tuple[Pipeline, NDArray[np.int64]]:
         """Return the pipeline of the nodes' graph, and their indices in the order passed."""
-        if nodes is not None and not is_array(nodes):
-            raise GraphError(
-                f"nodes is a {type(nodes).__name__}; pass ids of nodes, and a graph as graph="
-            )
+        if nodes is not None and is_graph(nodes):
+            if graph is not None:
+                raise GraphError(
+                    f"nodes is a {type(nodes).__name__}, and graph is passed too; pass ids of "
+                    "nodes, and one graph as graph="
+                )
+            nodes, graph = None, nodes
         if self._is_rows(nodes):
             if not self._from_array or graph is not None:
                 raise GraphError(
@@ -344,15 +382,17 @@ class NodeClassifier(Parameters):
     def _pipeline_of(self, data: Any, quick: bool) -> Pipeline:
         columns = self.feature_columns_
         if is_array(data):
-            original = array_graph(data, self.n_features_in_, columns)
+            graph = array_graph(data, self.n_features_in_, columns)
         else:
-            original = as_graph(data)
-        if original.features is None:
+            graph = as_graph(data, directed=self.graph_.directed, classes=False)
+        if graph.features is None:
             raise GraphError("graph has no features; pass features= when you make it")
+        graph = matched_features(graph, columns, self.n_features_in_)
+        if same_nodes(graph, self.graph_):
+            return self._pipeline
         last = self._others.get("last")
-        if last is not None and last[0] is original and last[1] == quick:
+        if last is not None and last[1] == quick and same_nodes(last[0], graph):
             return last[2]
-        graph = matched_features(original, columns, self.n_features_in_)
         labels = None
         if quick:
             labels = quick_labels(self.hub_labels_, self.graph_, graph)
@@ -367,7 +407,7 @@ class NodeClassifier(Parameters):
             known=carried_over(self.graph_, graph) if self.settings_.label_inputs else None,
         )
         if graph.num_edges:
-            self._others["last"] = original, quick, pipeline
+            self._others["last"] = graph, quick, pipeline
         return pipeline
 
     def graph_with(self, edges: Any = None, features: Any = None, *, nodes: Any = None) -> Graph:

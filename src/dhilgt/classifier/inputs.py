@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.classifier.frames import declared_kinds, frame_columns, has_names
+from dhilgt.classifier.graph_inputs import as_graph, is_graph
 from dhilgt.datasets.splits import node_keys
 from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.graph import checks, node_ids
@@ -58,20 +59,23 @@ def prepare(data: Any, y: Any, *, train: Any, val: Any, validation: float, seed:
         raise GraphError(
             "the graph has no features, and the model learns from them; pass features= when you "
             "make it, for example degrees.reshape(-1, 1)"
+            if isinstance(data, Graph)
+            else "the data has no x, and the model learns from features; set data.x, for example "
+            "by torch_geometric.transforms.LocalDegreeProfile()"
         )
-    codes, classes = _classes(graph, y, from_array)
+    if from_array and hasattr(data, "tocsr") and data.shape[0] == data.shape[1]:
+        warn(
+            "a square sparse matrix is taken as features of nodes without edges; if it is an "
+            "adjacency matrix, pass dhilgt.Graph.from_scipy(matrix, features=..., labels=...)"
+        )
+    codes, classes = graph_classes(graph, y, from_array)
     split, held_out = _split(graph, codes, train, val, validation, seed)
     return FitInputs(_marked(graph, codes, classes, split), classes, split, from_array, held_out)
 
 
 def is_array(data: Any) -> bool:
     """Return whether these are rows of features rather than a graph."""
-    return not isinstance(data, Graph) and not hasattr(data, "edge_index")
-
-
-def as_graph(data: Any) -> Graph:
-    """Return the graph of a `Graph` or of a PyG `Data`."""
-    return data if isinstance(data, Graph) else Graph.from_pyg(data)
+    return not is_graph(data)
 
 
 def array_graph(
@@ -171,7 +175,9 @@ def matched_features(
 # ---- classes -----------------------------------------------------------------------------------
 
 
-def _classes(graph: Graph, y: Any, from_array: bool) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def graph_classes(
+    graph: Graph, y: Any, from_array: bool = False
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the place of each node's class in the list of classes (-1: unknown), and the list."""
     if y is None and from_array:
         raise GraphError("NodeClassifier requires y to be passed, but the target y is None")
@@ -183,7 +189,8 @@ def _classes(graph: Graph, y: Any, from_array: bool) -> tuple[NDArray[np.int64],
         return encode(y, graph.num_nodes, complete=from_array)
     if graph.labels is None:
         raise GraphError(
-            "the graph has no labels; pass y= to fit, or labels= when you make the graph"
+            "the graph has no labels; pass y= to fit, or labels= when you make the graph (in a PyG "
+            "Data they are y)"
         )
     if graph.class_names is not None:
         return graph.labels, np.array(graph.class_names)

@@ -39,6 +39,13 @@ class Parameters:
 
     @takes(_Arguments, by_name=True)
     def __init__(self, **arguments: Any) -> None:
+        known = self._names()
+        for name in arguments:
+            if name not in known:  # a TypeError, as for any call in Python
+                raise TypeError(
+                    f"{type(self).__name__} got an unexpected keyword argument {name!r}; "
+                    f"{name_hint(name, known, 'help(dhilgt.NodeClassifier) lists them')}"
+                )
         bound = inspect.signature(_Arguments).bind(**arguments)
         bound.apply_defaults()
         self.__dict__.update(bound.arguments)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dhilgt.errors import ConfigError
+from dhilgt.errors import ConfigError, argument
 from dhilgt.features.from_graph import num_copies
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
@@ -24,6 +25,12 @@ _SAVED_COPIES = 4 * 2 + 2  # two checkpoints of weights, best ones and moments; 
 _NODE_BYTES = 8 + 3 + 8  # label, masks, id
 _MARGIN = 1.25  # for what allocators keep
 _LATER_BYTES = 96 << 20  # modules and buffers that only a run has
+
+_LONG_SECONDS = 300  # a longer run is announced
+_WORTH = 0.7  # what is announced as faster takes at most this fraction of the time
+_SLOW_FLOPS = 5e9  # a second, on a slow machine
+_SLOW_TEST_SECONDS = 5e-9  # of a label entry against another
+_FEW_NODES = 3000  # any labels of so few are quick
 
 
 @dataclass(frozen=True)
@@ -148,8 +155,9 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     channels = int(graph.features.shape[1]) * copies
     config = settings.model_config(channels, max(2, graph.num_classes))
     model = measure_model(config, settings.size, device)
-    cost = measure_graph(settings, graph.num_edges / n, graph.directed)
-    labels = estimate(graph, order=node_order(graph, settings.order, settings.seed))
+    order = node_order(graph, settings.order, settings.seed)
+    labels = estimate(graph, order=order)
+    cost = measure_graph(graph, labels, order, settings)
     rows = _token_plan(graph, settings)
     num_train, num_val = _part_sizes(graph, settings)
 
@@ -183,19 +191,19 @@ def plan(graph: Graph, settings: Settings) -> Plan:
         stages=(
             StagePlan(
                 "labels",
-                labels.num_entries * cost.entry_seconds,
+                cost.label_seconds,
                 ram(labels.peak_bytes),
                 int(_LABEL_DISK_BYTES * labels.num_entries) + 24 * n,
                 0,
-                f"entries {_spread(labels)}, time within a factor of 5; none if cached",
+                f"entries {_spread(labels)}, time within a factor of 2; none if cached",
             ),
             StagePlan(
                 "tokens",
-                0.0 if settings.fresh else rows.num_rows * cost.row_seconds,
+                cost.sampler_seconds + (0 if settings.fresh else rows.num_rows * cost.row_seconds),
                 ram(sampler_bytes + (0 if settings.fresh else shard_bytes)),
                 token_bytes,
                 0,
-                "disk exact, time within a factor of 5; none if cached",
+                "disk exact, time within a factor of 2; none if cached",
             ),
             StagePlan(
                 "training",
@@ -218,6 +226,96 @@ def plan(graph: Graph, settings: Settings) -> Plan:
         num_train=num_train,
         device=str(device),
     )
+
+
+def long_run(graph: Graph, settings: Settings) -> str | None:
+    """Return a sentence about a run of more than a few minutes, with what would be faster.
+
+    Args:
+        graph: The graph, with features, labels and the split.
+        settings: All settings.
+
+    Returns:
+        None for a shorter run. One that is short on any machine is known from its size; for others
+        this takes some seconds.
+    """
+    if _surely_short(graph, settings):
+        return None
+    costs = plan(graph, settings)
+    limited = settings.max_seconds or math.inf
+    training = min(costs.stage("training").seconds, limited)
+    before = costs.stage("labels").seconds + costs.stage("tokens").seconds
+    total = before + training + costs.stage("prediction").seconds
+    if total < _LONG_SECONDS:
+        return None
+    ways = _faster_labels(graph, settings) if before > training else []
+    if training >= before:
+        ways = _faster_training(graph, settings, training)
+    faster = f"; faster: {', '.join(ways)}" if ways else ""
+    return (
+        f"this run takes up to about {format_seconds(total)}: labels and tokens "
+        f"{format_seconds(before)} (none if cached), training {format_seconds(training)} on "
+        f"{costs.device}{faster}"
+    )
+
+
+def _surely_short(graph: Graph, settings: Settings) -> bool:
+    """Return whether a run is short even on a slow machine."""
+    num_train, _ = _part_sizes(graph, settings)
+    per_epoch = num_train
+    if settings.max_batches is not None and isinstance(settings.batch_size, int):
+        per_epoch = min(num_train, settings.max_batches * settings.batch_size)
+    hidden, size = settings.hidden_channels, settings.size
+    per_ego = 6 * settings.num_layers * (12 * size * hidden**2 + 4 * size**2 * hidden)
+    if settings.epochs * per_epoch * per_ego > _LONG_SECONDS * _SLOW_FLOPS:
+        return False
+    if graph.num_nodes <= _FEW_NODES:
+        return True
+    entries = estimate(graph).num_entries
+    return entries**2 / graph.num_nodes * _SLOW_TEST_SECONDS < _LONG_SECONDS / 2
+
+
+def _faster_training(graph: Graph, settings: Settings, seconds: float) -> list[str]:
+    """Return changes of settings that at least halve a training step, as measured here."""
+    from dhilgt.classifier.trials import measure_model
+    from dhilgt.utils.devices import choose_device
+
+    device = choose_device(settings.device)
+    channels = int(graph.features.shape[1]) * num_copies(settings.hops, settings.hop_kind)
+
+    def step(changed: Settings) -> float:
+        config = changed.model_config(channels, max(2, graph.num_classes))
+        return measure_model(config, changed.size, device).train_seconds
+
+    now = step(settings)
+    ways = [] if device.type == "cuda" else ["a GPU"]
+    for name in ("size", "hidden_channels"):
+        half = getattr(settings, name) // 2
+        try:
+            ratio = step(replace(settings, **{name: half, **_dependent(settings, name)})) / now
+        except ConfigError:  # such as a width that the heads do not divide
+            continue
+        if ratio < _WORTH:
+            ways.append(f"{argument(name, half)} (about {format_seconds(ratio * seconds)})")
+    fewer = max(1, settings.epochs // 4)
+    ways.append(f"{argument('epochs', fewer)} (about {format_seconds(seconds / 4)})")
+    return ways
+
+
+def _dependent(settings: Settings, name: str) -> dict[str, Any]:
+    """Return other settings that must change with one: places of hubs and holders with the size."""
+    return {"num_out": None, "num_in": None} if name == "size" else {}
+
+
+def _faster_labels(graph: Graph, settings: Settings) -> list[str]:
+    """Return orders of the nodes that make labels much smaller, as probed on this graph."""
+    now = estimate(graph, order=node_order(graph, settings.order, settings.seed)).num_entries
+    ways = []
+    for name in ("closeness", "core"):
+        entries = estimate(graph, order=node_order(graph, name, settings.seed)).num_entries
+        if name != settings.order and entries < _WORTH * now:
+            ways.append(f"{argument('order', name)} (about {entries / now:.0%} of the labels)")
+    return ways
 
 
 def format_seconds(seconds: float) -> str:

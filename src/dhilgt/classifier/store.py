@@ -18,7 +18,7 @@ import torch
 
 from dhilgt._version import __version__
 from dhilgt.classifier.inputs import FitInputs
-from dhilgt.errors import ArtifactError, ConfigError, wording
+from dhilgt.errors import ArtifactError, ConfigError, argument, wording
 from dhilgt.features.from_graph import num_copies
 from dhilgt.features.scale import AUTO, NONE, FeatureScale
 from dhilgt.graph.store import load_graph, save_graph

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
+from numpy.typing import NDArray
 
-from dhilgt.graph.random_graphs import generate
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.build import LabelEstimate
 from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.trial import try_build
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import TokenSampler
 
+_TRIAL_SECONDS = 1.0
 _TRIAL_NODES = 2000
-_TRIAL_ROWS = 512
+_TRIAL_CYCLE = 600
+_TRIAL_ROWS = 256
+_ENTRY_SECONDS = 2e-7  # of labels, where even the first entries take long
 _TRIAL_EGOS = 32
 _MOST_CHANNELS = 4096  # wider features are tried at this width; they hardly add time
 
@@ -44,11 +51,13 @@ class GraphCost:
     """The cost of labels and token rows.
 
     Attributes:
-        entry_seconds: Of labels, per entry.
+        label_seconds: Of all labels.
+        sampler_seconds: Of preparing to draw rows.
         row_seconds: Of a token row with its distances.
     """
 
-    entry_seconds: float
+    label_seconds: float
+    sampler_seconds: float
     row_seconds: float
 
 
@@ -101,25 +110,59 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
     )
 
 
-def measure_graph(settings: Settings, degree: float, directed: bool) -> GraphCost:
-    """Measure the labels and rows of a small random graph.
+def measure_graph(
+    graph: Graph, labels: LabelEstimate, order: NDArray[np.uint32] | None, settings: Settings
+) -> GraphCost:
+    """Measure a build of labels that is stopped after a second, and rows.
 
     Args:
+        graph: The graph.
+        labels: The predicted size of its labels.
+        order: Nodes from most to least important; by degree when None.
         settings: They have the shape of rows and the number of threads.
-        degree: Average number of neighbours.
-        directed: Whether edges have a direction.
     """
-    graph = generate(_TRIAL_NODES, max(1.0, min(degree, 100.0)), seed=0, directed=directed)
+    trial = try_build(
+        graph, labels.num_entries, order=order, threads=settings.threads,
+        limit_seconds=_TRIAL_SECONDS,
+    )  # fmt: skip
+    if trial.labels is not None and trial.seconds is not None:
+        ready, row = _rows(trial.labels, settings)
+        return GraphCost(trial.seconds, ready, row)
+    # Too large to be tried: rows of small graphs of the same kind, in proportion to the labels.
+    small = HubLabels.build(_small_graph(trial.deep), threads=settings.threads, progress=False)
+    ready, row = _rows(small, settings)
+    of_node = (labels.num_entries / graph.num_nodes) / (small.num_entries / small.num_nodes)
+    of_all = labels.num_entries / small.num_entries
+    seconds = trial.seconds
+    if seconds is None:
+        seconds = labels.num_entries * _ENTRY_SECONDS
+    return GraphCost(seconds, ready * of_all, row * of_node)
+
+
+def _small_graph(deep: bool) -> Graph:
+    """Return a graph with long distances, or with short ones: their labels differ in cost."""
+    if deep:
+        nodes = np.arange(_TRIAL_CYCLE)
+        return Graph.from_edges(nodes, (nodes + 1) % _TRIAL_CYCLE, num_nodes=_TRIAL_CYCLE)
+    ends = np.random.default_rng(0).integers(0, _TRIAL_NODES, (2, 4 * _TRIAL_NODES))
+    with warnings.catch_warnings():  # of loops and repeats
+        warnings.simplefilter("ignore")
+        return Graph.from_edges(*ends, num_nodes=_TRIAL_NODES)
+
+
+def _rows(labels: HubLabels, settings: Settings) -> tuple[float, float]:
+    """Return the time to prepare the draw of rows, and the time of a row."""
     start = time.perf_counter()
-    labels = HubLabels.build(graph, threads=settings.threads, progress=False)
-    middle = time.perf_counter()
     sampler = TokenSampler(
         labels, threads=settings.threads, progress=False, **settings.token_options()
     )
-    begin = time.perf_counter()
-    sampler.packed_rows(np.arange(_TRIAL_ROWS))
-    end = time.perf_counter()
-    return GraphCost((middle - start) / labels.num_entries, (end - begin) / _TRIAL_ROWS)
+    ready = time.perf_counter() - start
+    count = min(_TRIAL_ROWS, labels.num_nodes)
+    nodes = np.linspace(0, labels.num_nodes - 1, count).astype(np.int64)
+    sampler.packed_rows(nodes[:16])  # starts the threads
+    start = time.perf_counter()
+    sampler.packed_rows(nodes)
+    return ready, (time.perf_counter() - start) / count
 
 
 def _seconds(step: object, device: torch.device) -> float:

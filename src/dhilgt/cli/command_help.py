@@ -5,6 +5,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from dhilgt.utils.synonyms import setting_meant
+
 NAME = "help_all"
 _ALL = "dhilgt.help_all"
 _HEADING = "Options"
@@ -31,6 +33,17 @@ class Command(TyperCommand):
     The short help shows the options in the attribute `common_options` of the function, the long one
     shows every option under its `rich_help_panel`.
     """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments; the message about an unknown option names the one that was meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            meant = setting_meant(getattr(error, "option_name", None) or "")
+            option = f"--{meant}".replace("_", "-")
+            if meant is not None and any(option in one.opts for one in self.params):
+                error.possibilities = [option]  # type: ignore[attr-defined]
+            raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options in sections."""

@@ -69,11 +69,11 @@ def run_list(
 
 def _row(about: DatasetInfo, root: Path | None, measure: bool) -> dict[str, Any]:
     numbers: dict[str, Any] = dict.fromkeys(_MEASURED)
-    numbers.update({name: getattr(about.facts, name) for name in _NUMBERS})
+    numbers.update(_published(about))
     here = _here(about, root)
     if measure:
         measured = _measured(about, root)
-        numbers.update(measured.to_dict() if measured is not None else {})
+        numbers.update(_edges_once(measured.to_dict()) if measured is not None else {})
     return {
         "name": about.name,
         **numbers,
@@ -82,6 +82,16 @@ def _row(about: DatasetInfo, root: Path | None, measure: bool) -> dict[str, Any]
         "in_paper": about.in_paper,
         "generated": about.generated,
     }
+
+
+def _published(about: DatasetInfo) -> dict[str, Any]:
+    return _edges_once({name: getattr(about.facts, name) for name in _NUMBERS})
+
+
+def _edges_once(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Return numbers that count both directions of an edge with each edge counted once."""
+    edges = numbers["edges"]
+    return {**numbers, "edges": None if edges is None else edges // 2}
 
 
 def _measured(about: DatasetInfo, root: Path | None) -> Statistics | None:
@@ -158,7 +168,7 @@ def run_show(
         "name": about.name,
         "about": about.about,
         "generated_stand_in_for": about.standin_for,
-        **{number: getattr(about.facts, number) for number in _NUMBERS},
+        **_published(about),
         "directed": about.directed,
         "metrics": list(about.metrics),
         "loss": about.loss,
@@ -195,7 +205,7 @@ def _split_facts(about: DatasetInfo, root: Path | None, split: str, seed: int) -
     )
     masks = graph.masks or {}
     return {
-        **statistics(graph).to_dict(),
+        **_edges_once(statistics(graph).to_dict()),
         "split": split,
         "seed": seed,
         **{part: int(mask.sum()) for part, mask in masks.items()},

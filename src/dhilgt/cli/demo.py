@@ -164,7 +164,7 @@ def _make_graph(demo: Demo) -> None:
     shell.print_table(
         [
             ("nodes", f"{demo.graph.num_nodes:,}"),
-            ("edges", f"{demo.graph.num_edges // 2:,}"),
+            ("edges", f"{demo.graph.num_distinct_edges:,}"),
             ("degree", f"mean {degrees.mean():.1f}, largest {degrees.max():,}"),
         ]
     )

@@ -59,7 +59,7 @@ def run(
     facts = {
         "path": str(output),
         "nodes": graph.num_nodes,
-        "edges": graph.num_edges if directed else graph.num_edges // 2,
+        "edges": graph.num_distinct_edges,
         "directed": directed,
         "classes": graph.num_classes,
         "features": num_features,

@@ -275,7 +275,7 @@ def _describe_graph(artifact: Artifact) -> Report:
     parts = {name: int(mask.sum()) for name, mask in (graph.masks or {}).items()}
     facts: dict[str, Any] = {
         "nodes": graph.num_nodes,
-        "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
+        "edges": graph.num_distinct_edges,
         "directed": graph.directed,
         "features": channels,
         "classes": graph.num_classes,

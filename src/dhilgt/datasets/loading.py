@@ -53,7 +53,7 @@ def load(
 
     Example:
         >>> load("genius")  # doctest: +SKIP
-        Graph(genius, nodes=421,961, edges=1,845,736, ..., train=253,176, val=84,392, test=84,393)
+        Graph(genius, nodes=421,961, edges=922,868, ..., train=253,176, val=84,392, test=84,393)
     """
     about = info(name)
     kind = _split_kind(about, split)

@@ -159,23 +159,60 @@ def info(name: str) -> DatasetInfo:
     """Return the entry of a dataset in the catalogue.
 
     Args:
-        name: One of `names()`; case and "_" for "-" do not matter.
+        name: One of `names()`. Case and punctuation do not matter, nor does the publisher's
+            name in front: ``Amazon_Photo``, ``Planetoid/Cora``, ``arxiv``.
 
     Raises:
         DatasetError: If the name is unknown, with the nearest one.
 
     Example:
-        >>> info("tolokers").metric, info("cora").facts.nodes
-        ('roc_auc', 2708)
+        >>> info("tolokers").metric, info("cora").facts.nodes, info("AmazonPhoto").name
+        ('roc_auc', 2708, 'photo')
     """
-    key = str(name).lower().replace("_", "-")
     entries = _catalogue()
-    if key not in entries:
+    key = _letters(str(name))
+    known = _aliases()
+    found = known.get(key) or known.get(_without_publisher(key))
+    if found is None:
+        bare = str(name).lower().replace("_", "-").rpartition("/")[2]
         hint = name_hint(
-            key, entries, f"see {wording('dhilgt.datasets.names()', 'dhilgt datasets list')}"
+            bare, entries, f"see {wording('dhilgt.datasets.names()', 'dhilgt datasets list')}"
         )
         raise DatasetError(f"there is no dataset named {name!r}; {hint}")
-    return entries[key]
+    return entries[found]
+
+
+# In front of a dataset's name, as classes of PyG and OGB have it. Not WikipediaNetwork, whose
+# chameleon and squirrel are other graphs than the filtered ones.
+_PUBLISHERS = (
+    "planetoid", "amazon", "coauthor", "ogbn", "ogb", "heterophilousgraphdataset",
+    "linkxdataset", "linkx", "facebook100", "fb100",
+)  # fmt: skip
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def _without_publisher(letters: str) -> str:
+    for word in _PUBLISHERS:
+        if letters.startswith(word):
+            return letters.removeprefix(word)
+    return letters
+
+
+@cache
+def _aliases() -> dict[str, str]:
+    """Return names of datasets by their letters, as users may write them."""
+    aliases: dict[str, str] = {}
+    entries = _catalogue()
+    for name in entries:
+        aliases[_letters(name)] = name
+    for name, entry in entries.items():
+        if not entry.generated:
+            for other in (*entry.folders, _without_publisher(_letters(name))):
+                aliases.setdefault(_letters(other), name)
+    return aliases
 
 
 # ---- catalogue.toml ----------------------------------------------------------------------------

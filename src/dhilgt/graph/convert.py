@@ -5,13 +5,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dhilgt.errors import GraphError
-from dhilgt.graph import checks
+from dhilgt.graph import checks, node_attributes
 from dhilgt.graph.graph import Graph
 from dhilgt.utils.checks import as_array
 
 if TYPE_CHECKING:
     import networkx
     import scipy.sparse
+
+
+def creation_hint(thing: Any) -> str:
+    """Return which method makes a graph of what was passed to `Graph` itself."""
+    text = isinstance(thing, (str, bytes))
+    if text or hasattr(thing, "__fspath__"):
+        return "Graph.read(path)"
+    if hasattr(thing, "edge_index"):
+        return "Graph.from_pyg(data)"
+    if hasattr(thing, "is_directed"):
+        return "Graph.from_networkx(graph)"
+    if hasattr(thing, "tocoo"):
+        return "Graph.from_scipy(matrix)"
+    if hasattr(thing, "columns"):
+        return 'Graph.from_edges(table["source"], table["target"])'
+    shape = np.shape(as_array(thing)) if isinstance(thing, (list, tuple)) else np.shape(thing)
+    if len(shape) == 2 and shape[0] == 2:
+        return "Graph.from_edge_index(edge_index)"
+    if len(shape) == 2 and shape[1] == 2:
+        return "Graph.from_edges(*zip(*pairs))"
+    return "Graph.from_edges(src, dst)"
 
 
 def from_scipy(matrix: Any, *, weights: Any = None, **options: Any) -> Graph:
@@ -40,8 +61,13 @@ def from_networkx(graph: Any, *, weights: Any = None, **options: Any) -> Graph:
         for u, v, weight in graph.edges(data="weight", default=1):
             if weight != 1:
                 checks.refuse_weights(f"edge ({u!r}, {v!r}) has weight {weight!r}")
-    node_ids = _ids_of(list(graph.nodes))
-    at = {node: i for i, node in enumerate(graph.nodes)}
+    nodes = dict(graph.nodes(data=True))
+    if node_attributes.are_names(options.get("features")):
+        options["features"] = node_attributes.features(nodes, options["features"])
+    if isinstance(options.get("labels"), str):
+        options["labels"] = node_attributes.classes(nodes, options["labels"])
+    node_ids = _ids_of(list(nodes))
+    at = {node: i for i, node in enumerate(nodes)}
     pairs = np.array([(at[u], at[v]) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2)
     directed = graph.is_directed()
     if not directed:  # both directions, so that no reverse edge counts as added
@@ -72,40 +98,71 @@ def from_pyg(
     directed: bool = False,
     weights: Any = None,
     threads: int | None = None,
+    classes: bool = True,
 ) -> Graph:
-    """See `Graph.from_pyg`."""
+    """See `Graph.from_pyg`; with ``classes=False`` y and masks are left out."""
     edges = getattr(data, "edge_index", None)
     if edges is None or hasattr(data, "edge_types"):
-        raise GraphError(
-            f"{type(data).__name__} has no edge_index; pass a torch_geometric.data.Data "
-            "(for heterogeneous data its to_homogeneous())"
-        )
+        raise GraphError(_no_edges(data))
     checks.weights(getattr(data, "edge_weight", None), weights, "edge_weight")
-    masks = {}
-    for name in checks.MASK_NAMES:
-        mask = getattr(data, f"{name}_mask", None)
-        if mask is not None:
-            masks[name] = _one_split(as_array(mask), split, name)
     x = getattr(data, "x", None)
-    return Graph.from_edge_index(
+    graph = Graph.from_edge_index(
         edges,
         data.num_nodes,
         directed=directed,
         features=_sparse_features(x) if x is not None and getattr(x, "is_sparse", False) else x,
-        labels=getattr(data, "y", None),
-        masks=masks or None,
         threads=threads,
+    )
+    if not classes:
+        return graph
+    y = getattr(data, "y", None)
+    graphs = int(getattr(data, "num_graphs", 1) or 1)
+    if y is not None and as_array(y).shape[:1] == (graphs,) != (graph.num_nodes,):
+        raise GraphError(
+            f"y has one class for each of {graphs} graph{'s' if graphs > 1 else ''}, not for each "
+            f"of the {graph.num_nodes:,} nodes; this package classifies nodes"
+        )
+    return graph.with_data(labels=y, masks=_pyg_masks(data, split, graph.num_nodes) or None)
+
+
+def _no_edges(data: Any) -> str:
+    if getattr(data, "adj_t", None) is not None:
+        return (
+            f"{type(data).__name__} has adj_t in place of edge_index; pass the data as it was "
+            "before ToSparseTensor"
+        )
+    return (
+        f"{type(data).__name__} has no edge_index; pass a torch_geometric.data.Data "
+        "(for heterogeneous data its to_homogeneous())"
     )
 
 
-def _one_split(mask: Any, split: int, name: str) -> Any:
+def _pyg_masks(data: Any, split: int, num_nodes: int) -> dict[str, Any]:
+    """Return the masks of a `Data` by part: booleans, or indices as in ``train_idx``."""
+    masks = {}
+    for part in checks.MASK_NAMES:
+        also = ("valid",) if part == "val" else ()
+        names = (f"{word}_{kind}" for word in (part, *also) for kind in ("mask", "idx", "index"))
+        for name in names:
+            value = getattr(data, name, None)
+            if value is not None:
+                masks[part] = _one_split(as_array(value), split, name, num_nodes)
+                break
+    return masks
+
+
+def _one_split(mask: Any, split: int, name: str, num_nodes: int) -> Any:
+    if mask.dtype == np.uint8 and len(mask) == num_nodes:  # the masks of older PyG
+        mask = mask.astype(np.bool_)
     if mask.ndim == 1:
         if split != 0:
-            raise GraphError(f"split={split}, but {name}_mask has only one split; pass split=0")
+            raise GraphError(f"split={split}, but {name} has only one split; pass split=0")
         return mask
-    if not 0 <= split < mask.shape[1]:
+    if mask.ndim != 2 or not 0 <= split < mask.shape[1]:
         raise GraphError(
-            f"split={split}, but {name}_mask has splits 0 to {mask.shape[1] - 1}; pass one of them"
+            f"split={split}, but {name} has splits 0 to {mask.shape[1] - 1}; pass one of them"
+            if mask.ndim == 2
+            else f"{name} has shape {mask.shape}; pass (nodes,) or (nodes, splits)"
         )
     return mask[:, split]
 

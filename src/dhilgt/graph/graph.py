@@ -36,15 +36,20 @@ class Graph:
     Example:
         >>> graph = Graph.from_edges(["ann", "bob"], ["bob", "cid"])
         >>> graph
-        Graph(nodes=3, edges=4, undirected, ids=str)
+        Graph(nodes=3, edges=2, undirected, ids=str)
         >>> graph.index_of("cid"), graph.neighbors("bob").tolist()
         (2, ['ann', 'cid'])
     """
 
     __slots__ = ("_fingerprint", "_ids", "_parts", "_transposed")
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, *more: Any, **options: Any) -> None:
         """Take parts that are clean and checked; users call a `from_` method."""
+        if more or options or not isinstance(parts, Parts):
+            from dhilgt.graph.convert import creation_hint
+
+            hint = "Graph.from_edges(src, dst)" if more else creation_hint(parts)
+            raise GraphError(f"Graph(...) is not called with data; call {hint}")
         self._parts = parts
         self._transposed: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
         self._fingerprint: str | None = None
@@ -187,7 +192,9 @@ class Graph:
 
         Args:
             graph: Any NetworkX graph. Rows of features and classes follow `graph.nodes`.
-            **options: As for `from_edges`, without `num_nodes`, `nodes` and `directed`.
+            **options: As for `from_edges`, without `num_nodes`, `nodes` and `directed`. Features
+                and classes may be names of node attributes instead: ``features=["age", "income"]``
+                (numbers or vectors, of every node), ``labels="club"`` (None where it is missing).
         """
         from dhilgt.graph import convert
 
@@ -314,8 +321,16 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        """Number of entries of `targets`: an undirected edge counts in both directions."""
+        """Number of entries of `targets`: an undirected edge counts in both directions.
+
+        PyG counts so. Whatever is printed counts `num_distinct_edges`.
+        """
         return len(self._parts.targets)
+
+    @property
+    def num_distinct_edges(self) -> int:
+        """Number of edges as they are printed everywhere: an undirected edge counts once."""
+        return self.num_edges if self._parts.directed else self.num_edges // 2
 
     @property
     def directed(self) -> bool:
@@ -496,7 +511,7 @@ class Graph:
         return convert.to_pyg(self, sparse)
 
     def __repr__(self) -> str:
-        parts = [f"nodes={self.num_nodes:,}", f"edges={self.num_edges:,}"]
+        parts = [f"nodes={self.num_nodes:,}", f"edges={self.num_distinct_edges:,}"]
         parts.append("directed" if self._parts.directed else "undirected")
         if self._parts.node_ids is not None:
             parts.append("ids=str" if self._parts.node_ids.dtype == object else "ids=int64")

@@ -56,7 +56,7 @@ def generate(
 
     Example:
         >>> generate(1000, 8, seed=1)
-        Graph(nodes=1,000, edges=8,000, undirected, features=32, classes=5)
+        Graph(nodes=1,000, edges=4,000, undirected, features=32, classes=5)
     """
     drawn = draw(
         num_nodes,

@@ -43,7 +43,7 @@ def save_graph(graph: Graph, path: str | PathLike[str], *, overwrite: bool = Fal
         >>> folder = tempfile.mkdtemp() + "/web"
         >>> save_graph(Graph.from_edges(["a", "b"], ["b", "c"]), folder)
         >>> load_graph(folder)
-        Graph(nodes=3, edges=4, undirected, ids=str)
+        Graph(nodes=3, edges=2, undirected, ids=str)
     """
     arrays: dict[str, NDArray[Any]] = {"offsets": graph.offsets, "targets": graph.targets}
     arrays.update(graph.ids.to_arrays())

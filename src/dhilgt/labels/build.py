@@ -19,7 +19,10 @@ ALGORITHMS = ("auto", "pll", "planes", "psl")
 # A probe is one search over the graph; with this many arcs in all, probing costs little.
 _ARCS_TO_PROBE = 20_000_000
 _FEWEST_PROBES, _MOST_PROBES = 4, 64
-_BYTES_PER_ENTRY = 4.3  # finished labels: a hub takes four bytes, the rest is per node and distance
+# Finished labels: four bytes for a hub, eight for each distance in a label, and the node itself.
+_HUB_BYTES, _DISTANCE_BYTES, _NODE_BYTES = 4.05, 8, 24
+_DISTANCES_OF_DEPTH = 0.6  # distances in a label, as a fraction of the depth of the graph
+_MOST_LEVELS = 1000  # of a search for the depth; beyond it is extrapolated
 _PEAK_OVER_FINAL = 1.5  # the largest ratio measured on the benchmark graphs
 
 
@@ -78,7 +81,8 @@ def estimate(
     error = 0.0
     if 1 < num_probes < n:
         error = float(sizes.std(ddof=1)) / max(mean, 1e-9) / num_probes**0.5
-    num_bytes = int(n * mean * _BYTES_PER_ENTRY) + 24 * n
+    distances = min(mean, _DISTANCES_OF_DEPTH * _depth(graph))
+    num_bytes = int(n * (mean * _HUB_BYTES + distances * _DISTANCE_BYTES + _NODE_BYTES))
     return LabelEstimate(
         num_entries=round(n * mean),
         num_bytes=num_bytes,
@@ -86,6 +90,24 @@ def estimate(
         num_probes=num_probes,
         relative_error=error,
     )
+
+
+def _depth(graph: Graph) -> float:
+    """Return the largest distance from the node of highest degree, roughly if it is large."""
+    n = graph.num_nodes
+    seen = np.zeros(n, np.bool_)
+    frontier = np.array([graph.degrees.argmax()])
+    seen[frontier] = True
+    for level in range(_MOST_LEVELS):
+        starts, counts = graph.offsets[frontier], graph.degrees[frontier]
+        ends = np.cumsum(counts)
+        arcs = np.arange(ends[-1]) + np.repeat(starts - (ends - counts), counts)
+        frontier = np.unique(graph.targets[arcs])
+        frontier = frontier[~seen[frontier]]
+        if not frontier.size:
+            return level
+        seen[frontier] = True
+    return _MOST_LEVELS * n / int(seen.sum())
 
 
 def native_arrays(

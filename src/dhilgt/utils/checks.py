@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import ConfigError, GraphError, argument, setting, wording
+from dhilgt.utils.synonyms import setting_meant
 
 _OR_NONE = wording(", or None", ", or none")
 
@@ -162,16 +163,22 @@ def true_or_false(name: str, value: Any) -> bool:
 def nearest(word: Any, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the known name closest to a misspelt one, or None if none is close.
 
+    What other packages call a setting counts as closest to it.
+
     Args:
         word: The name from the user.
         known: The known names.
         cutoff: The least similarity, from 0 to 1.
 
     Example:
-        >>> nearest("learning_rat", ["epochs", "learning_rate"])
-        'learning_rate'
+        >>> nearest("batch_sise", ["epochs", "batch_size"]), nearest("hidden", ["hidden_channels"])
+        ('batch_size', 'hidden_channels')
     """
-    close = difflib.get_close_matches(str(word), [str(name) for name in known], n=1, cutoff=cutoff)
+    known = [str(name) for name in known]
+    meant = setting_meant(str(word))
+    if meant in known:
+        return meant
+    close = difflib.get_close_matches(str(word), known, n=1, cutoff=cutoff)
     return close[0] if close else None
 
 

@@ -139,8 +139,7 @@ def _graph(graph: "Graph", clf: "NodeClassifier") -> dict[str, Any]:
     labels = graph.labels
     return {
         "nodes": graph.num_nodes,
-        # An undirected edge is stored in both directions and counted once.
-        "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
+        "edges": graph.num_distinct_edges,
         "directed": graph.directed,
         "features": int(clf.n_features_in_),
         "labelled": 0 if labels is None else int((labels >= 0).sum()),
