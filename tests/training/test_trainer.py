@@ -10,7 +10,13 @@ import pytest
 import torch
 
 import dhilgt
-from dhilgt.errors import ArtifactError, ConfigError, TrainingError, TrainingWarning
+from dhilgt.errors import (
+    ArtifactError,
+    ConfigError,
+    MemoryLimitError,
+    TrainingError,
+    TrainingWarning,
+)
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.display import TrainDisplay
 from dhilgt.training.trainer import Trainer
@@ -220,6 +226,16 @@ def test_loss_that_is_not_a_number_stops(tmp_path):
     train.x[3] = float("nan")
     with pytest.raises(TrainingError, match=r"loss of epoch 1 is nan.*clip_norm"):
         trainer(tmp_path / "run").fit(train, val)
+
+
+def test_too_little_memory_names_the_batch_and_what_is_smaller(tmp_path):
+    class Large(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + torch.empty(10**15)  # the system refuses it
+
+    words = r"for training batches of 8 nodes on cpu: 4 PB more .*; lower batch_size, size,"
+    with pytest.raises(MemoryLimitError, match=words):
+        trainer(tmp_path / "run", model=Large(6, 3)).fit(*loaders())
 
 
 def test_last_batch_of_one_and_batches_of_one():

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from dhilgt.errors import MemoryLimitError
 from dhilgt.utils import memory
 from dhilgt.utils.memory import available_bytes, format_bytes, parse_size
 
@@ -163,3 +164,32 @@ def test_the_address_space_limit_counts():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert 0 < int(done.stdout) < 900_000_000, done.stderr
+
+
+# ---- memory that the system refuses -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (MemoryError(), ""),
+        (MemoryError("std::bad_alloc"), ""),
+        (MemoryError("Unable to allocate 7.45 GiB for an array with shape (9,)"), "8 GB"),
+        (MemoryError("Unable to allocate 800. bytes for an array"), "800 B"),
+        (MemoryError("malloc of size 5000000 failed"), "5 MB"),
+        (RuntimeError("can't allocate memory: you tried to allocate 3200 bytes"), "3.2 kB"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"), "2.15 GB"),
+    ],
+)
+def test_memory_errors_say_what_was_made_and_what_needs_less(error, refused):
+    asked = f": {refused} more were asked for" if refused else ""
+    with pytest.raises(MemoryLimitError) as caught, memory.memory_for("a batch", "lower it"):
+        raise error
+    assert str(caught.value) == f"there is not enough memory for a batch{asked}; lower it"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no such node"), MemoryLimitError("too large")])
+def test_other_errors_stay_as_they_are(error):
+    with pytest.raises(type(error)) as caught, memory.memory_for("a batch", "lower it"):
+        raise error
+    assert caught.value is error
