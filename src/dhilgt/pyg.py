@@ -42,7 +42,7 @@ class _HubTokens:
             raise AttributeError(f"{type(self).__name__} has no token_ids")
         ids: torch.Tensor = self._store["token_ids"]  # type: ignore[attr-defined]
         _check_up_to_date(ids, int(self.num_nodes))  # type: ignore[attr-defined]
-        graph = self._store.get("batch") if isinstance(self, Batch) else None  # type: ignore[attr-defined]
+        graph = self._store.get("batch") if isinstance(self, Batch) else None
         if graph is None:
             return ids
         # Batching adds the number of earlier nodes to all ids, padding included.
@@ -216,7 +216,8 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
             rows.append((torch.from_numpy(drawn.ids).long(), torch.from_numpy(drawn.spd)))
         if not isinstance(data, (Batch, _HubTokens)):
             # `data` is a copy of what the user has; its own setattr would store an attribute.
-            object.__setattr__(data, "__class__", _token_class(type(data)))
+            kind: Any = type(data)
+            object.__setattr__(data, "__class__", _token_class(kind))
         if self.copies == 1:
             data.token_ids, data.token_spd = rows[0]
         else:
