@@ -82,7 +82,7 @@ def read_graph(
             else:
                 table = read_edge_lines(stream, text_options)
     graph = _with_tables(table, data, masks, nodes, num_nodes, directed, workers, arguments)
-    return graph.with_notes(*table.notes, *notes)
+    return graph.with_nodes(notes=(*table.notes, *notes, *graph.notes))
 
 
 @contextlib.contextmanager
