@@ -326,6 +326,12 @@ class TestNetworkXAttributes:
         assert graph.labels.tolist() == [1, -1, 0]
         assert Graph.from_networkx(theirs, features="age").features.tolist() == [[11], [10], [12]]
 
+    def test_words_are_categories(self, theirs):
+        nx.set_node_attributes(theirs, {"a": "x", "b": "y", "c": "x"}, "kind")
+        graph = Graph.from_networkx(theirs, features=["age", "kind"])
+        assert graph.feature_columns.names == ("age", "kind=x", "kind=y")
+        assert graph.features.tolist() == [[11, 1, 0], [10, 0, 1], [12, 1, 0]]
+
     def test_numbers_are_classes_too(self):
         karate = Graph.from_networkx(nx.karate_club_graph(), labels="club", weights="ignore")
         assert karate.num_classes == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -250,7 +250,9 @@ def long_run(graph: Graph, settings: Settings) -> str | None:
         return None
     ways = _faster_labels(graph, settings) if before > training else []
     if training >= before:
-        ways = _faster_training(graph, settings, training)
+        fewer = max(1, settings.epochs // 4)
+        ways = [] if costs.device.startswith("cuda") else ["a GPU"]
+        ways.append(f"{argument('epochs', fewer)} (about {format_seconds(training / 4)})")
     faster = f"; faster: {', '.join(ways)}" if ways else ""
     return (
         f"this run takes up to about {format_seconds(total)}: labels and tokens "
@@ -273,38 +275,6 @@ def _surely_short(graph: Graph, settings: Settings) -> bool:
         return True
     entries = estimate(graph).num_entries
     return entries**2 / graph.num_nodes * _SLOW_TEST_SECONDS < _LONG_SECONDS / 2
-
-
-def _faster_training(graph: Graph, settings: Settings, seconds: float) -> list[str]:
-    """Return changes of settings that at least halve a training step, as measured here."""
-    from dhilgt.classifier.trials import measure_model
-    from dhilgt.utils.devices import choose_device
-
-    device = choose_device(settings.device)
-    channels = int(graph.features.shape[1]) * num_copies(settings.hops, settings.hop_kind)
-
-    def step(changed: Settings) -> float:
-        config = changed.model_config(channels, max(2, graph.num_classes))
-        return measure_model(config, changed.size, device).train_seconds
-
-    now = step(settings)
-    ways = [] if device.type == "cuda" else ["a GPU"]
-    for name in ("size", "hidden_channels"):
-        half = getattr(settings, name) // 2
-        try:
-            ratio = step(replace(settings, **{name: half, **_dependent(settings, name)})) / now
-        except ConfigError:  # such as a width that the heads do not divide
-            continue
-        if ratio < _WORTH:
-            ways.append(f"{argument(name, half)} (about {format_seconds(ratio * seconds)})")
-    fewer = max(1, settings.epochs // 4)
-    ways.append(f"{argument('epochs', fewer)} (about {format_seconds(seconds / 4)})")
-    return ways
-
-
-def _dependent(settings: Settings, name: str) -> dict[str, Any]:
-    """Return other settings that must change with one: places of hubs and holders with the size."""
-    return {"num_out": None, "num_in": None} if name == "size" else {}
 
 
 def _faster_labels(graph: Graph, settings: Settings) -> list[str]:

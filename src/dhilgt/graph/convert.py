@@ -6,6 +6,7 @@ import numpy as np
 
 from dhilgt.errors import GraphError
 from dhilgt.graph import checks, node_attributes
+from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
 from dhilgt.utils.checks import as_array
 
@@ -62,8 +63,12 @@ def from_networkx(graph: Any, *, weights: Any = None, **options: Any) -> Graph:
             if weight != 1:
                 checks.refuse_weights(f"edge ({u!r}, {v!r}) has weight {weight!r}")
     nodes = dict(graph.nodes(data=True))
+    columns: FeatureColumns | None = None
     if node_attributes.are_names(options.get("features")):
-        options["features"] = node_attributes.features(nodes, options["features"])
+        source = "the attributes of the nodes"
+        attributes = node_attributes.feature_columns(nodes, options["features"])
+        columns = FeatureColumns.fit(attributes, source=source)
+        options["features"] = columns.encode(attributes, source)
     if isinstance(options.get("labels"), str):
         options["labels"] = node_attributes.classes(nodes, options["labels"])
     node_ids = _ids_of(list(nodes))
@@ -73,7 +78,10 @@ def from_networkx(graph: Any, *, weights: Any = None, **options: Any) -> Graph:
     if not directed:  # both directions, so that no reverse edge counts as added
         pairs = np.concatenate([pairs, pairs[pairs[:, 0] != pairs[:, 1]][:, ::-1]])
     sources, targets = node_ids[pairs[:, 0]], node_ids[pairs[:, 1]]
-    return Graph.from_edges(sources, targets, nodes=node_ids, directed=directed, **options)
+    made = Graph.from_edges(sources, targets, nodes=node_ids, directed=directed, **options)
+    if columns is None:
+        return made
+    return made.with_nodes(feature_columns=columns, notes=tuple(columns.table_rows(source)))
 
 
 def _ids_of(nodes: list[Any]) -> checks.IdArray:

@@ -194,7 +194,7 @@ class Graph:
             graph: Any NetworkX graph. Rows of features and classes follow `graph.nodes`.
             **options: As for `from_edges`, without `num_nodes`, `nodes` and `directed`. Features
                 and classes may be names of node attributes instead: ``features=["age", "income"]``
-                (numbers or vectors, of every node), ``labels="club"`` (None where it is missing).
+                (numbers, vectors or words, of every node), ``labels="club"`` (None where missing).
         """
         from dhilgt.graph import convert
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError, argument
+from dhilgt.graph.node_ids import as_objects
+from dhilgt.graph.table import Column
 from dhilgt.utils.checks import as_array, name_hint
 
 _ABSENT = object()
@@ -25,24 +26,23 @@ def are_names(values: Any) -> bool:
     )
 
 
-def features(nodes: Attributes, names: str | Sequence[str]) -> NDArray[np.float32]:
-    """Return the attributes as features, one row per node; vectors take several columns.
+def feature_columns(nodes: Attributes, names: str | Sequence[str]) -> list[Column]:
+    """Return attributes as columns with one row per node; a vector takes several columns.
 
     Args:
         nodes: Attributes of every node.
         names: Of the attributes to take, in this order.
 
     Raises:
-        GraphError: If a node lacks one of them, or has what is neither number nor vector.
+        GraphError: If a node lacks one of them, or values of one attribute differ in kind.
 
     Example:
-        >>> features({"a": {"age": 3, "at": (0, 1)}, "b": {"age": 5, "at": (2, 2)}}, ["age", "at"])
-        array([[3., 0., 1.],
-               [5., 2., 2.]], dtype=float32)
+        >>> people = {"ann": {"age": 3, "at": (0, 1)}, "bob": {"age": 5, "at": (2, 2)}}
+        >>> [(one.name, one.values.tolist()) for one in feature_columns(people, ["age", "at"])]
+        [('age', [3, 5]), ('at[0]', [0, 2]), ('at[1]', [1, 2])]
     """
-    names = [names] if isinstance(names, str) else names
-    parts = []
-    for name in names:
+    columns: list[Column] = []
+    for name in [names] if isinstance(names, str) else names:
         values = _values(nodes, name, "features")
         absent = [node for node, value in zip(nodes, values, strict=True) if value is _ABSENT]
         if absent:
@@ -50,8 +50,8 @@ def features(nodes: Attributes, names: str | Sequence[str]) -> NDArray[np.float3
                 f"{len(absent):,} of {len(values):,} nodes have no attribute {name!r}, the first "
                 f"is {absent[0]!r}; set it for all, as in networkx.set_node_attributes"
             )
-        parts.append(_numbers(name, list(nodes), values))
-    return np.concatenate(parts, axis=1)
+        columns += _columns(name, list(nodes), values)
+    return columns
 
 
 def classes(nodes: Attributes, name: str) -> list[Any]:
@@ -77,18 +77,23 @@ def _values(nodes: Attributes, name: str, wanted_for: str) -> list[Any]:
     return values
 
 
-def _numbers(name: str, nodes: list[Any], values: list[Any]) -> NDArray[np.float32]:
-    """Return the values of an attribute as columns of numbers."""
+def _columns(name: str, nodes: list[Any], values: list[Any]) -> list[Column]:
+    present = np.zeros(len(nodes), np.bool_)
+    if all(isinstance(value, str) for value in values):
+        return [Column(name, as_objects(values), present)]
     rows = [as_array(value).reshape(-1) for value in values]
     for node, row, value in zip(nodes, rows, values, strict=True):
         if row.dtype.kind not in "biuf":
             raise GraphError(
-                f"attribute {name!r} of node {node!r} is {value!r}, which is no number; pass "
-                "attributes that are numbers or vectors as features"
+                f"attribute {name!r} of node {node!r} is {value!r}, which is no number as that of "
+                "others is; give numbers, vectors or words to all nodes"
             )
         if len(row) != len(rows[0]):
             raise GraphError(
                 f"attribute {name!r} has {len(rows[0])} numbers for node {nodes[0]!r} and "
                 f"{len(row)} for node {node!r}; give every node as many"
             )
-    return np.stack(rows).astype(np.float32)
+    numbers = np.stack(rows)
+    if numbers.shape[1] == 1:
+        return [Column(name, numbers[:, 0], present)]
+    return [Column(f"{name}[{at}]", one, present) for at, one in enumerate(numbers.T)]
