@@ -81,7 +81,7 @@ def facts(
         "majority_accuracy": {
             part: float((labels[nodes] == common).mean()) for part, nodes in clf.split_.items()
         },
-        "majority_score": _majority_scores(clf, common),
+        **_majority_scores(clf, common),
         "files": [name for name in _FILES if (place / name).exists()],
         "epochs": clf.result_.epochs,
         "best_epoch": clf.result_.best_epoch,
@@ -98,15 +98,18 @@ def facts(
     }
 
 
-def _majority_scores(clf: "NodeClassifier", common: int) -> dict[str, float | None]:
-    """Return the score of answering one class for all nodes, by the metric of the run."""
+def _majority_scores(clf: "NodeClassifier", common: int) -> dict[str, dict[str, float | None]]:
+    """Return the scores of one class for all nodes by another metric of the run than accuracy."""
     metric, labels = metrics.metric(clf.settings_.metric), clf.graph_.labels
+    if metric.name == "accuracy":
+        return {}
     assert labels is not None
     answer = np.eye(len(clf.classes_))[common]
-    return {
+    scores = {
         part: _finite(float(metric(labels[nodes], np.tile(answer, (len(nodes), 1)))))
         for part, nodes in clf.split_.items()
     }
+    return {"majority_score": scores}
 
 
 def _environment(place: Path) -> dict[str, Any] | None:
@@ -128,7 +131,7 @@ def score_rows(run: dict[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("part", "nodes", *names, "majority class")]
     for part, scores in run["scores"].items():
         shown = [_shown(scores[name]) for name in names]
-        majority = _shown(run["majority_score"][part])
+        majority = _shown(run.get("majority_score", run["majority_accuracy"])[part])
         rows.append((part, f"{run['split'][part]:,}", *shown, majority))
     return rows
 
