@@ -242,7 +242,7 @@ def summary_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _num_edges(graph: Graph) -> int:
-    return graph.num_edges if graph.directed else graph.num_edges // 2
+    return graph.num_distinct_edges
 
 
 def _size_of(graph: Graph) -> str:

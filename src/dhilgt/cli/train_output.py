@@ -28,7 +28,7 @@ _FILES = ("config.yaml", "metrics.jsonl", "model", "graph", "checkpoints", "repo
 def graph_lines(graph: Graph, edges: str | None) -> list[str]:
     """Return a description of the graph, line by line."""
     kind = "directed" if graph.directed else "undirected"
-    count = graph.num_edges if graph.directed else graph.num_edges // 2
+    count = graph.num_distinct_edges
     lines = [f"read {edges}: {kind}, {graph.num_nodes:,} nodes, {count:,} edges; {graph.cleaning}"]
     about = []
     if graph.features is not None:
@@ -70,7 +70,7 @@ def facts(
         "path": str(place),
         "seed": clf.settings_.seed,
         "nodes": graph.num_nodes,
-        "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
+        "edges": graph.num_distinct_edges,
         "classes": clf.classes_.tolist(),
         "classes_without_training_nodes": clf.classes_[counts == 0].tolist(),
         "metric": clf.settings_.metric,
