@@ -168,6 +168,7 @@ def test_a_frame_without_names_is_an_array():
         clf.predict(rows[["size"]])
 
 
+@pytest.mark.filterwarnings("ignore::dhilgt.TrainingWarning")
 def test_a_series_of_classes_is_matched_by_its_index_not_by_its_order():
     pandas = pytest.importorskip("pandas")
     names = ["ann", "bob", "cid", "dan"]

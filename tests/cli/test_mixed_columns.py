@@ -84,3 +84,25 @@ def test_what_cannot_be_encoded_is_refused_by_column_and_line(files, tmp_path):
     for column, cell in (("year", "old"), ("member", "perhaps"), ("joined", "soon")):
         message = refused(column, cell)
         assert f"line 7, column {column!r} = {cell!r} is not" in message
+
+
+def test_rows_of_new_nodes_are_encoded_as_in_training_whatever_the_place_of_their_ids(
+    files, tmp_path
+):
+    edges, people = tmp_path / "new.csv", tmp_path / "new_people.csv"
+    edges.write_text(f"zoe,{files.names[0]}\nmax,zoe\n")
+    people.write_text(
+        "country,member,joined,year,id,extra\nDE,true,2020-01-03,1960,zoe,1\n"
+        "US,false,2020-01-04,,max,2\n"
+    )
+    run = files.folder / "run"
+    found = ok("predict", run, "--new-edges", edges, "--new-features", people)
+    assert [line.split(",")[0] for line in found.stdout.split()] == ["node", "max", "zoe"]
+    assert "columns that training did not have are not used: 'extra'" in found.stderr
+    people.write_text(people.read_text().replace("id,", "name,"))
+    message = fails("predict", run, "--new-edges", edges, "--new-features", people)
+    assert "name" in message
+    again = ok(
+        "predict", run, "--new-edges", edges, "--new-features", people, "--id-column", "name"
+    )
+    assert again.stdout == found.stdout

@@ -48,6 +48,7 @@ class FeatureColumns:
     Attributes:
         columns: What is known of each column, in the order of the table.
         num_rows: Rows of the table it was fitted on.
+        id_column: Name of the column of ids beside them, if the table has names.
 
     Example:
         >>> import numpy as np
@@ -62,6 +63,7 @@ class FeatureColumns:
 
     columns: tuple[EncodedColumn, ...]
     num_rows: int
+    id_column: str | None = None
 
     @classmethod
     def fit(
@@ -271,7 +273,11 @@ class FeatureColumns:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {"rows": self.num_rows, "columns": [one.to_dict() for one in self.columns]}
+        return {
+            "rows": self.num_rows,
+            "id_column": self.id_column,
+            "columns": [one.to_dict() for one in self.columns],
+        }
 
     @classmethod
     def from_dict(cls, values: Any) -> "FeatureColumns":
@@ -280,12 +286,21 @@ class FeatureColumns:
         Raises:
             GraphError: If they are not such as `to_dict` returns.
         """
-        if not isinstance(values, Mapping) or set(values) != {"rows", "columns"}:
+        if not isinstance(values, Mapping) or set(values) != {
+            "rows",
+            "id_column",
+            "columns",
+        }:
             raise GraphError("the columns of features are not described as they were written")
-        rows, listed = values["rows"], values["columns"]
-        if type(rows) is not int or rows < 1 or not isinstance(listed, list):
+        rows, ids, listed = values["rows"], values["id_column"], values["columns"]
+        if (
+            type(rows) is not int
+            or rows < 1
+            or not isinstance(listed, list)
+            or (ids is not None and not isinstance(ids, str))
+        ):
             raise GraphError("the columns of features are not described as they were written")
-        columns = cls(tuple(map(EncodedColumn.from_dict, listed)), rows)
+        columns = cls(tuple(map(EncodedColumn.from_dict, listed)), rows, ids)
         if len(columns._by_name) != len(listed) or not columns.num_channels:
             raise GraphError("two columns of features have one name, or there are none")
         return columns

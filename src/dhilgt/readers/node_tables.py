@@ -187,8 +187,17 @@ def _column_of_parts(table: Table, id_at: int | None, names: Collection[str]) ->
 
 
 def _id_name(table: Table | TextTable, options: ColumnOptions) -> str | int | None:
-    """Return the column of ids that the user named; None if this table does not have it."""
-    return options.id_column if has_column(table, options.id_column) else None
+    """Return the column of ids that the user named, or that training had; None to look for it."""
+    if options.id_column is not None:
+        return options.id_column if has_column(table, options.id_column) else None
+    columns = options.feature_columns
+    if not isinstance(columns, FeatureColumns):
+        return None
+    names = table.names if isinstance(table, Table) else table.first[1]
+    if columns.id_column in names:
+        return columns.id_column
+    others = [name for name in names if name not in columns.kinds]
+    return others[0] if len(others) == 1 and len(names) > 1 else None
 
 
 def has_column(table: Table | TextTable, requested: str | int | None) -> bool:
@@ -255,6 +264,8 @@ def features_of(
     )
     matrix, encoding = encoded(result, columns, selection.kinds, options.feature_columns)
     if encoding is not options.feature_columns:
+        if known.named and chosen.at is not None:
+            encoding = replace(encoding, id_column=known.names[chosen.at])
         notes += encoding.table_rows(known.source)
     return replace(result, values=matrix, notes=tuple(notes)), encoding
 
