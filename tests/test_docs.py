@@ -8,6 +8,7 @@ import doctest
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 import dhilgt
 from dhilgt.cli.app import app
@@ -42,15 +44,25 @@ def run_python(text, names, page):
     assert runner.failures == 0, "".join(said)
 
 
-def run_shell(text):
+def printed(command):
+    """What a command prints. A plain `dhilgt ...` runs in this process, which has torch loaded."""
+    if command.startswith("dhilgt ") and not re.search(r"[|<>&;$`*]|--jobs", command):
+        arguments = shlex.split(command)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", arguments)
+            return CliRunner().invoke(app, arguments[1:], prog_name="dhilgt").output
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, env=environment, check=False,
+    ).stdout  # fmt: skip
+
+
+def run_shell(text):
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        found = subprocess.run(
-            ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, env=environment, check=False,
-        ).stdout  # fmt: skip
+        found = printed(command)
         same = doctest.OutputChecker().check_output(expected, found, doctest.ELLIPSIS)
         assert same, f"$ {command}\nexpected:\n{expected}\nfound:\n{found}"
 

@@ -179,7 +179,7 @@ def test_the_example_serves_without_pytorch(clf, folder, served):
     [
         (["--help"], 0, "usage: serve_onnx.py [-h] graph model NODE"),
         (["graph", "none.onnx", "a"], 1, "serve_onnx.py: none.onnx does not exist"),
-        (["graph", __file__, "a"], 1, "test_serving.serving.json"),
+        (["graph", __file__, "a"], 1, "test_serving.py.json"),
     ],
 )
 def test_the_example_says_how_it_is_called(tmp_path, args, code, words):

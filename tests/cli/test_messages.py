@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import functools
 import inspect
 import re
 import sys
@@ -91,6 +92,7 @@ def test_other_errors_stay_as_they_are():
 MENTIONS = {"argument": argument, "setting": setting, "advice": advice}
 
 
+@functools.cache
 def mentioned():
     """Every argument that a message in the source of the package mentions, with its values."""
     found = set()
@@ -103,6 +105,7 @@ def mentioned():
     return sorted(found, key=str)
 
 
+@functools.cache
 def commands(command=None, path=()):
     """Every command of the program with its words."""
     command = command or typer.main.get_command(app)

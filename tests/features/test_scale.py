@@ -432,9 +432,11 @@ def test_a_resumed_run_keeps_the_statistics_it_began_with(tmp_path):
     graph, run = uneven(community_graph()), tmp_path / "run"
     learner("standard", epochs=2, decay="none").fit(graph, run_dir=run)
     kept = FeatureScale.fit(with_hops(graph, graph.features, 1), "standard")
+    clf = learner("standard", epochs=3, decay="none").fit(graph, run_dir=run, resume=True)
+    assert np.array_equal(clf.features_, kept.apply(with_hops(graph, graph.features, 1)))
     moved = graph.with_nodes(features=graph.features + 3)
-    clf = learner("standard", epochs=3, decay="none").fit(moved, run_dir=run, resume=True)
-    assert np.array_equal(clf.features_, kept.apply(with_hops(moved, moved.features, 1)))
+    with pytest.raises(ConfigError, match="began with other features"):
+        learner("standard", epochs=4, decay="none").fit(moved, run_dir=run, resume=True)
 
 
 @pytest.mark.parametrize(("then", "now"), [("none", "rank"), ("rank", "none"), KINDS])

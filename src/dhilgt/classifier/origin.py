@@ -137,7 +137,7 @@ def input_digests(graph: Graph, classes: NDArray[Any] | None = None) -> Digests:
         "features": _part(
             f"{width:,} per node",
             **_feature_arrays(features),
-            **({} if columns is None else {"columns": _json_bytes(columns.to_dict())}),
+            **({} if columns is None else {"columns": _json_bytes([columns.kinds, columns.names])}),
         ),
         "labels": _part(
             f"{known} classes",
