@@ -106,3 +106,9 @@ def test_rows_of_new_nodes_are_encoded_as_in_training_whatever_the_place_of_thei
         "predict", run, "--new-edges", edges, "--new-features", people, "--id-column", "name"
     )
     assert again.stdout == found.stdout
+
+
+def test_inspect_names_the_columns_with_their_kinds(files):
+    line = "year (number), country (category), member (boolean), joined (date), bio (text)"
+    for place in ("run", "run/graph"):
+        assert line in " ".join(ok("inspect", files.folder / place).stdout.split())

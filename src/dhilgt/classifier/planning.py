@@ -29,6 +29,7 @@ _LATER_BYTES = 96 << 20  # modules and buffers that only a run has
 _LONG_SECONDS = 300  # a longer run is announced
 _WORTH = 0.7  # what is announced as faster takes at most this fraction of the time
 _SLOW_FLOPS = 5e9  # a second, on a slow machine
+_SLOW_GPU_FLOPS = 1e12  # likewise
 _SLOW_TEST_SECONDS = 5e-9  # of a label entry against another
 _FEW_NODES = 3000  # any labels of so few are quick
 
@@ -263,13 +264,17 @@ def long_run(graph: Graph, settings: Settings) -> str | None:
 
 def _surely_short(graph: Graph, settings: Settings) -> bool:
     """Return whether a run is short even on a slow machine."""
+    from dhilgt.utils.devices import choose_device
+
     num_train, _ = _part_sizes(graph, settings)
     per_epoch = num_train
     if settings.max_batches is not None and isinstance(settings.batch_size, int):
         per_epoch = min(num_train, settings.max_batches * settings.batch_size)
     hidden, size = settings.hidden_channels, settings.size
     per_ego = 6 * settings.num_layers * (12 * size * hidden**2 + 4 * size**2 * hidden)
-    if settings.epochs * per_epoch * per_ego > _LONG_SECONDS * _SLOW_FLOPS:
+    on_gpu = choose_device(settings.device).type == "cuda"
+    flops = _SLOW_GPU_FLOPS if on_gpu else _SLOW_FLOPS
+    if settings.epochs * per_epoch * per_ego > _LONG_SECONDS * flops:
         return False
     if graph.num_nodes <= _FEW_NODES:
         return True

@@ -1,5 +1,6 @@
 """The lines of `dhilgt inspect` about a run, runs of several seeds, a model and checkpoints."""
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dhilgt.utils.memory import format_bytes
 Facts = Mapping[str, Any]
 Rows = list[tuple[str, str]]
 _CLASSES_SHOWN = 8
+_COLUMNS_SHOWN = 6
 
 
 def facts_of(path: Path, *, verify: bool) -> dict[str, Any] | None:
@@ -101,6 +103,15 @@ def state_text(facts: Facts) -> str:
     return f"cut off after epoch {facts['epochs']:,} of at most {facts['most_epochs']:,}"
 
 
+def columns_row(kinds: Mapping[str, str] | None) -> Rows:
+    """Return the line about the columns that features were encoded from, if they have names."""
+    if not kinds:
+        return []
+    shown = [f"{name} ({kind})" for name, kind in itertools.islice(kinds.items(), _COLUMNS_SHOWN)]
+    more = f" and {len(kinds) - _COLUMNS_SHOWN:,} more" if len(kinds) > _COLUMNS_SHOWN else ""
+    return [("columns", ", ".join(shown) + more)]
+
+
 def graph_rows(facts: Facts) -> Rows:
     """Return the lines about the graph of a run."""
     graph, classes = facts["graph"], facts["classes"] or []
@@ -111,6 +122,7 @@ def graph_rows(facts: Facts) -> Rows:
     return [
         ("graph", f"{kind}, {graph['nodes']:,} nodes, {graph['edges']:,} edges"),
         ("features", f"{graph['features'] or 0:,} a node, scale {scale}"),
+        *columns_row(graph["columns"]),
         ("classes", f"{len(classes):,}: {shown}{more}"),
     ]
 

@@ -147,7 +147,7 @@ def _parts(artifact: Artifact) -> Parts:
         cleaning=Cleaning(**params["cleaning"]),
         node_ids=NodeIds.from_arrays(stored, count).node_ids,
         features=features,
-        feature_columns=_columns(artifact, features) if _COLUMNS in names else None,
+        feature_columns=_checked_columns(artifact, features),
         labels=classes,
         class_names=class_names,
         masks=None if split is None else MappingProxyType(split),
@@ -178,9 +178,23 @@ def _features(artifact: Artifact, names: set[str], count: int) -> Any:
     return checks.features(matrix, count)
 
 
-def _columns(artifact: Artifact, features: Any) -> FeatureColumns:
+def read_columns(artifact: Artifact) -> FeatureColumns | None:
+    """Return the columns of the features of a stored graph; None if they came from an array.
+
+    Raises:
+        ArtifactError: If the file is damaged.
+        GraphError: If it does not hold such columns.
+    """
+    if _COLUMNS not in artifact.names:
+        return None
     data = artifact.array(_COLUMNS, mmap=False).tobytes()
-    columns = FeatureColumns.from_dict(strict_json(data, _MAX_COLUMN_VALUES))
+    return FeatureColumns.from_dict(strict_json(data, _MAX_COLUMN_VALUES))
+
+
+def _checked_columns(artifact: Artifact, features: Any) -> FeatureColumns | None:
+    columns = read_columns(artifact)
+    if columns is None:
+        return None
     width = 0 if features is None else features.shape[1]
     if columns.num_channels != width:
         raise GraphError(f"its columns have {columns.num_channels} channels, features {width}")

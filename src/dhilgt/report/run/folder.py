@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.datasets.splits import split_hash
-from dhilgt.errors import ArtifactError, ConfigError
+from dhilgt.errors import ArtifactError, ConfigError, GraphError
 from dhilgt.graph.checks import MASK_NAMES
+from dhilgt.graph.store import read_columns
 from dhilgt.metrics import METRICS, constant_score
 from dhilgt.report.run.parts import read_object
 from dhilgt.settings import yaml_files
@@ -230,16 +231,18 @@ def _graph(path: Path, problems: list[str]) -> dict[str, Any] | None:
         artifact = Artifact.open(path)
         params = artifact.params
         both = 1 if params["directed"] else 2
+        columns = read_columns(artifact)
         return {
             "nodes": params["num_nodes"],
             "edges": params["num_edges"] // both,
             "directed": params["directed"],
             "features": params["num_channels"],
+            "columns": None if columns is None else columns.kinds,
             "cleaning": params["cleaning"],
             "fingerprint": artifact.fingerprint,
             "sha256": {name: entry.sha256 for name, entry in artifact.files.items()},
         }
-    except (ArtifactError, KeyError, TypeError) as error:
+    except (ArtifactError, GraphError, KeyError, TypeError) as error:
         problems.append(f"the graph: {error}")
         return None
 
