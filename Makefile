@@ -53,7 +53,7 @@ demo: $(VENV)/.train  ## the whole pipeline on an embedded graph
 	$(BIN)/dhilgt demo
 
 test: $(VENV)/.test  ## the test suite, a process per core
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # ---- development -------------------------------------------------------------------------------
 NATIVE_BUILDS := plain address,undefined thread
@@ -73,7 +73,7 @@ test-native: $(VENV)/.tools  ## the native tests, plain and under the sanitizers
 test-full: test-native $(VENV)/.browser  ## everything: native tests, sanitizers, heavy tests, pages in a browser
 	@command -v chromedriver > /dev/null || echo "no chromedriver: tests of pages are skipped; on Debian," \
 	  "apt-get install chromium chromium-driver"
-	$(BIN)/python -m pytest -n auto -m "full or not full" --timeout=1800
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "full or not full" --timeout=1800
 
 lint: $(VENV)/.lint  ## format check, lint, types, the order of packages
 	$(BIN)/ruff format --check .

@@ -70,7 +70,7 @@ def run_shell(text):
 def page_cases():
     """The pages; those that start many processes or train long are left to the full run."""
     for page in PAGES:
-        heavy = [pytest.mark.full] if page.name in ("gpu-box.md", "bench.md") else []
+        heavy = [pytest.mark.full] if page.name in ("gpu-box.md", "bench.md", "demo.md") else []
         yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=heavy)
 
 

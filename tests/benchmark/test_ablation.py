@@ -252,6 +252,7 @@ def test_a_small_ablation_from_end_to_end(tmp_path):
     assert latex.startswith("\\begin{tabular}")
 
 
+@pytest.mark.full
 def test_a_process_does_several_cells(tmp_path):
     recipe, results = tiny_recipe(tmp_path), tmp_path / "a.jsonl"
     ok(

@@ -328,6 +328,7 @@ def test_the_paper_by_one_command(small):
     assert again.stdout == first.stdout
 
 
+@pytest.mark.full
 def test_timed_cells_at_once_are_marked(tmp_path):
     path = tmp_path / "r.jsonl"
     shown = ok(

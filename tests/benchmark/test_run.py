@@ -248,6 +248,7 @@ def test_a_stop_ends_the_process_and_leaves_no_line():
         run_apart(CELL, stop=lambda: True, run=cell_runs.begin_and_sleep)
 
 
+@pytest.mark.full
 def test_a_process_that_does_many_cells_says_the_same(tmp_path):
     limits = Limits(device="cpu", reuse=True, budget=60)
     wanted = grid("mlp", seeds=(0, 1, 2), epochs=2)
@@ -257,6 +258,7 @@ def test_a_process_that_does_many_cells_says_the_same(tmp_path):
     assert [line["scores"] for line in lines] == [line["scores"] for line in alone]
 
 
+@pytest.mark.full
 def test_a_process_in_which_a_cell_failed_does_no_other(tmp_path):
     unknown = Cell("mlp", "generated:40", 1, changes=Changes(training={"batch_size": -1}))
     child = Child(device="cpu")

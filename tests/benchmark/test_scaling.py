@@ -407,6 +407,7 @@ def test_names_are_moved_apart_within_the_panel_and_keep_their_order(heights):
 # ---- the command -------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_command_measures_resumes_and_renders(tmp_path):
     pytest.importorskip("matplotlib")
     path, into = tmp_path / "s.jsonl", tmp_path / "figures"

@@ -42,6 +42,7 @@ def test_disk_of_tokens_and_labels(tmp_path, copies, directed):
     assert sizes["labels"] <= found.stage("labels").disk_bytes <= 4 * sizes["labels"]
 
 
+@pytest.mark.full
 def test_memory_is_an_upper_bound_of_the_same_order():
     # In processes of their own: the peak of this one holds whatever other tests did.
     options = {**SMALL, "max_batches": 2, "max_eval_batches": 2}

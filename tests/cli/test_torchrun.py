@@ -134,6 +134,7 @@ def test_runs_as_a_module():
     assert done.stdout.startswith("dhilgt ")
 
 
+@pytest.mark.full
 def test_wrong_input_is_told_once_and_leaves_nothing(tmp_path):
     files = Files(tmp_path)
     files.write("y.csv", "id,label\nn01,red\nnobody,blue\n")

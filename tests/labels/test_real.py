@@ -15,7 +15,7 @@ from tests.real_data import load, needs_data
         ("tolokers", 11_758, 114.24, 6),
         ("physics", 34_493, 400.05, 12),
         ("cornell5", 18_660, 535.11, 5),
-        ("ogbn-arxiv", 169_343, 253.0, 18),
+        pytest.param("ogbn-arxiv", 169_343, 253.0, 18, marks=pytest.mark.full),
     ],
 )
 def test_real_graphs(name, num_nodes, per_node, max_distance):

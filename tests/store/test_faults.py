@@ -280,7 +280,10 @@ def test_the_older_artifact_is_put_back_after_a_crash_between_the_renames(tmp_pa
     assert names(tmp_path) == ["labels"]
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["new", "replacing"])
+@pytest.mark.parametrize(
+    "older",
+    [pytest.param(False, id="new"), pytest.param(True, id="replacing", marks=pytest.mark.full)],
+)
 @pytest.mark.parametrize("moment", ["middle", "after"])
 def test_a_long_build_killed_anywhere_ends_the_same(tmp_path, whole, moment, older):
     for nth in range(1, 300):

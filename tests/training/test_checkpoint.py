@@ -79,6 +79,7 @@ def assert_same_run(folder, whole):
 # ---- exact resume ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_killed_between_epochs(tmp_path, whole_run):
     """10 epochs = 5, SIGKILL, 5 more, in processes of their own."""
     folder = tmp_path / "run"
@@ -253,6 +254,7 @@ def test_killed_at_random_moments_of_saving(tmp_path, whole_run):
     assert_same_run(folder, whole_run)
 
 
+@pytest.mark.full
 def test_sigkill_at_random_moments(tmp_path, whole_run):
     check_kills(tmp_path, whole_run, kills=10, seed=1)
 

@@ -165,6 +165,7 @@ def test_other_threads_leave_signals_alone():
     assert actual == [(signal.default_int_handler, False), 1]
 
 
+@pytest.mark.full
 def test_process_ends_and_goes_on(tmp_path):
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "tests.training.cases", str(folder)]

@@ -96,6 +96,7 @@ def test_the_best_of_a_stage_holds_in_the_next(tmp_path):
     assert again.score == found.best["score"]
 
 
+@pytest.mark.full
 def test_every_trial_of_a_later_stage_has_the_best_of_the_one_before(tmp_path, monkeypatch):
     tried = []
 
@@ -139,6 +140,7 @@ def test_a_trial_gives_its_memory_back_to_the_gpu(tmp_path, monkeypatch):
     assert len(freed) == len(look(one).trials) == 4
 
 
+@pytest.mark.full
 def test_trials_that_fall_behind_are_ended_early(tmp_path, monkeypatch):
     steps = {}
 
@@ -252,6 +254,7 @@ def test_a_pause_is_no_end(tmp_path):
     assert len(look(one).trials) == 3
 
 
+@pytest.mark.full
 def test_two_processes_share_a_search_and_count_together(tmp_path):
     one = search(tmp_path / "s", trials=4)
     assert run_search(one, jobs=2)

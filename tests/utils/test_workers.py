@@ -75,6 +75,7 @@ def test_a_worker_at_work_is_ended_at_once(worker):
     assert worker.exit_code < 0
 
 
+@pytest.mark.full
 def test_results_come_by_name_and_an_error_ends_all():
     with Workers(2) as workers:
         workers.start("a", add, 1, 2)

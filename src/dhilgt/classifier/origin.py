@@ -128,31 +128,23 @@ def input_digests(graph: Graph, classes: NDArray[Any] | None = None) -> Digests:
     names = graph.class_names if classes is None else classes.tolist()
     labels = graph.labels if graph.labels is not None else np.empty(0, np.int64)
     masks = graph.masks or {}
-    features, columns = graph.features, graph.feature_columns
+    features = graph.features
     width = 0 if features is None else int(features.shape[1])
     known = f"{int((labels >= 0).sum()):,} labelled nodes in {len(np.unique(labels[labels >= 0]))}"
     return {
         "edges": {"sha256": graph.fingerprint, "about": f"{graph.num_distinct_edges:,}"},
         "ids": _part(f"{graph.num_nodes:,}", **graph.ids.to_arrays()),
-        "features": _part(
-            f"{width:,} per node",
-            **_feature_arrays(features),
-            **({} if columns is None else {"columns": _json_bytes([columns.kinds, columns.names])}),
-        ),
+        "features": _part(f"{width:,} per node", **_feature_arrays(features)),
         "labels": _part(
             f"{known} classes",
             labels=labels,
-            names=_json_bytes(names),
+            names=np.frombuffer(canonical_json(names), np.uint8),
         ),
         "split": _part(
             ", ".join(f"{int(mask.sum()):,} {name}" for name, mask in masks.items()) or "none",
             **dict(sorted(masks.items())),
         ),
     }
-
-
-def _json_bytes(values: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(canonical_json(values), np.uint8)
 
 
 def _part(about: str, **arrays: NDArray[Any]) -> dict[str, str]:
