@@ -67,10 +67,13 @@ def run_shell(text):
         assert same, f"$ {command}\nexpected:\n{expected}\nfound:\n{found}"
 
 
+HEAVY = ("commands/bench.md", "commands/demo.md", "commands/report.md", "tutorials/gpu-box.md")
+
+
 def page_cases():
     """The pages; those that start many processes or train long are left to the full run."""
     for page in PAGES:
-        heavy = [pytest.mark.full] if page.name in ("gpu-box.md", "bench.md", "demo.md") else []
+        heavy = [pytest.mark.full] if str(page).endswith(HEAVY) else []
         yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=heavy)
 
 

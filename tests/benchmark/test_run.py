@@ -215,6 +215,7 @@ def run_apart(cell, *, budget=None, stop=lambda: False, **options):
 CELL = Cell("mlp", "generated:40", 0, changes=Changes(training={"epochs": 2}))
 
 
+@pytest.mark.full
 def test_a_cell_in_a_process_of_its_own_says_the_same():
     here, apart = run_cell(CELL, device="cpu"), run_apart(CELL, device="cpu", budget=60)
     assert apart["status"] == "ok", apart["message"]

@@ -63,6 +63,7 @@ def test_trials_never_look_at_the_test_nodes(tmp_path, monkeypatch):
     assert all(line["scores"] == {} for line in tried)
 
 
+@pytest.mark.full
 def test_trials_that_fail_are_passed_over(tmp_path, monkeypatch):
     def script(cell):
         if cell.trial == 2:
@@ -75,6 +76,7 @@ def test_trials_that_fail_are_passed_over(tmp_path, monkeypatch):
     assert {line["search"]["trials_ok"] for line in final} == {3}
 
 
+@pytest.mark.full
 def test_without_a_good_trial_the_recipe_stands(tmp_path, monkeypatch):
     def script(cell):
         if cell.trial is not None:

@@ -423,6 +423,7 @@ def test_inspect_finds_a_flipped_bit(path_labels, options):
 # ---- demo, doctor, generate --------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_demo_runs_twice(tmp_path):
     for _ in range(2):
         text = ok("demo", "-o", tmp_path / "show", "--nodes", 500).stdout

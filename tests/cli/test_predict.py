@@ -127,6 +127,7 @@ def test_a_folder_that_is_no_run_is_named(tmp_path):
     assert str(tmp_path) in message
 
 
+@pytest.mark.full
 def test_a_reader_that_has_enough_ends_the_command_quietly(trained):
     with subprocess.Popen(
         shell_command("predict", trained), stdout=subprocess.PIPE, stderr=subprocess.PIPE

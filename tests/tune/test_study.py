@@ -59,6 +59,7 @@ def test_labels_of_test_nodes_are_gone_before_a_trial_begins():
     assert np.array_equal(without_test(no_train).labels < 0, whole.masks["test"])
 
 
+@pytest.mark.full
 def test_other_test_labels_give_the_same_search(tmp_path):
     found = []
     for name, poison in (("clean", False), ("poisoned", True)):
@@ -79,6 +80,7 @@ def test_a_metric_that_is_not_defined_ends_with_the_reason(tmp_path):
 # ---- stages, pruning, files ------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_best_of_a_stage_holds_in_the_next(tmp_path):
     one = search(tmp_path / "s", trials=6)
     assert run_search(one)
@@ -289,6 +291,7 @@ def test_any_storage_address_is_taken(tmp_path):
         run_search(search(tmp_path / "t", storage="nothing://here"))
 
 
+@pytest.mark.full
 def test_a_search_needs_no_database_package(tmp_path):
     script = f"""
         import sys

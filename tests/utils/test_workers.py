@@ -108,6 +108,7 @@ if {condition}:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("condition", "function"),
     [("True", "max"), ("__name__ == '__main__'", "max"), ("__name__ == '__main__'", "larger")],

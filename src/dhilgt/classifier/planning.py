@@ -204,7 +204,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
                 ram(sampler_bytes + (0 if settings.fresh else shard_bytes)),
                 token_bytes,
                 0,
-                "disk exact, time within a factor of 2; none if cached",
+                "disk exact, time within a factor of 4; none if cached",
             ),
             StagePlan(
                 "training",
