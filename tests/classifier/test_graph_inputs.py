@@ -8,6 +8,7 @@ import torch
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
 from dhilgt import Graph, GraphError, GraphWarning
+from dhilgt.classifier.graph_inputs import is_graph
 from dhilgt.classifier.pipeline import Pipeline
 from tests.classifier.cases import community_graph, quick
 
@@ -226,3 +227,8 @@ def test_a_square_sparse_matrix_may_be_an_adjacency_matrix():
     matrix = scipy.sparse.eye(12, format="csr")
     with pytest.warns(GraphWarning, match="Graph.from_scipy"):
         quick(epochs=1).fit(matrix, np.arange(12) % 2)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil", "dok", "bsr"])
+def test_features_may_be_sparse_in_any_way_of_scipy(kind):
+    assert not is_graph(scipy.sparse.random_array((6, 3), density=0.5, format=kind))
