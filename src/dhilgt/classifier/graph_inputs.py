@@ -115,7 +115,6 @@ def _refuse_other_graphs(data: Any) -> None:
             f"a {type(data).__name__} is a dataset of {len(data)} graph"
             f"{'' if len(data) == 1 else 's'}; pass one of them: dataset[0]"
         )
-    if isinstance(data, Mapping) and not hasattr(
-        data, "tocsr"
-    ):  # SciPy has a matrix that is a dict
+    # One of SciPy's sparse matrices is a dict, too.
+    if isinstance(data, Mapping) and not hasattr(data, "tocsr"):
         raise GraphError("a dict is neither a graph nor features; pass a Graph, a Data or an array")
