@@ -31,6 +31,7 @@ from dhilgt.store.files import (
     explained,
     hash_file,
     open_regular,
+    read_object,
     strict_json,
     write_file,
 )
@@ -54,7 +55,6 @@ _TIED = (
     run_folder.METRICS,
 )
 _MAX_BYTES = 64 << 20
-_MAX_VALUES = 4_000_000
 _TYPES = {"str": "U", "int": "i", "float": "f", "bool": "b"}  # of classes, by dtype.kind
 
 
@@ -134,7 +134,7 @@ def read(path: str | PathLike[str]) -> Bundle:
         raise ArtifactError(
             f"{folder} has no {run_folder.BUNDLE}, so it holds no trained classifier; {way_out}"
         )
-    facts = _json(seal)
+    facts = read_object(seal)
     _check_head(seal, facts)
     try:
         num_metrics = _check_seal(seal, facts)
@@ -165,20 +165,6 @@ def read(path: str | PathLike[str]) -> Bundle:
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise ArtifactError(f"{seal} is not as written ({error!r}); save it again") from error
     return bundle
-
-
-def _json(path: Path) -> dict[str, Any]:
-    with explained("read", path), open_regular(path) as file:
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise ArtifactError(f"{path} is longer than {_MAX_BYTES} bytes; it is not ours")
-    try:
-        values = strict_json(data, _MAX_VALUES)
-    except ArtifactError as error:
-        raise ArtifactError(f"{path}: {error}") from error
-    if not isinstance(values, dict):
-        raise ArtifactError(f"{path} does not hold a JSON object; save it again")
-    return values
 
 
 def _check_head(path: Path, facts: dict[str, Any]) -> None:
@@ -263,7 +249,7 @@ def _classes(facts: dict[str, Any]) -> Any:
 
 
 def _result(folder: Path, num_metrics: int) -> TrainResult:
-    values = _json(folder / run_folder.RESULT)
+    values = read_object(folder / run_folder.RESULT)
     path = folder / run_folder.METRICS
     with explained("read", path), open_regular(path) as file:
         lines = file.read(num_metrics).splitlines()

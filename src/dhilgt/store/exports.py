@@ -25,8 +25,8 @@ from dhilgt.store.files import (
     hash_file,
     is_plain_name,
     open_regular,
+    read_object,
     shown,
-    strict_json,
     write_file,
 )
 
@@ -118,12 +118,8 @@ def read_export(model: str | PathLike[str]) -> Export:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    data = _read(path)
-    try:
-        facts = strict_json(data)
-    except ArtifactError as error:
-        raise ArtifactError(f"{path} is damaged: {error}; export the model again") from error
-    if not isinstance(facts, dict) or facts.get("kind") != KIND:
+    facts = read_object(path)
+    if facts.get("kind") != KIND:
         raise ArtifactError(f"{path} does not describe an exported model; export it again")
     version = facts.get("format")
     if version not in (1, FORMAT) or isinstance(version, bool):

@@ -349,6 +349,32 @@ def strict_json(data: bytes, max_values: int = 1_000_000) -> Any:
         raise ArtifactError(f"it is not JSON: {shown(str(error))}") from None
 
 
+def read_object(
+    path: Path, *, max_bytes: int = 64 << 20, max_values: int = 4_000_000
+) -> dict[str, Any]:
+    """Return the JSON object in an untrusted file, as a dict.
+
+    Args:
+        path: The file.
+        max_bytes: A longer file is refused unread.
+        max_values: As for `strict_json`.
+
+    Raises:
+        ArtifactError: If it cannot be read, is too long or damaged, or holds something else.
+    """
+    with explained("read", path), open_regular(path) as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ArtifactError(f"{path} is longer than {max_bytes} bytes; it is not ours")
+    try:
+        values = strict_json(data, max_values)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path} is damaged: {error}") from error
+    if not isinstance(values, dict):
+        raise ArtifactError(f"{path} does not hold a JSON object; save it again")
+    return values
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):

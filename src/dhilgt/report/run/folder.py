@@ -19,11 +19,10 @@ from dhilgt.errors import ArtifactError, ConfigError, GraphError
 from dhilgt.graph.checks import MASK_NAMES
 from dhilgt.graph.store import read_columns
 from dhilgt.metrics import METRICS, constant_score
-from dhilgt.report.run.parts import read_object
 from dhilgt.settings import yaml_files
 from dhilgt.settings.settings import Settings
 from dhilgt.store.artifact import Artifact
-from dhilgt.store.files import explained, strict_json
+from dhilgt.store.files import explained, read_object, strict_json
 
 WHOLE, DAMAGED, RUNNING, CUT_OFF, NOT_BEGUN = (
     "whole", "damaged", "running", "cut off", "not begun",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt.errors import ArtifactError
-from dhilgt.store.files import explained, hash_file, open_regular, strict_json
+from dhilgt.store.files import explained, hash_file, open_regular, read_object, strict_json
 
 _MODEL = ("config.json", "model.safetensors")
 _STATE, _LATEST = "state.json", "LATEST"
@@ -24,7 +24,7 @@ def model_state(folder: Path) -> dict[str, Any]:
     return {
         "path": str(folder),
         "kind": "model",
-        "config": read_object(config),
+        "config": read_object(config, max_bytes=_MAX_BYTES, max_values=_MAX_VALUES),
         "tensors": len(tensors),
         "parameters": sum(math.prod(shape) for shape in tensors.values()),
         "bytes_on_disk": sum((folder / name).stat().st_size for name in _MODEL),
@@ -58,7 +58,7 @@ def checkpoints_state(folder: Path, *, verify: bool) -> dict[str, Any]:
 
 
 def _checkpoint(folder: Path, verify: bool) -> dict[str, Any]:
-    values = read_object(folder / _STATE)
+    values = read_object(folder / _STATE, max_bytes=_MAX_BYTES, max_values=_MAX_VALUES)
     try:
         state, files = values["values"]["state"], values["files"]
         for name, entry in files.items():
@@ -96,20 +96,3 @@ def _tensor_shapes(path: Path) -> dict[str, list[int]]:
         }
     except (ArtifactError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path} is damaged: its header cannot be read") from error
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in an untrusted file.
-
-    Raises:
-        ArtifactError: If it cannot be read or holds something else.
-    """
-    with explained("read", path), open_regular(path) as file:
-        data = file.read(_MAX_BYTES)
-    try:
-        values = strict_json(data, _MAX_VALUES)
-    except ArtifactError as error:
-        raise ArtifactError(f"{path} is damaged: {error}") from error
-    if not isinstance(values, dict):
-        raise ArtifactError(f"{path} does not hold a JSON object")
-    return values
