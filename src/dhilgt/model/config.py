@@ -15,6 +15,7 @@ _UNUSED: tuple[dict[str, Any], ...] = (
     {"label_inputs": False, "label_dropout": 0.5},
     {"bias_slope": 0.0},
     {"output_dropout": 0.0},
+    {"ego_channels": 0, "ego_groups": 0},
 )
 
 
@@ -64,6 +65,8 @@ class DHILGTConfig(CheckedSettings):
         help="How steeply the distance bias falls with distance at first: near slots count more.",
     )
     output_dropout: float = rate(0.0, help="Dropout on the input of the output layers.")
+    ego_channels: int = count(0, 0, 2**31 - 1, help="Columns of the sparse rows of the egos.")
+    ego_groups: int = count(0, 0, 1000, help="Sparse rows of each ego, one per kind of entry.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

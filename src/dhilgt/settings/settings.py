@@ -116,6 +116,15 @@ class Settings(CheckedSettings):
     hop_restart: float = _features(
         rate(0.0, help="Fraction of the plain features that each round of averaging keeps.")
     )
+    hop_channels: int | None = _features(
+        count(
+            None,
+            1,
+            2**16,
+            help="Columns that wider features are projected to before averaging over neighbours; "
+            "as wide as they are when not given.",
+        )
+    )
     feature_scale: str = _features(
         choice(
             *FEATURE_SCALES,
@@ -126,6 +135,26 @@ class Settings(CheckedSettings):
     )
     label_inputs: bool = _features("label_inputs")
     label_dropout: float = _features("label_dropout")
+    neighbor_inputs: bool = _features(
+        switch(False, help="Add a learned vector of each neighbour to a node's own features.")
+    )
+    hub_inputs: bool = _features(
+        switch(False, help="Add a learned vector of each hub near a node, weighted by distance.")
+    )
+    class_inputs: bool = _features(
+        switch(
+            False,
+            help="Add the classes of the training nodes one and two steps away, as fractions.",
+        )
+    )
+    table_rows: int = _features(
+        count(
+            65_536,
+            1,
+            2**30,
+            help="The most neighbours, and the most hubs, that have a learned vector.",
+        )
+    )
 
     batch_size: int | str = _training(
         count(1024, 1, 1 << 24, word="auto", help='Nodes per step; "auto" finds the most that fit.')
@@ -195,15 +224,24 @@ class Settings(CheckedSettings):
         """Return the keyword arguments of `TokenSpec` and `TokenSampler`; seed included."""
         return self._those_of(TokenSpec)
 
-    def model_config(self, in_channels: int, out_channels: int) -> DHILGTConfig:
+    def model_config(
+        self, in_channels: int, out_channels: int, ego_channels: int = 0, ego_groups: int = 0
+    ) -> DHILGTConfig:
         """Return the settings of the model.
 
         Args:
             in_channels: Features per node, hops included.
             out_channels: Number of classes.
+            ego_channels: Columns of the sparse rows of the egos; 0 without such rows.
+            ego_groups: Such rows of each ego.
         """
-        values = self._those_of(DHILGTConfig)
-        return DHILGTConfig(in_channels=in_channels, out_channels=out_channels, **values)
+        sizes = {
+            "in_channels": in_channels,
+            "out_channels": out_channels,
+            "ego_channels": ego_channels,
+            "ego_groups": ego_groups,
+        }
+        return DHILGTConfig(**sizes, **self._those_of(DHILGTConfig))
 
     def train_config(self) -> TrainConfig:
         """Return the settings of the training."""
@@ -218,7 +256,7 @@ class Settings(CheckedSettings):
         """Return the settings of a group ("tokens", "model", ...) in order.
 
         Example:
-            >>> [setting.name for setting in Settings.group("features")]
-            ['hops', 'hop_kind', 'hop_restart', 'feature_scale', 'label_inputs', 'label_dropout']
+            >>> [setting.name for setting in Settings.group("features")][:4]
+            ['hops', 'hop_kind', 'hop_restart', 'hop_channels']
         """
         return [one for one in fields(cls) if one.metadata["group"] == name]

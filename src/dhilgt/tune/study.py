@@ -278,6 +278,8 @@ def _check_same(search: Search, study: Any) -> None:
         study.set_user_attr("facts", facts)
         study.set_user_attr("inputs", search.inputs)
         return
+    # A search of an earlier version lacks the settings that came later, which are off by default.
+    known = known | {"base": Settings().to_dict() | known.get("base", {})}
     for name, value in facts.items():
         if known.get(name) != value:
             what = name
