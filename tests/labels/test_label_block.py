@@ -5,7 +5,7 @@ import pytest
 
 import dhilgt
 from dhilgt import _native
-from dhilgt.labels.orders import order_by_degree
+from dhilgt.labels.orders import node_order
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -30,7 +30,7 @@ def test_blocks_in_any_order_are_the_labels(directed, side):
 def test_the_order_is_that_of_the_labels():
     graph = dhilgt.generate(300, 6, seed=2, num_features=1, directed=True)
     labels = dhilgt.HubLabels.build(graph, progress=False)
-    assert np.array_equal(order_by_degree(graph), labels.order)
+    assert np.array_equal(node_order(graph, "degree"), labels.order)
 
 
 def test_an_order_by_id_is_kept():

@@ -19,7 +19,7 @@ from dhilgt.graph import store as graph_store
 from dhilgt.graph.graph import Graph
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.hub_labels import HubLabels
-from dhilgt.labels.orders import DRAWN, ORDERS
+from dhilgt.labels.orders import BY_ID, DRAWN, ORDERS, tie_breakers
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.files import canonical_json, hash_file, write_file
 from dhilgt.store.manifest import MANIFEST
@@ -112,6 +112,11 @@ class Cache:
         if order not in ORDERS:
             raise ValueError(f"order = {order!r}; choose {' or '.join(map(repr, ORDERS))}")
         facts = {"graph": graph.fingerprint, "order": order, "format": labels_store.FORMAT}
+        if order.endswith(BY_ID):
+            facts["order"] = order.removesuffix(BY_ID)  # as earlier versions called it
+        elif order != "random":
+            # The fingerprint of a graph does not depend on ids, but ties are broken by them.
+            facts["ties"] = hashlib.sha256(tie_breakers(graph.ids).tobytes()).hexdigest()
         if order in DRAWN:
             facts["seed"] = seed
 

@@ -278,7 +278,8 @@ def _surely_short(graph: Graph, settings: Settings) -> bool:
         return False
     if graph.num_nodes <= _FEW_NODES:
         return True
-    entries = estimate(graph).num_entries
+    order = node_order(graph, settings.order, settings.seed)
+    entries = estimate(graph, order=order).num_entries
     return entries**2 / graph.num_nodes * _SLOW_TEST_SECONDS < _LONG_SECONDS / 2
 
 
@@ -286,7 +287,7 @@ def _faster_labels(graph: Graph, settings: Settings) -> list[str]:
     """Return orders of the nodes that make labels much smaller, as probed on this graph."""
     now = estimate(graph, order=node_order(graph, settings.order, settings.seed)).num_entries
     ways = []
-    for name in ("closeness", "core"):
+    for name in ("degree", "closeness", "core"):
         entries = estimate(graph, order=node_order(graph, name, settings.seed)).num_entries
         if name != settings.order and entries < _WORTH * now:
             ways.append(f"{argument('order', name)} (about {entries / now:.0%} of the labels)")

@@ -24,6 +24,7 @@ from dhilgt.features.scale import AUTO, NONE, FeatureScale
 from dhilgt.graph.store import load_graph, save_graph
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.model.store import CONFIG, WEIGHTS, checked_bytes, read_checked
+from dhilgt.settings.earlier import renamed
 from dhilgt.settings.settings import Settings
 from dhilgt.store import files
 from dhilgt.store.files import (
@@ -139,7 +140,8 @@ def read(path: str | PathLike[str]) -> Bundle:
     try:
         num_metrics = _check_seal(seal, facts)
         # Folders from before there were scales do not name one.
-        settings = Settings.from_dict({"feature_scale": NONE} | facts["settings"]).to_dict()
+        saved = renamed(facts["settings"])
+        settings = Settings.from_dict({"feature_scale": NONE} | saved).to_dict()
         classes = _classes(facts)
         graph = load_graph(folder / run_folder.GRAPH)
         model = DHILGT.from_pretrained(folder / run_folder.MODEL)

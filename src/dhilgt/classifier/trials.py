@@ -112,14 +112,14 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
 
 
 def measure_graph(
-    graph: Graph, labels: LabelEstimate, order: NDArray[np.uint32] | None, settings: Settings
+    graph: Graph, labels: LabelEstimate, order: NDArray[np.uint32], settings: Settings
 ) -> GraphCost:
     """Measure a build of labels that is stopped after a second, and rows.
 
     Args:
         graph: The graph.
         labels: The predicted size of its labels.
-        order: Nodes from most to least important; by degree when None.
+        order: Nodes from most to least important.
         settings: They have the shape of rows and the number of threads.
     """
     trial = try_build(
@@ -130,7 +130,10 @@ def measure_graph(
         ready, row = _rows(trial.labels, settings)
         return GraphCost(trial.seconds, ready, row)
     # Too large to be tried: rows of small graphs of the same kind, in proportion to the labels.
-    small = HubLabels.build(_small_graph(trial.deep), threads=settings.threads, progress=False)
+    small = HubLabels.build(
+        _small_graph(trial.deep), threads=settings.threads, progress=False,
+        order="degree-id",  # on the cycle: its labels are long, as those of large deep graphs are
+    )  # fmt: skip
     ready, row = _rows(small, settings)
     of_node = (labels.num_entries / graph.num_nodes) / (small.num_entries / small.num_nodes)
     of_all = labels.num_entries / small.num_entries

@@ -89,7 +89,7 @@ def run(
         str,
         typer.Option(
             help="What makes a node a hub: degree, neighbor-degree, core, closeness, random, or a "
-            "file of all ids, most important first.",
+            "file of all ids, most important first; degree-id breaks ties by id.",
         ),
     ] = "degree",
     seed: Annotated[int, typer.Option(min=0, help="Of the orders closeness and random.")] = 0,
@@ -214,6 +214,7 @@ def summary(
         "nodes": graph.num_nodes,
         "edges": _num_edges(graph),
         "directed": graph.directed,
+        "order": labels.order_name,
         "entries": labels.num_entries,
         "entries_per_node": labels.num_entries / labels.num_nodes,
         "longest_distance": labels.max_distance,

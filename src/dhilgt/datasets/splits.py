@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from dhilgt.datasets.readers.raw_graph import Split
 from dhilgt.errors import DatasetError, argument
 from dhilgt.graph import checks
+from dhilgt.utils.hashes import GOLDEN, finalized, hashed
 
 Masks = dict[str, NDArray[np.bool_]]
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 _LARGEST_SEED = 2**64 - 1
 
 
@@ -64,15 +62,8 @@ def random_split(
 
 def node_keys(nodes: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
     """Return a random number per node: splitmix64, exact in 64-bit integers on every platform."""
-    with np.errstate(over="ignore"):
-        start = _mixed(np.array([seed], dtype=np.uint64) + _GOLDEN)
-        return _mixed(start + (nodes.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
-
-
-def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    z = (z ^ (z >> np.uint64(30))) * _FIRST
-    z = (z ^ (z >> np.uint64(27))) * _SECOND
-    return z ^ (z >> np.uint64(31))
+    start = hashed(np.array([seed], dtype=np.uint64))
+    return finalized(start + (nodes.astype(np.uint64) + np.uint64(1)) * GOLDEN)
 
 
 def official_split(splits: Sequence[Split], num_nodes: int, seed: int, name: str) -> Masks:

@@ -9,7 +9,7 @@ from dhilgt import _native
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import native_arrays
 from dhilgt.labels.hub_labels import side_number
-from dhilgt.labels.orders import checked_order, order_by_degree
+from dhilgt.labels.orders import ranking
 from dhilgt.utils.memory import memory_limit
 
 
@@ -45,7 +45,7 @@ def label_block(
         graph: The graph.
         first: Rank of the first hub, 0 being the most important node.
         last: Rank after the last hub; at most 512 hubs.
-        order: Ids of all nodes from most to least important; by degree when None.
+        order: As for `HubLabels.build`; by degree when None.
         side: On a directed graph, "out" for hubs that nodes reach, "in" for hubs that reach them.
         max_memory: Limit on the memory of the search; None for what is free.
 
@@ -54,10 +54,10 @@ def label_block(
         >>> block.nodes.tolist(), block.distances.tolist()
         ([2, 0, 3], [1, 1, 2])
     """
-    ranked = order_by_degree(graph) if order is None else checked_order(graph, order)
+    ranked = ranking(graph, order)
     nodes, hubs, distances = _native.plane_block(
         *native_arrays(graph),
-        ranked.astype(np.uint32),
+        ranked,
         side_number(side),
         first,
         last,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dhilgt import _native
 from dhilgt.errors import GraphError, MemoryLimitError, advice
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.orders import ranking
+from dhilgt.labels.orders import node_order, ranking
 from dhilgt.utils.checks import choice, num_threads
 from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar
@@ -75,8 +75,10 @@ def estimate(
         affordable = _ARCS_TO_PROBE // (n + graph.num_edges + 1)
         num_probes = min(max(affordable, _FEWEST_PROBES), _MOST_PROBES)
     num_probes = min(num_probes, n)
+    node_at = node_order(graph, "degree") if order is None else order
     nodes = np.random.default_rng(seed).choice(n, num_probes, replace=False).astype(np.uint32)
-    sizes = _native.probe_label_sizes(*native_arrays(graph), order, nodes, None).astype(np.float64)
+    probed = _native.probe_label_sizes(*native_arrays(graph), node_at, nodes, None)
+    sizes = probed.astype(np.float64)
     mean = float(sizes.mean())
     error = 0.0
     if 1 < num_probes < n:
@@ -121,7 +123,7 @@ def native_arrays(
     return graph.offsets, graph.targets, None, None
 
 
-def _predicted_entries(graph: Graph, node_at: NDArray[np.uint32] | None, limit: int) -> int | None:
+def _predicted_entries(graph: Graph, node_at: NDArray[np.uint32], limit: int) -> int | None:
     """Return the predicted number of label entries; None where they fit in any case.
 
     Raises:

@@ -11,7 +11,7 @@ from dhilgt.errors import GraphError
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import find, plain_value
 from dhilgt.labels.hub_labels import IN, OUT, HubLabels
-from dhilgt.labels.orders import order_by_degree
+from dhilgt.labels.orders import BY_ID, node_order
 from dhilgt.labels.packed import PackedLabelRows, empty_rows, joined, only_rows, pack_rows
 from dhilgt.utils.checks import num_threads
 from dhilgt.utils.memory import UNLIMITED
@@ -27,12 +27,12 @@ def quick_labels(
 ) -> HubLabels:
     """Return labels of a grown graph without building them again.
 
-    Old nodes keep their labels and their ranks. New nodes come last in rank (by degree, then by
-    index) and get the hubs of their neighbours one step further, except those that a better ranked
-    hub makes redundant. Distances from these labels are the lengths of the shortest paths that
-    visit old nodes in a single run, over old edges: never too short, and exact for every pair where
-    no new path between two old nodes is shorter than the old ones. `HubLabels.build` considers
-    every path.
+    Old nodes keep their labels and their ranks. New nodes come last in rank (by degree, ties as in
+    the order of the labels) and get the hubs of their neighbours one step further, except those
+    that a better ranked hub makes redundant. Distances from these labels are the lengths of the
+    shortest paths that visit old nodes in a single run, over old edges: never too short, and exact
+    for every pair where no new path between two old nodes is shorter than the old ones.
+    `HubLabels.build` considers every path.
 
     Args:
         labels: The labels of `graph`.
@@ -77,6 +77,7 @@ def quick_labels(
         grown.ids,
         grown.fingerprint,
         (native.num_entries, native.max_distance),
+        order_name=labels.order_name,
         grown_from=labels.fingerprint,
     )
 
@@ -147,7 +148,9 @@ def _grown_order(
     labels: HubLabels, grown: Graph, old_indices: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
     """Return indices from most to least important: old nodes as before, then new ones by degree."""
-    by_degree = order_by_degree(grown)
+    # Labels of earlier versions do not name their order: its ties were broken by id.
+    by_id = labels.order_name is None or labels.order_name.endswith(BY_ID)
+    by_degree = node_order(grown, f"degree{BY_ID}" if by_id else "degree")
     is_new = np.ones(grown.num_nodes, bool)
     is_new[old_indices] = False
     new = by_degree[is_new[by_degree]]

@@ -16,6 +16,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import NodeIds
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.build import build_native
+from dhilgt.labels.orders import order_name
 from dhilgt.utils.checks import choice, num_threads
 from dhilgt.utils.memory import UNLIMITED
 from dhilgt.utils.progress import progress_bar
@@ -77,7 +78,7 @@ class HubLabels:
         >>> labels
         HubLabels(nodes=4, entries=8, 2.0 per node, longest distance 2)
         >>> labels.distance("ann", "dan"), labels.witness("ann", "dan")
-        (3, Witness(distance=3, hub='bob'))
+        (3, Witness(distance=3, hub='cid'))
     """
 
     __slots__ = (
@@ -89,6 +90,7 @@ class HubLabels:
         "_ids",
         "_native",
         "_order",
+        "_order_name",
         "_ranks",
         "_sizes",
     )
@@ -101,12 +103,14 @@ class HubLabels:
         graph_fingerprint: str,
         sizes: tuple[int, int],
         *,
+        order_name: str | None = None,
         grown_from: str | None = None,
         check: Callable[[], None] | None = None,
     ) -> None:
         """Take finished parts; users call `build`, `load` or `quick_labels`."""
         self._native = native
         self._order = order
+        self._order_name = order_name
         self._ids = ids
         self._graph_fingerprint = graph_fingerprint
         self._sizes = sizes
@@ -139,7 +143,7 @@ class HubLabels:
             threads: Threads to use; None for every core.
             order: Ids of all nodes from most to least important, or the name of an order
                 (`dhilgt.labels.ORDERS`). None is "degree": both directions counted, largest first,
-                ties by ascending index.
+                ties by a fixed hash of the id. "degree-id" breaks them by ascending id.
             seed: Seed of the orders "closeness" and "random".
             progress: Show a progress bar when standard error is a terminal.
             algorithm: "auto" takes the fastest method; "pll" is sequential pruned landmark
@@ -163,7 +167,8 @@ class HubLabels:
             preflight=preflight,
         )
         sizes = native.num_entries, native.max_distance
-        return cls(native, node_at, graph.ids, graph.fingerprint, sizes)
+        name = order_name(order)
+        return cls(native, node_at, graph.ids, graph.fingerprint, sizes, order_name=name)
 
     def save(
         self, path: "str | PathLike[str]", *, overwrite: bool = False, threads: int | None = None
@@ -183,6 +188,7 @@ class HubLabels:
             labels_store.StoredLabels(
                 sides=sides,
                 order=self._order,
+                order_name=self._order_name,
                 ids=self._ids,
                 num_entries=self.num_entries,
                 max_distance=self.max_distance,
@@ -225,6 +231,7 @@ class HubLabels:
             stored.ids,
             stored.graph_fingerprint,
             (stored.num_entries, stored.max_distance),
+            order_name=stored.order_name,
             grown_from=stored.grown_from,
             check=stored.check,
         )
@@ -292,6 +299,15 @@ class HubLabels:
     def order(self) -> NDArray[np.int64]:
         """Node indices from most to least important."""
         return self._order.astype(np.int64)
+
+    @property
+    def order_name(self) -> str | None:
+        """Name of the order, "given" for one that was passed as ids; None if it was not noted.
+
+        Labels that earlier versions saved do not say it: theirs is "degree-id", unless another one
+        was asked for.
+        """
+        return self._order_name
 
     @property
     def graph_fingerprint(self) -> str:

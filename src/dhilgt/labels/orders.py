@@ -10,27 +10,37 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import GraphError
 from dhilgt.graph.graph import Graph
+from dhilgt.graph.node_ids import NodeIds
 from dhilgt.utils.checks import choice
+from dhilgt.utils.hashes import hashed, hashed_texts
 
 NUM_PIVOTS = 64
 """Nodes from which closeness is estimated: one bit each of a word."""
 
-DRAWN = ("closeness", "random")
-"""Orders that depend on a seed."""
+BY_ID = "-id"
+"""End of the names of orders whose ties are broken by id, as earlier versions did."""
+
+GIVEN = "given"
+"""Stands for an order that was passed as a list of ids."""
+
+_DEGREE_SHIFT = np.uint64(32)  # of a sort key: the degree above these bits, the tie below
 
 IntArray = NDArray[np.int64]
 
 
-def node_order(graph: Graph, name: str, seed: int = 0) -> NDArray[np.uint32] | None:
-    """Return the indices of all nodes from most to least important; None stands for "degree".
+def node_order(graph: Graph, name: str, seed: int = 0) -> NDArray[np.uint32]:
+    """Return the indices of all nodes from most to least important.
 
-    Ties are broken by degree, then by ascending index. The directions of edges are ignored.
+    Ties are broken by degree, then by `tie_breakers` of the ids, then by ascending index; under a
+    name that ends in "-id" by degree, then by ascending index, the ids being in ascending order.
+    Neither depends on the order of the rows of the input. The directions of edges are ignored.
 
     Args:
         graph: The graph.
         name: One of `ORDERS`: "degree"; "neighbor-degree", by degree, then by the sum of the
             neighbours' degrees; "core", by k-core number; "closeness", by the sum of the distances
-            from `NUM_PIVOTS` random nodes, smallest first; "random".
+            from `NUM_PIVOTS` random nodes, smallest first; "random"; and all but the last with
+            "-id" at the end.
         seed: Seed of the orders in `DRAWN`.
 
     Raises:
@@ -38,31 +48,43 @@ def node_order(graph: Graph, name: str, seed: int = 0) -> NDArray[np.uint32] | N
 
     Example:
         >>> graph = Graph.from_edges([0, 0, 1, 2, 3, 3, 3], [1, 2, 2, 3, 4, 5, 6])
-        >>> node_order(graph, "core")  # a triangle and the rest
+        >>> node_order(graph, "core-id")  # a triangle and the rest
         array([2, 0, 1, 3, 4, 5, 6], dtype=uint32)
+        >>> node_order(graph, "core")  # the same, equal nodes by the hashes of their ids
+        array([2, 1, 0, 3, 5, 4, 6], dtype=uint32)
     """
     choice("order", name, ORDERS)
-    if name == "degree":
-        return None  # the default of the native core
     adjacency = _Adjacency(graph)
-    keys = _SORT_KEYS[name](adjacency, seed)
+    keys = _SORT_KEYS[name.removesuffix(BY_ID)](adjacency, seed)
+    # Largest degree first; no node has as many as 2**32 neighbours.
+    last = (np.uint64(2**32 - 1) - adjacency.degrees.astype(np.uint64)) << _DEGREE_SHIFT
+    if not name.endswith(BY_ID):
+        last |= tie_breakers(graph.ids)
     # lexsort takes the last key first and is stable: equal nodes stay in ascending order.
-    return np.lexsort((-adjacency.degrees, *reversed(keys))).astype(np.uint32)
+    return np.lexsort((last, *reversed(keys))).astype(np.uint32)
+
+
+def tie_breakers(ids: NodeIds) -> NDArray[np.uint64]:
+    """Return the number by which each node is ranked among its equals, smallest first.
+
+    It is the upper half of a 64-bit hash of the id: `hashed` of an integer (a negative one as its
+    two's complement), `hashed_texts` of a string. Ids in reading order, as on grids and meshes,
+    are close to the worst order there is; a hash scatters them.
+
+    Example:
+        >>> tie_breakers(NodeIds(None, 4)).tolist()
+        [3793791033, 2433363436, 2539140574, 487265508]
+    """
+    if ids.are_text:
+        hashes = hashed_texts(ids.all.tolist())
+    else:
+        hashes = hashed(ids.all.astype(np.int64, copy=False).view(np.uint64))
+    return hashes >> np.uint64(32)
 
 
 def total_degrees(graph: Graph) -> IntArray:
     """Return the number of edges at each node, those of both directions on a directed graph."""
     return graph.degrees + np.diff(graph.in_offsets) if graph.directed else graph.degrees
-
-
-def order_by_degree(graph: Graph) -> IntArray:
-    """Return node indices from most to least important: by degree, ties by ascending index.
-
-    Example:
-        >>> order_by_degree(Graph.from_edges([0, 1, 2], [1, 2, 3])).tolist()
-        [1, 2, 0, 3]
-    """
-    return np.argsort(-total_degrees(graph), kind="stable")
 
 
 class _Adjacency:
@@ -86,6 +108,10 @@ class _Adjacency:
             positions.append(np.repeat(np.arange(len(nodes)), counts))
             neighbors.append(targets[np.repeat(offsets[nodes], counts) + within].astype(np.int64))
         return np.concatenate(positions), np.concatenate(neighbors)
+
+
+def _by_degree(adjacency: _Adjacency, seed: int) -> tuple[IntArray, ...]:
+    return ()  # what remains of every order when all else is equal
 
 
 def _by_neighbor_degree(adjacency: _Adjacency, seed: int) -> tuple[IntArray, ...]:
@@ -150,22 +176,40 @@ def _at_random(adjacency: _Adjacency, seed: int) -> tuple[IntArray, ...]:
 
 
 _SORT_KEYS: dict[str, Callable[[_Adjacency, int], tuple[IntArray, ...]]] = {
+    "degree": _by_degree,
     "neighbor-degree": _by_neighbor_degree,
     "core": _by_core,
     "closeness": _by_closeness,
     "random": _at_random,
 }
-ORDERS = ("degree", *_SORT_KEYS)
+ORDERS = (*_SORT_KEYS, *(f"{name}{BY_ID}" for name in _SORT_KEYS if name != "random"))
 """Names of the orders."""
 
+DRAWN = ("closeness", f"closeness{BY_ID}", "random")
+"""Orders that depend on a seed."""
 
-def ranking(graph: Graph, order: Any, seed: int = 0) -> NDArray[np.uint32] | None:
-    """Return the `order` of `HubLabels.build` as node indices by rank; None means by degree."""
+
+def former_order(name: str) -> str:
+    """Return what the order of this name in earlier versions is called now.
+
+    Example:
+        >>> former_order("degree"), former_order("random")
+        ('degree-id', 'random')
+    """
+    return f"{name}{BY_ID}" if f"{name}{BY_ID}" in ORDERS else name
+
+
+def ranking(graph: Graph, order: Any, seed: int = 0) -> NDArray[np.uint32]:
+    """Return the `order` of `HubLabels.build` as node indices by rank."""
+    name = order_name(order)
+    return checked_order(graph, order) if name == GIVEN else node_order(graph, name, seed)
+
+
+def order_name(order: Any) -> str:
+    """Return the name of the `order` of `HubLabels.build`, `GIVEN` for a list of ids."""
     if order is None:
-        return None
-    if isinstance(order, str):
-        return node_order(graph, order, seed)
-    return checked_order(graph, order)
+        return "degree"
+    return order if isinstance(order, str) else GIVEN
 
 
 def checked_order(graph: Graph, order: Any) -> NDArray[np.uint32]:

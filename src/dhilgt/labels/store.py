@@ -29,6 +29,7 @@ class StoredLabels:
     num_entries: int
     max_distance: int
     graph_fingerprint: str
+    order_name: str | None = None  # see `HubLabels.order_name`
     grown_from: str | None = None  # fingerprint of the labels that these extend
     check: Callable[[], None] | None = None  # of all bytes, where not all of them are checked
 
@@ -41,6 +42,8 @@ def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) 
         "max_distance": stored.max_distance,
         "directed": len(stored.sides) == 2,
     }
+    if stored.order_name is not None:
+        params["order"] = stored.order_name
     if stored.grown_from is not None:
         params["grown_from"] = stored.grown_from
     arrays: dict[str, NDArray[Any]] = {"order": stored.order}
@@ -96,6 +99,7 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
         num_entries=_whole_number(artifact, params, "num_entries"),
         max_distance=_whole_number(artifact, params, "max_distance"),
         graph_fingerprint=artifact.fingerprint,
+        order_name=_text_or_none(artifact, params, "order"),
         grown_from=_text_or_none(artifact, params, "grown_from"),
         check=artifact.verify if artifact.is_large and not verify else None,
     )

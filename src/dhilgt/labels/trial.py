@@ -11,6 +11,7 @@ from dhilgt import _native
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import native_arrays
 from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.orders import node_order
 from dhilgt.utils.checks import num_threads
 
 _PATIENCE = 4  # times the limit, for a graph whose first entries take longer
@@ -64,6 +65,7 @@ def try_build(
         >>> trial.seconds < 1, trial.labels.num_entries
         (True, 8)
     """
+    ranked = node_order(graph, "degree") if order is None else order
     begin = time.perf_counter()
     hub_by_hub: float | None = None  # when it began to count hubs
     found, elapsed = 0, 0.0
@@ -81,7 +83,7 @@ def try_build(
     try:
         native, node_at, _ = _native.build_labels(
             *native_arrays(graph),
-            order,
+            ranked,
             "auto",
             _native.PLAN_HUBS,
             num_threads(threads),

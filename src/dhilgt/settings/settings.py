@@ -80,7 +80,13 @@ class Settings(CheckedSettings):
         )
     )
     fresh: bool = _tokens(switch(False, help="Draw new rows each epoch in place of stored ones."))
-    order: str = _tokens(choice(*ORDERS, help="Ranking of the nodes: those at the top are hubs."))
+    order: str = _tokens(
+        choice(
+            *ORDERS,
+            help='Ranking of the nodes: those at the top are hubs. "-id" breaks ties by id, in '
+            "place of a hash of it.",
+        )
+    )
 
     hidden_channels: int = _model(
         count(

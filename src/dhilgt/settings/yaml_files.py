@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt.errors import ConfigError
+from dhilgt.settings.earlier import renamed
 from dhilgt.settings.settings import GROUPS, Settings
 from dhilgt.store.files import explained, write_file
 from dhilgt.utils.checks import name_hint
@@ -52,7 +53,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
                 _put(settings, name, inner, f"{file}, line {inner_line}")
         else:
             _put(settings, key, value, f"{file}, line {line}")
-    return settings
+    return renamed(settings)
 
 
 def read_mapping(path: str | os.PathLike[str], kind: str = _SETTINGS) -> dict[str, Any]:

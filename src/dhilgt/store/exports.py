@@ -31,7 +31,8 @@ from dhilgt.store.files import (
 )
 
 KIND = "dhilgt-serving"
-FORMAT = 2
+FORMAT = 3
+_TIES_BY_ID = 2  # up to this format, the name of an order stood for ties by id
 FACTS, KNOWN, SCALE = ".json", ".known.npy", ".scale.npz"  # added to the name of the model
 _FACTS_OF_FORMAT_1 = ".serving.json"  # in the place of the ending: of the last export of a name
 _OWN_SUM = "facts_sha256"
@@ -122,7 +123,7 @@ def _facts(path: Path) -> dict[str, Any]:
     if facts.get("kind") != KIND:
         raise ArtifactError(f"{path} does not describe an exported model; export it again")
     version = facts.get("format")
-    if version not in (1, FORMAT) or isinstance(version, bool):
+    if version not in range(1, FORMAT + 1) or isinstance(version, bool):
         raise ArtifactError(
             f"{path} has format {shown(version)}, this version reads up to {FORMAT}; it was "
             f"written by dhilgt {shown(facts.get('library'))}: use that version, or export again"
@@ -130,6 +131,8 @@ def _facts(path: Path) -> dict[str, Any]:
     own = facts.pop(_OWN_SUM, None)
     if version != 1 or own is not None:
         _compare(path, path, own, hashlib.sha256(canonical_json(facts)).hexdigest())
+    if version <= _TIES_BY_ID and facts.get("order", "random") != "random":
+        facts["order"] = f"{facts['order']}-id"
     return facts
 
 
