@@ -64,9 +64,29 @@ def canonical_labels(rows, order):
 
 
 def degree_order(graph):
-    """Degree descending (both directions counted), ties by ascending index."""
+    """Degree descending (both directions counted), ties by a hash of the id, then by the id."""
     degree = np.diff(graph.offsets) + (np.diff(graph.in_offsets) if graph.directed else 0)
-    return np.argsort(-degree, kind="stable")
+    ties = [tie_breaker(node) for node in graph.nodes.tolist()]
+    return np.array(sorted(range(graph.num_nodes), key=lambda v: (-degree[v], ties[v], v)))
+
+
+def tie_breaker(node):
+    """The upper 32 bits of SplitMix64 of a whole number, or of the words of a text one by one."""
+    if isinstance(node, int):
+        return splitmix(node) >> 32
+    text = node.encode("utf-8", "surrogatepass")
+    number = splitmix(len(text))
+    for at in range(0, len(text), 8):
+        number = splitmix(number ^ int.from_bytes(text[at : at + 8], "little"))
+    return number >> 32
+
+
+def splitmix(seed):
+    """The first number of SplitMix64, as its authors write it in C."""
+    number = (seed + 0x9E3779B97F4A7C15) % 2**64
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    number = (number ^ number >> 27) * 0x94D049BB133111EB % 2**64
+    return number ^ number >> 31
 
 
 def label_by_search(offsets, targets, rank, node):

@@ -9,6 +9,7 @@ from tests import byte_cases
 from tests.byte_cases import GRAPHS, REAL, TRAININGS
 
 THEN = json.loads(byte_cases.KEPT.read_text())
+HASHED = json.loads(byte_cases.HASHED.read_text())
 SYSTEMS = [*TRAININGS, *(f"baseline {name}" for name in dhilgt.baselines.names())]
 
 
@@ -19,7 +20,8 @@ def skip_without_data(name):
 
 def test_every_setting_keeps_its_name_and_default():
     now = dhilgt.Settings().to_dict()
-    # Later versions scale the columns that need it, and have more settings, all of them off.
+    # Later versions scale the columns that need it, and have more settings, all of them off; what
+    # 0.1.0 called the order "degree" is "degree-id" now.
     assert now == now | THEN["settings"] | {"feature_scale": "auto"}
     later = now.keys() - THEN["settings"].keys()
     assert not any(now[name] for name in later - {"table_rows"})
@@ -33,6 +35,12 @@ def test_the_files_of_a_generated_graph_are_the_same():
 def test_the_files_of_labels_and_tokens_are_the_same(name):
     skip_without_data(name)
     assert byte_cases.graph_bytes(name) == THEN["bytes"][name]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_labels_with_hashed_ties_are_the_same(name):
+    skip_without_data(name)
+    assert byte_cases.hashed_bytes(name) == HASHED[name]
 
 
 def test_trainings_end_with_the_same_scores_and_classes():
@@ -58,5 +66,5 @@ def _is_same(now, then, same_platform):
 
 
 def test_nothing_is_left_uncompared():
-    assert THEN["bytes"].keys() == GRAPHS.keys()
+    assert THEN["bytes"].keys() == HASHED.keys() == GRAPHS.keys()
     assert THEN["trainings"].keys() == set(SYSTEMS)

@@ -6,6 +6,7 @@ import pytest
 from dhilgt import HubLabels, _native
 from dhilgt.labels import trial
 from dhilgt.labels.build import estimate
+from dhilgt.labels.orders import node_order
 from dhilgt.labels.trial import try_build
 from tests.oracle_graphs import cycle, grid
 
@@ -66,15 +67,18 @@ def test_a_build_without_any_entry_says_nothing(build):
 
 def test_a_real_build_is_stopped():
     graph = cycle(1200)
-    found = try_build(graph, estimate(graph).num_entries, limit_seconds=0.01)
+    order = node_order(graph, "degree-id")  # from node to node: labels are long
+    entries = estimate(graph, order=order).num_entries
+    found = try_build(graph, entries, order=order, limit_seconds=0.01)
     assert found.labels is None
     assert found.deep
     assert found.seconds > 0.01
 
 
+@pytest.mark.parametrize("name", ["degree", "degree-id"])
 @pytest.mark.parametrize("graph", [grid(25), cycle(400), grid(25, diagonals=True)], ids=repr)
-def test_sizes_of_deep_graphs_are_right_within_a_factor_of_two(graph):
-    labels = HubLabels.build(graph, progress=False)
-    found = estimate(graph)
+def test_sizes_of_deep_graphs_are_right_within_a_factor_of_two(graph, name):
+    labels = HubLabels.build(graph, progress=False, order=name)
+    found = estimate(graph, order=node_order(graph, name))
     assert labels.num_entries / 2 < found.num_entries < 2 * labels.num_entries
     assert labels.nbytes / 2 < found.num_bytes < 2 * labels.nbytes
