@@ -90,6 +90,25 @@ def test_labels_give_the_same_distances(name):
     assert labels.distance_matrix(nodes).tolist() == expected["distances"]
 
 
+@pytest.mark.parametrize("name", EXPECTED["labels"])
+def test_labels_do_not_say_which_order_they_have(name):
+    assert dhilgt.HubLabels.load(OLD / "labels" / name).order_name is None
+    facts = json_of("inspect", OLD / "labels" / name)
+    assert facts["order"] is None
+    assert "not noted (degree-id" in command("inspect", OLD / "labels" / name)
+
+
+def test_plain_labels_have_the_order_that_is_now_called_degree_id():
+    edges = OLD / "input" / "edges.csv"
+    graph = dhilgt.Graph.read(edges)
+    old = dhilgt.HubLabels.load(OLD / "labels" / "plain")
+    by_id, by_hash = (
+        dhilgt.HubLabels.build(graph, order=name, progress=False)
+        for name in ("degree-id", "degree")
+    )
+    assert old.fingerprint == by_id.fingerprint != by_hash.fingerprint
+
+
 def test_a_query_by_command_finds_the_old_nodes():
     expected = EXPECTED["labels"]["plain"]["distances"]
     out = command("query", OLD / "labels" / "plain", "node-01", "node-09")
@@ -193,6 +212,15 @@ def test_a_classifier_gives_the_same_probabilities(name, tmp_path):
     clf.save(tmp_path / "again")
     again = dhilgt.NodeClassifier.load(tmp_path / "again").set_params(progress=False)
     assert np.array_equal(again.predict_proba(), probabilities)
+
+
+@pytest.mark.parametrize(
+    ("name", "order"), [("words", "degree-id"), ("directed", "core-id"), ("array", "degree-id")]
+)
+def test_orders_have_the_names_of_today(name, order):
+    clf = opened(name)
+    assert clf.settings_.order == order
+    assert clf.hub_labels_.order_name == order
 
 
 def test_a_graph_keeps_words_classes_and_parts():
@@ -335,7 +363,8 @@ def test_its_settings_repeat_the_run(copied, tmp_path):
     config = copied("runs/seeds/seed-0") / "config.yaml"
     facts = json_of("train", "--config", config, "-o", tmp_path / "again", "--quiet", "--no-cache")
     assert scores_of(facts["scores"]) == pytest.approx(scores_of(RECORD["scores"]), abs=1e-3)
-    assert facts["config"].items() >= RECORD["config"].items()
+    expected = RECORD["config"] | {"order": "degree-id"}  # its name now
+    assert facts["config"].items() >= expected.items()
     assert facts.keys() >= RECORD.keys()  # values are added, none is taken away
     then, now = (read_settings(path) for path in (config, tmp_path / "again" / "config.yaml"))
     assert (

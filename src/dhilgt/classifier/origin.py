@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import ConfigError, TrainingWarning, setting, warn
 from dhilgt.graph.graph import Graph
+from dhilgt.settings.earlier import renamed
 from dhilgt.settings.settings import Settings
 from dhilgt.store.files import canonical_json
 from dhilgt.training.resume import FREE
@@ -69,7 +70,7 @@ def check_origin(run_dir: str | PathLike[str], now: Mapping[str, Any]) -> None:
         return
     check_inputs(saved[INPUTS], now[INPUTS], str(folder.path))
     # A setting that did not exist when the run was saved had the value that is its default now.
-    before = Settings().to_dict() | saved[SETTINGS]
+    before = Settings().to_dict() | renamed(saved[SETTINGS])
     for name, value in now[SETTINGS].items():
         if value != before[name] and name not in _FREE:
             raise ConfigError(

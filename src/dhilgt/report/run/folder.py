@@ -20,6 +20,7 @@ from dhilgt.graph.checks import MASK_NAMES
 from dhilgt.graph.store import read_columns
 from dhilgt.metrics import METRICS, constant_score
 from dhilgt.settings import yaml_files
+from dhilgt.settings.earlier import renamed
 from dhilgt.settings.settings import Settings
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.files import explained, read_object, strict_json
@@ -61,7 +62,7 @@ def run_state(folder: Path) -> dict[str, Any]:
     result = _values(folder / _RESULT, problems) if bundle else None
     history = _history(folder / _METRICS, problems)
     saved, data = _saved_settings(folder, problems)
-    settings = (bundle or {}).get("settings") or saved
+    settings = renamed((bundle or {}).get("settings") or saved)
     graph = _graph(folder / _GRAPH, problems)
     if ended:
         problems += [f"{one} is missing" for one in _PARTS if not (folder / one).exists()]
