@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from dhilgt import DHILGT
 from dhilgt.errors import ConfigError

@@ -62,9 +62,10 @@ def ego_codes(spd: Tensor, real: Tensor, num_virtual: int = 0, dropout_p: float 
     """
     codes = spd[:, 0].long()  # [B, s]
     if num_virtual:
+        batch = codes.shape[0]
         virtual = FIRST_VIRTUAL + torch.arange(num_virtual, device=spd.device)
-        codes = torch.cat([codes, virtual.expand(len(codes), num_virtual)], 1)
-        real = torch.cat([real, real.new_ones(len(codes), num_virtual)], 1)
+        codes = torch.cat([codes, virtual.expand(batch, num_virtual)], 1)
+        real = torch.cat([real, real.new_ones(batch, num_virtual)], 1)
     if dropout_p > 0.0:
         codes = codes.masked_fill(drop_mask(codes.shape, dropout_p, codes.device), NO_BIAS)
     return codes.masked_fill(~real, MASKED).masked_fill(~real[:, :1], NO_BIAS)

@@ -360,8 +360,8 @@ class DHILGT(nn.Module):
         h, at = self.place_nodes(h, index, known)
         table, at = torch.cat([h.new_zeros(1, h.shape[1]), h]), at + 1
         if self.virtual is not None:
-            virtual = len(table) + torch.arange(config.num_virtual, device=index.device)
-            at = torch.cat([at, virtual.expand(len(at), -1)], 1)  # [B, t]
+            virtual = table.shape[0] + torch.arange(config.num_virtual, device=index.device)
+            at = torch.cat([at, virtual.expand(at.shape[0], -1)], 1)  # [B, t]
             table = torch.cat([table, self.virtual])  # [1 + n + m, F]
         dropped = config.bias_dropout if self.training else 0.0
         *earlier, last = self.layers
@@ -382,7 +382,9 @@ class DHILGT(nn.Module):
     def _own_rows(self, x: Tensor, index: Tensor) -> Tensor:
         """Return the egos' output of the input MLP, [B, F]; without layers nothing else counts."""
         egos = index[:, 0]
-        if x.layout == torch.strided and len(x) > len(egos) and not torch.compiler.is_compiling():
+        # The lengths are not known to a program that is exported.
+        can_choose = x.layout == torch.strided and not torch.compiler.is_compiling()
+        if can_choose and len(x) > len(egos):
             # The other members of the rows are left out of all products.
             x = x.index_select(0, egos.clamp(min=0))
             each = torch.arange(len(egos), device=egos.device)
