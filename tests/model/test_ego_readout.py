@@ -19,9 +19,9 @@ DOUBLE = torch.float64
 class FullLastLayer(DHILGT):
     """The slow, obvious version: every layer for all slots, then slot 0."""
 
-    def embed(self, x, index, spd, known=None, *, room=None):
-        path = self._take_path(x, index, spd, known)
-        return self.norm(self._encode(x, index, spd, known, path)[:, 0])
+    def embed(self, x, index, spd, known=None, ego=None, *, room=None):
+        path = self._take_path(x, index, spd, known, ego)
+        return self.norm(self._encode(x, index, spd, known, path, ego)[:, 0])
 
 
 def full_version_of(model):
@@ -74,6 +74,21 @@ def test_sparse_features_give_what_dense_ones_give():
     model = model_of(dtype=DOUBLE, num_layers=1, readout="ego")
     x, index, spd = sparse_batch()
     assert torch.allclose(model(x.to_sparse_csr(), index, spd), model(x, index, spd), atol=1e-12)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_what_egos_are_connected_to_counts_as_in_the_full_layer(layers):
+    model = model_of(
+        dtype=DOUBLE, num_layers=layers, readout="ego", num_virtual=0, ego_channels=5, ego_groups=2
+    )
+    full = full_version_of(model)
+    x, index, spd = batch_of(dtype=DOUBLE)
+    index[2] = -1
+    rows = torch.rand(2 * len(index), 5, dtype=DOUBLE, generator=torch.Generator().manual_seed(2))
+    batch = (x, index, spd, None, (rows * (rows > 0.5)).to_sparse_csr())
+    assert torch.allclose(model(*batch), full(*batch), rtol=0, atol=1e-12)
+    ours, theirs = gradients(model, batch), gradients(full, batch)
+    assert all(torch.allclose(ours[name], theirs[name], rtol=0, atol=1e-12) for name in ours)
 
 
 @pytest.mark.parametrize("spd_bias", [True, False])
