@@ -10,6 +10,7 @@ from dhilgt import DHILGT
 from dhilgt.errors import ConfigError
 from dhilgt.model.attention import ego_codes, pair_codes
 from tests.model.cases import batch_of, gradients, model_of, sparse_batch
+from tests.model.ego_cases import SETTINGS, ego_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 
@@ -78,14 +79,11 @@ def test_sparse_features_give_what_dense_ones_give():
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
 def test_what_egos_are_connected_to_counts_as_in_the_full_layer(layers):
-    model = model_of(
-        dtype=DOUBLE, num_layers=layers, readout="ego", num_virtual=0, ego_channels=5, ego_groups=2
-    )
+    model = model_of(dtype=DOUBLE, num_layers=layers, readout="ego", num_virtual=0, **SETTINGS)
     full = full_version_of(model)
     x, index, spd = batch_of(dtype=DOUBLE)
     index[2] = -1
-    rows = torch.rand(2 * len(index), 5, dtype=DOUBLE, generator=torch.Generator().manual_seed(2))
-    batch = (x, index, spd, None, (rows * (rows > 0.5)).to_sparse_csr())
+    batch = (x, index, spd, None, ego_rows(len(index), dtype=DOUBLE))
     assert torch.allclose(model(*batch), full(*batch), rtol=0, atol=1e-12)
     ours, theirs = gradients(model, batch), gradients(full, batch)
     assert all(torch.allclose(ours[name], theirs[name], rtol=0, atol=1e-12) for name in ours)
