@@ -66,6 +66,10 @@ def sparse_product(x: Tensor | CsrParts, values: Tensor, table: Tensor) -> Tenso
         return _scattered(offsets, columns, values, table)
     # A bag of rows of the table per row: unlike sparse matrix products it works for every dtype, on
     # every device, under autocast and within a CUDA graph.
+    return _bags(offsets, columns, values, table)
+
+
+def _bags(offsets: Tensor, columns: Tensor, values: Tensor, table: Tensor) -> Tensor:
     return F.embedding_bag(
         columns,
         table.contiguous(),
@@ -102,24 +106,27 @@ def _has_scipy() -> bool:
 
 
 class _HostProduct(torch.autograd.Function):
-    """The product by SciPy, on one core.
+    """The product by bags of rows, in the backward pass by those of the transposed matrix.
 
-    With 0.9 million entries and 128 channels, forward and backward take 35 ms, where those of
-    PyTorch's bags take 330 ms on two cores: they write the gradient of one channel after the other.
-    Its sums have the same order for any number of threads.
+    PyTorch's own backward pass of bags sorts the entries and takes ten times as long. Both sum the
+    rows in the same order: the gradients are equal to the last bit.
     """
 
     @staticmethod
     def forward(
         ctx: Any, offsets: Tensor, columns: Tensor, values: Tensor, table: Tensor
     ) -> Tensor:
-        import scipy.sparse
-
-        parts = (values.numpy(), columns.numpy(), offsets.numpy())
-        ctx.matrix = scipy.sparse.csr_matrix(parts, shape=(len(offsets) - 1, len(table)))
-        return torch.from_numpy(ctx.matrix @ table.detach().numpy())
+        ctx.save_for_backward(offsets, columns, values)
+        ctx.num_columns = len(table)
+        return _bags(offsets, columns, values, table)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, Tensor]:
-        return None, None, None, torch.from_numpy(ctx.matrix.T @ grad.numpy())
+        import scipy.sparse
+
+        offsets, columns, values = (part.numpy() for part in ctx.saved_tensors)
+        shape = (len(offsets) - 1, ctx.num_columns)
+        turned = scipy.sparse.csr_matrix((values, columns, offsets), shape=shape).tocsc()
+        parts = (turned.indptr, turned.indices, turned.data)
+        return None, None, None, _bags(*map(torch.from_numpy, parts), grad)
