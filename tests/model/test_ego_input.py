@@ -7,7 +7,7 @@ from torch.autograd import gradcheck
 from dhilgt import DHILGT, ConfigError
 from dhilgt.model import sparse_product as products
 from dhilgt.model.ego_input import EgoInput
-from dhilgt.model.sparse_product import sparse_product
+from dhilgt.model.sparse_product import grouped_product, sparse_product
 from tests.model.cases import batch_of, gradients, model_of
 from tests.model.ego_cases import CHANNELS, GROUPS, SETTINGS, ego_rows
 
@@ -36,6 +36,21 @@ def test_the_product_and_its_gradient_are_those_of_dense_matrices(way, egos, wid
     mix = torch.randn_like(expected)
     (one,) = torch.autograd.grad((actual * mix).sum(), table)
     (two,) = torch.autograd.grad((expected * mix).sum(), table)
+    torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("egos", [0, 1, 5])
+def test_sums_over_groups_are_those_of_dense_matrices(way, egos):
+    rows = ego_rows(egos, dtype=torch.float64)
+    table = torch.randn(CHANNELS, 4, dtype=torch.float64, requires_grad=True)
+    scale = torch.randn(GROUPS, dtype=torch.float64, requires_grad=True)
+    actual = grouped_product(rows, 2 * rows.values(), table, scale)
+    dense = 2 * rows.to_dense().view(egos, GROUPS, CHANNELS)
+    expected = torch.einsum("k,bkt,tf->bf", scale, dense, table)
+    torch.testing.assert_close(actual, expected)
+    mix = torch.randn_like(expected)
+    one = torch.autograd.grad((actual * mix).sum(), (table, scale))
+    two = torch.autograd.grad((expected * mix).sum(), (table, scale))
     torch.testing.assert_close(one, two)
 
 

@@ -69,6 +69,33 @@ def sparse_product(x: Tensor | CsrParts, values: Tensor, table: Tensor) -> Tenso
     return _bags(offsets, columns, values, table)
 
 
+def grouped_product(x: Tensor | CsrParts, values: Tensor, table: Tensor, scale: Tensor) -> Tensor:
+    """Return the product, scaled row by row and summed over each K rows in turn, [n / K, F].
+
+    Args:
+        x: As for `sparse_product`.
+        values: As for `sparse_product`.
+        table: As for `sparse_product`.
+        scale: That of the first of K rows, of the second, and so on, [K].
+
+    Example:
+        >>> x = torch.eye(4).to_sparse_csr()
+        >>> scale = torch.tensor([1.0, 10.0])
+        >>> grouped_product(x, x.values(), torch.ones(4, 1), scale).tolist()
+        [[11.0], [11.0]]
+    """
+    if _on_host(values, table):
+        parts = x.crow_indices(), x.col_indices(), values
+        product: Tensor = _HostGroups.apply(*parts, table, scale)
+        return product
+    return _group_sums(sparse_product(x, values, table), scale)
+
+
+def _group_sums(rows: Tensor, scale: Tensor) -> Tensor:
+    # Not a product of matrices: under autocast it would not have the table's precision.
+    return (scale[:, None] * rows.unflatten(0, (-1, scale.shape[0]))).sum(1)
+
+
 def _bags(offsets: Tensor, columns: Tensor, values: Tensor, table: Tensor) -> Tensor:
     return F.embedding_bag(
         columns,
@@ -123,10 +150,40 @@ class _HostProduct(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, Tensor]:
-        import scipy.sparse
+        return None, None, None, _turned_product(*ctx.saved_tensors, grad, ctx.num_columns)
 
-        offsets, columns, values = (part.numpy() for part in ctx.saved_tensors)
-        shape = (len(offsets) - 1, ctx.num_columns)
-        turned = scipy.sparse.csr_matrix((values, columns, offsets), shape=shape).tocsc()
-        parts = (turned.indptr, turned.indices, turned.data)
-        return None, None, None, _bags(*map(torch.from_numpy, parts), grad)
+
+class _HostGroups(torch.autograd.Function):
+    """The sums over groups; in the backward pass, no gradient of each single row is made."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, offsets: Tensor, columns: Tensor, values: Tensor, table: Tensor, scale: Tensor
+    ) -> Tensor:
+        rows = _bags(offsets, columns, values, table)
+        ctx.save_for_backward(offsets, columns, values, scale, rows)
+        ctx.num_columns = len(table)
+        return _group_sums(rows, scale)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, Tensor, Tensor]:
+        offsets, columns, values, scale, rows = ctx.saved_tensors
+        groups = len(scale)
+        scale_grad = torch.einsum("bkf,bf->k", rows.unflatten(0, (-1, groups)), grad)
+        # A row for each group of rows, with the scales in its values.
+        scales = torch.repeat_interleave(scale.repeat(len(grad)), offsets.diff())
+        parts = offsets[::groups], columns, values * scales
+        return None, None, None, _turned_product(*parts, grad, ctx.num_columns), scale_grad
+
+
+def _turned_product(
+    offsets: Tensor, columns: Tensor, values: Tensor, rows: Tensor, num_columns: int
+) -> Tensor:
+    """Return the product of the transposed matrix and `rows`, [num_columns, F]."""
+    import scipy.sparse
+
+    parts = (values.numpy(), columns.numpy(), offsets.numpy())
+    turned = scipy.sparse.csr_matrix(parts, shape=(len(offsets) - 1, num_columns)).tocsc()
+    turned_parts = (turned.indptr, turned.indices, turned.data)
+    return _bags(*map(torch.from_numpy, turned_parts), rows)
