@@ -34,7 +34,9 @@ class DHILGTConfig(CheckedSettings):
     in_channels: int = field(metadata=count(1).metadata)
     hidden_channels: int = field(metadata=count(1, 1, MOST_HIDDEN_CHANNELS).metadata)
     out_channels: int = field(metadata=count(1).metadata)
-    num_layers: int = count(4, 1, 1000, help="Transformer layers.")
+    num_layers: int = count(
+        4, 0, 1000, help="Transformer layers; 0 for none: the node's own row of features alone."
+    )
     heads: int = count(8, 1, 2**20, help="Attention heads.")
     num_virtual: int = count(4, 0, 1000, help="Virtual nodes behind the slots of each row.")
     dropout: float = rate(0.5, help="Dropout on what each block adds.")
@@ -75,10 +77,21 @@ class DHILGTConfig(CheckedSettings):
                 f"{setting('hidden_channels', self.hidden_channels)} is not a multiple of "
                 f"{setting('heads', self.heads)}; change one of them"
             )
+        if self.label_inputs and not self.num_layers:
+            raise ConfigError(
+                f"{setting('label_inputs', True)} shows a node the classes of others in its token, "
+                f"which {setting('num_layers', 0)} does not read; leave label_inputs out or use "
+                "num_layers of 1 or more"
+            )
         if self.bias_slope and not self.spd_bias:
             raise ConfigError(
                 f"{setting('bias_slope', self.bias_slope)} is the slope of the bias per distance, "
                 f"and there is none with {setting('spd_bias', False)}; change one of them"
+            )
+        if (self.ego_channels > 0) != (self.ego_groups > 0):
+            raise ConfigError(
+                f"{setting('ego_channels', self.ego_channels)} with "
+                f"{setting('ego_groups', self.ego_groups)}; set both, or neither"
             )
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.model.attention import choose_path, pair_codes, plain_path
+from dhilgt.model.attention import choose_path, ego_codes, pair_codes, plain_path
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import dropout
+from dhilgt.model.ego_input import EgoInput
 from dhilgt.model.kernels.packing import Room, packed_rows
 from dhilgt.model.layers import (
     MLP,
@@ -48,7 +49,8 @@ class DHILGT(nn.Module):
         in_channels: Features per node.
         hidden_channels: Width of the representations; a multiple of `heads`.
         out_channels: Logits per node: the number of classes, also for two.
-        num_layers: Transformer layers.
+        num_layers: Transformer layers; 0 for none: only the ego's own features count then, there
+            are no virtual nodes, and `readout` is "ego" in effect.
         heads: Attention heads.
         num_virtual: Virtual nodes; 0 for none.
         dropout: Dropout on the output of each attention and each feed-forward block, and between
@@ -74,6 +76,9 @@ class DHILGT(nn.Module):
             as for distance 1, so that a node first attends to itself and learns which other nodes
             to attend to.
         output_dropout: Dropout on the representation of the ego, before the output MLP.
+        ego_channels: Columns of the sparse rows that `forward` takes for each ego, in which it sees
+            what it is connected to; 0 for models that take none.
+        ego_groups: Rows of each ego, one per kind of entry.
 
     Example:
         >>> import torch
@@ -99,18 +104,24 @@ class DHILGT(nn.Module):
             config.dropout,
             config.input_dropout,
         )
-        self.virtual = (
-            nn.Parameter(torch.empty(config.num_virtual, width)) if config.num_virtual else None
-        )
+        # Without layers nothing reads the other slots: no parameter of theirs exists.
+        has_virtual = config.num_virtual > 0 and config.num_layers > 0
+        self.virtual = nn.Parameter(torch.empty(config.num_virtual, width)) if has_virtual else None
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(width)
-        self.readout = AttentionReadout(width) if config.readout == "attention" else None
+        reads_row = config.readout == "attention" and config.num_layers > 0
+        self.readout = AttentionReadout(width) if reads_row else None
         self.output = MLP([width] * config.output_layers + [config.out_channels], config.dropout)
         if self.virtual is not None:
             draw_virtual(self.virtual)
         self.label_input = (
             LabelInput(config.out_channels, width, config.label_dropout)
             if config.label_inputs
+            else None
+        )
+        self.ego_input = (
+            EgoInput(config.ego_channels, width, config.ego_groups, config.input_dropout)
+            if config.ego_channels
             else None
         )
 
@@ -126,6 +137,8 @@ class DHILGT(nn.Module):
             draw_virtual(self.virtual)
         if self.label_input is not None:
             draw_virtual(self.label_input.weight)
+        if self.ego_input is not None:
+            self.ego_input.reset_parameters()
 
     def no_weight_decay(self) -> set[str]:
         """Return the names of parameters without weight decay: those that are looked up.
@@ -143,6 +156,7 @@ class DHILGT(nn.Module):
         index: Tensor,
         spd: Tensor,
         known: Tensor | None = None,
+        ego: Tensor | None = None,
         *,
         room: Room | None = None,
     ) -> Tensor:
@@ -157,13 +171,15 @@ class DHILGT(nn.Module):
                 path. Pairs with padding are ignored.
             known: With `label_inputs`, class + 1 of the distinct nodes, 0 = not known, [n] int32 or
                 int64; None without.
+            ego: With `ego_channels`, the sparse rows of the egos, [B * ego_groups, ego_channels]
+                CSR: those of the first ego, one per group, then those of the second; None without.
             room: The rows that the fused kernels compute on, as `batch_room` returns them; None to
                 count those of the batch, which waits for the device. It does not change the result.
 
         Raises:
             ValueError: If a shape or a type is wrong.
         """
-        z = self.embed(x, index, spd, known, room=room)
+        z = self.embed(x, index, spd, known, ego, room=room)
         logits: Tensor = self.output(dropout(z, self._config.output_dropout, self.training))
         return logits
 
@@ -173,6 +189,7 @@ class DHILGT(nn.Module):
         index: Tensor,
         spd: Tensor,
         known: Tensor | None = None,
+        ego: Tensor | None = None,
         *,
         room: Room | None = None,
     ) -> Tensor:
@@ -183,22 +200,30 @@ class DHILGT(nn.Module):
             index: As for `forward`.
             spd: As for `forward`.
             known: As for `forward`.
+            ego: As for `forward`.
             room: As for `forward`.
         """
-        path = self._take_path(x, index, spd, known)
+        path = self._take_path(x, index, spd, known, ego)
         if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
-            return fused.embed(self, x, index, spd, known, room)
-        h = self._encode(x, index, spd, known, path)  # [B, s, F]
-        if self.readout is None:
-            z: Tensor = self.norm(h[:, 0])  # [B, F]
+            return fused.embed(self, x, index, spd, known, ego, room)
+        if not self.layers:
+            z: Tensor = self.norm(self._own_rows(x, index, ego))  # [B, F]
+        elif self.readout is None:
+            z = self.norm(self._encode_egos(x, index, spd, known, path, ego))  # [B, F]
         else:
+            h = self._encode(x, index, spd, known, path, ego)  # [B, s, F]
             z = self.readout(self.norm(h), index != PADDING)  # [B, F]
         return z
 
     def readout_weights(
-        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None = None,
+        ego: Tensor | None = None,
     ) -> Tensor:
         """Return the weight of each slot in the readout, [B, s]; a row sums to 1, padding has 0.
 
@@ -207,20 +232,24 @@ class DHILGT(nn.Module):
             index: As for `forward`.
             spd: As for `forward`.
             known: As for `forward`.
+            ego: As for `forward`.
 
         Raises:
-            ValueError: If the model has readout = "ego", which has no weights.
+            ValueError: If the model has readout = "ego" or no layers: there are no weights then.
         """
         if self.readout is None:
-            raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
-        path = self._take_path(x, index, spd, known)
+            raise ValueError(
+                "the ego alone is read out, which has no weights; use a model with "
+                'readout="attention" and at least one layer'
+            )
+        path = self._take_path(x, index, spd, known, ego)
         if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
             with fused.launching_on(index.device):
-                normed = fused.encode(self, x, index, spd, known)[:, : index.shape[1]]
+                normed = fused.encode(self, x, index, spd, known, ego)[:, : index.shape[1]]
         else:
-            normed = self.norm(self._encode(x, index, spd, known, path))
+            normed = self.norm(self._encode(x, index, spd, known, path, ego))
         return self.readout.weights(normed, index != PADDING)
 
     def attention_path(self, slots: int) -> str:
@@ -232,7 +261,10 @@ class DHILGT(nn.Module):
         Args:
             slots: Slots of a row, virtual nodes not counted.
         """
-        return choose_path(self._config, slots, self.norm.weight.device, self.norm.weight.dtype)
+        weight = self.norm.weight
+        if not self.layers:  # nothing is attended to
+            return plain_path(weight.device)
+        return choose_path(self._config, slots, weight.device, weight.dtype)
 
     def batch_room(self, index: Tensor, filled: int) -> Room:
         """Return the rows that the fused kernels compute on for a batch, without looking at it.
@@ -242,6 +274,11 @@ class DHILGT(nn.Module):
             filled: Number of slots that hold a node, all egos counted.
         """
         return Room(packed_rows(self, index, filled))
+
+    def is_recordable(self) -> bool:
+        """Return whether the steps of the last batch's path can be recorded as CUDA graphs."""
+        # Without layers all shapes are known beforehand, as they are for the fused kernels.
+        return self.attention_used == "fused" or not self.layers
 
     def step_runner(
         self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
@@ -255,9 +292,12 @@ class DHILGT(nn.Module):
         """
         return TokenStepRunner(self, call, context, record)
 
-    def _take_path(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> str:
+    def _take_path(
+        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None, ego: Tensor | None
+    ) -> str:
         self._check(x, index, spd)
         self._check_known(x, known)
+        self._check_ego(index, ego)
         path = self.attention_path(index.shape[1])
         if path == "fused" and len(index) == 0:  # no kernel can be launched on nothing
             path = plain_path(index.device)
@@ -297,23 +337,40 @@ class DHILGT(nn.Module):
         """Return the settings, for `repr`."""
         return ", ".join(f"{name}={value!r}" for name, value in self._config.to_dict().items())
 
-    def place_nodes(self, h: Tensor, index: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+    def place_nodes(
+        self, h: Tensor, index: Tensor, known: Tensor | None, ego: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return a table of representations, and each slot's row in it, -1 = padding.
 
-        These are `h` and `index` unless the model has `label_inputs`.
+        These are `h` and `index` unless the model has `label_inputs` or `ego_channels`.
 
         Args:
             h: Output of the input MLP for the distinct nodes, [n, F].
             index: As for `forward`.
             known: As for `forward`.
+            ego: As for `forward`.
         """
-        if self.label_input is None:
-            return h, index
-        rows, at = self.label_input(h, index, known)
+        rows, at = h, index
+        if self.label_input is not None:
+            rows, at = self.label_input(h, index, known)
+        if self.ego_input is not None:
+            # Only the first slot: elsewhere, a node of another row or the ego itself is plain.
+            first = index[:, 0]
+            egos = h.index_select(0, first.clamp(min=0)) + self.ego_input(ego).to(h.dtype)  # [B, F]
+            own = torch.arange(index.shape[0], device=at.device, dtype=at.dtype) + rows.shape[0]
+            is_own = torch.arange(index.shape[1], device=at.device) == 0
+            at = torch.where(is_own & (first >= 0)[:, None], own[:, None], at)  # [B, s]
+            rows = torch.cat([rows, egos])
         return rows, at
 
     def _encode(
-        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None, path: str
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None,
+        path: str,
+        ego: Tensor | None = None,
     ) -> Tensor:
         config = self._config
         dtype = self.norm.weight.dtype
@@ -321,7 +378,7 @@ class DHILGT(nn.Module):
         # that no node's features reach a padding slot. Under autocast the sums along the layers
         # stay in the parameters' precision.
         h: Tensor = self.input(x).to(dtype)  # [n, F]
-        h, at = self.place_nodes(h, index, known)
+        h, at = self.place_nodes(h, index, known, ego)
         h = torch.cat([h.new_zeros(1, h.shape[1]), h])
         h = F.embedding(at + 1, h, padding_idx=0)  # [B, s, F]
         if self.virtual is not None:
@@ -331,6 +388,60 @@ class DHILGT(nn.Module):
         for layer in self.layers:
             h = layer(h, pairs, path)
         return h[:, : index.shape[1]]
+
+    def _encode_egos(
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None,
+        path: str,
+        ego: Tensor | None,
+    ) -> Tensor:
+        """Return slot 0 of what `_encode` returns, [B, F], with the last layer for the ego alone.
+
+        What a layer computes from one row of its input alone is computed once per distinct node in
+        the first layer, not once per slot.
+        """
+        config, real = self._config, index != PADDING
+        h: Tensor = self.input(x).to(self.norm.weight.dtype)  # [n, F]
+        h, at = self.place_nodes(h, index, known, ego)
+        table, at = torch.cat([h.new_zeros(1, h.shape[1]), h]), at + 1
+        if self.virtual is not None:
+            virtual = table.shape[0] + torch.arange(config.num_virtual, device=index.device)
+            at = torch.cat([at, virtual.expand(at.shape[0], -1)], 1)  # [B, t]
+            table = torch.cat([table, self.virtual])  # [1 + n + m, F]
+        dropped = config.bias_dropout if self.training else 0.0
+        *earlier, last = self.layers
+        if not earlier:
+            egos = F.embedding(at[:, 0], table, padding_idx=0)
+            key, value = (F.embedding(at, rows) for rows in last.keys_and_values(table))
+            codes = ego_codes(spd, real, config.num_virtual, dropped)
+        else:
+            h = F.embedding(at, table, padding_idx=0)  # [B, t, F]
+            pairs = pair_codes(spd, real, config.num_virtual, dropped)
+            for layer in earlier:
+                h = layer(h, pairs, path)
+            egos, codes = h[:, 0], pairs.codes[:, 0]
+            key, value = last.keys_and_values(h)
+        out: Tensor = last.egos(egos, key, value, codes, real[:, 0])
+        return out
+
+    def _own_rows(self, x: Tensor, index: Tensor, ego: Tensor | None) -> Tensor:
+        """Return slot 0 of what `_encode` returns without layers, [B, F]."""
+        egos = index[:, 0]
+        # The lengths are not known to a program that is exported.
+        can_choose = x.layout == torch.strided and not torch.compiler.is_compiling()
+        if can_choose and len(x) > len(egos):
+            # The other members of the rows are left out of all products.
+            x = x.index_select(0, egos.clamp(min=0))
+            each = torch.arange(len(egos), device=egos.device)
+            egos = torch.where(egos == PADDING, egos, each)
+        h: Tensor = self.input(x).to(self.norm.weight.dtype)
+        h = F.embedding(egos + 1, torch.cat([h.new_zeros(1, h.shape[1]), h]), padding_idx=0)
+        if self.ego_input is None:
+            return h
+        return h + self.ego_input(ego).masked_fill(index[:, :1] == PADDING, 0.0)
 
     def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:
         if x.dim() != 2 or x.shape[1] != self._config.in_channels:
@@ -371,6 +482,26 @@ class DHILGT(nn.Module):
             )
         if known.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"known holds {known.dtype}; pass int32 or int64")
+
+    def _check_ego(self, index: Tensor, ego: Tensor | None) -> None:
+        channels, groups = self._config.ego_channels, self._config.ego_groups
+        if self.ego_input is None:
+            if ego is not None:
+                raise ValueError("ego is given, but the model has ego_channels=0; leave it out")
+            return
+        if ego is None:
+            raise ValueError(
+                f"the model has ego_channels={channels}; pass ego, a CSR tensor of {groups} rows "
+                "for each row of index"
+            )
+        expected = (index.shape[0] * groups, channels)
+        if tuple(ego.shape) != expected:
+            raise ValueError(
+                f"ego has shape {tuple(ego.shape)}; {len(index)} egos with ego_groups={groups} "
+                f"need {expected}"
+            )
+        if ego.layout != torch.sparse_csr:
+            raise ValueError(f"ego has layout {ego.layout}; pass ego.to_sparse_csr()")
 
 
 def _shell(cls: type[DHILGT], config: DHILGTConfig) -> DHILGT:
