@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -154,6 +155,15 @@ class EgoVocabulary:
     def groups(self) -> tuple[str, ...]:
         """The names of the rows of a node, in order."""
         return tuple(group.name for group in self.kinds)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the columns: a model fits those it was trained with alone."""
+        digest = hashlib.sha256(f"dhilgt inputs 1 {self.groups} {self.num_classes}".encode())
+        for table in (self.neighbors, self.hubs):
+            if table is not None:
+                digest.update(len(table).to_bytes(8, "little") + table.astype("<i8").tobytes())
+        return digest.hexdigest()
 
     def carried_over(self, trained: Graph, other: Graph) -> EgoVocabulary:
         """Return the same columns for another graph, whose nodes are matched by id.

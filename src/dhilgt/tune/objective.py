@@ -208,6 +208,7 @@ class Objective:
             "copies": settings.copies,
             "fresh": settings.fresh,
             "order": settings.order,
+            "layers": settings.num_layers > 0,  # rows of a model without them are of one slot
         }
         known = self._tokens.get(settings.seed)
         tokens = known[1] if known is not None and known[0] == options else None

@@ -134,7 +134,7 @@ class OurContender(Contender):
         self._pipeline = Pipeline(
             self.graph, settings, cache=None, progress=False, clock=self.clock
         )
-        _ = self._pipeline.tokens, self._pipeline.features  # made here, not in the first epoch
+        _ = self._pipeline.tokens, self._pipeline.features, self._pipeline.ego  # made here, not in the first epoch
         self._on = choose_device(self._device)
         classes = max(2, self.graph.num_classes)
         self._model = new_model(self._pipeline, classes).to(self._on)
