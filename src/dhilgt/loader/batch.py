@@ -11,11 +11,12 @@ class TokenBatch:
     """Some egos with everything a model needs to know about them.
 
     Attributes:
-        inputs: The arguments of the model: (x, index, spd), or (x, index, spd, known). `x` holds
-            the features of the distinct nodes of the batch, [n, channels], dense or sparse CSR;
-            `index` [B, size] int64 points into it, -1 = padding, column 0 = the ego; `spd`
-            [B, size, size] uint8 holds the distances, row = source; `known` [n] int32 holds class
-            + 1 of those nodes whose class the model may see, 0 for all others.
+        inputs: The arguments of the model: (x, index, spd), (x, index, spd, known) or
+            (x, index, spd, known or None, ego). `x` holds the features of the distinct nodes of the
+            batch, [n, channels], dense or sparse CSR; `index` [B, size] int64 points into it, -1 =
+            padding, column 0 = the ego; `spd` [B, size, size] uint8 holds the distances, row =
+            source; `known` [n] int32 holds class + 1 of those nodes whose class the model may see,
+            0 for all others; `ego` holds the sparse rows of the egos, CSR [B * groups, columns].
         labels: Classes of the egos, [B] int64; None where the loader has no labels.
         nodes: Node indices of the egos, [B] int64.
         filled: Number of slots that hold a node, all egos counted; None where it is not known.
@@ -29,7 +30,7 @@ class TokenBatch:
         (1, [7])
     """
 
-    inputs: tuple[torch.Tensor, ...]
+    inputs: tuple[Any, ...]
     labels: torch.Tensor | None
     nodes: torch.Tensor
     filled: int | None = None
@@ -44,14 +45,12 @@ class TokenBatch:
             device: Where to.
             non_blocking: Do not wait for copies out of pinned memory.
         """
-        inputs = tuple(part.to(device, non_blocking=non_blocking) for part in self.inputs)
-        labels = self.labels
-        return TokenBatch(
-            inputs,
-            None if labels is None else labels.to(device, non_blocking=non_blocking),
-            self.nodes.to(device, non_blocking=non_blocking),
-            self.filled,
-        )
+
+        def moved(tensor: torch.Tensor | None) -> Any:
+            return None if tensor is None else tensor.to(device, non_blocking=non_blocking)
+
+        inputs = tuple(moved(part) for part in self.inputs)
+        return TokenBatch(inputs, moved(self.labels), moved(self.nodes), self.filled)
 
     def tensors(self) -> list[torch.Tensor]:
         """Return all strided tensors of the batch; of a sparse one, the three it consists of."""

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from dhilgt.loader.batch import TokenBatch
+from dhilgt.loader.ego_rows import DeviceEgoRows, EgoRows
 from dhilgt.loader.feature_rows import DeviceFeatures, Features
 from dhilgt.tokens.sampler import PackedRows, unpack_distances
 from dhilgt.tokens.spec import NO_PATH, PADDING, TokenSpec
@@ -40,6 +41,7 @@ def on_host(
     place: Callable[[torch.Tensor], torch.Tensor],
     device: torch.device,
     known: NDArray[np.int32] | None = None,
+    ego: EgoRows | None = None,
 ) -> Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]:
     """Return a function that makes batches from rows and features on the host.
 
@@ -51,6 +53,7 @@ def on_host(
         place: Copies a host tensor to the device.
         device: Of the batches.
         known: Class + 1 of all nodes, 0 for those whose class the model may not see.
+        ego: The sparse rows of all nodes.
     """
     distinct = Distinct(num_nodes)
 
@@ -65,9 +68,11 @@ def on_host(
             spd = unpack_triangles(place(torch.from_numpy(packed)), at < 0, source.directed)
         x = features.take(members).build(place)
         classes = None if labels is None else place(torch.from_numpy(labels[nodes]))
-        seen = () if known is None else (place(torch.from_numpy(known[members])),)
+        seen = None if known is None else place(torch.from_numpy(known[members]))
+        own = None if ego is None else ego.take(nodes).build(place)
         filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
-        return TokenBatch((x, at, spd, *seen), classes, place(torch.from_numpy(nodes)), filled)
+        inputs = model_inputs(x, at, spd, seen, own)
+        return TokenBatch(inputs, classes, place(torch.from_numpy(nodes)), filled)
 
     return make
 
@@ -79,6 +84,7 @@ def on_device(
     directed: bool,
     place: Callable[[torch.Tensor], torch.Tensor],
     known: torch.Tensor | None = None,
+    ego: DeviceEgoRows | None = None,
 ) -> Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]:
     """Return a function that makes batches on the device; the host only sends node indices.
 
@@ -89,6 +95,7 @@ def on_device(
         directed: Whether distances depend on the direction.
         place: Copies a host tensor to the device.
         known: Class + 1 of all nodes, 0 for those whose class the model may not see; on the device.
+        ego: The sparse rows of all nodes, on the device.
     """
 
     def make(places: NDArray[np.int64], nodes: NDArray[np.int64], copy: int) -> TokenBatch:
@@ -97,11 +104,26 @@ def on_device(
         spd = unpack_triangles(packed, ids < 0, directed)
         members, index = distinct_on_device(ids)
         classes = None if labels is None else labels[egos]
-        seen = () if known is None else (known[members],)
+        seen = None if known is None else known[members]
+        own = None if ego is None else ego.take(egos)
         filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
-        return TokenBatch((features.take(members), index, spd, *seen), classes, egos, filled)
+        inputs = model_inputs(features.take(members), index, spd, seen, own)
+        return TokenBatch(inputs, classes, egos, filled)
 
     return make
+
+
+def model_inputs(
+    x: torch.Tensor,
+    index: torch.Tensor,
+    spd: torch.Tensor,
+    known: torch.Tensor | None,
+    ego: torch.Tensor | None,
+) -> tuple[torch.Tensor | None, ...]:
+    """Return the arguments of a model, without the ones at the end that it does not take."""
+    if ego is not None:
+        return x, index, spd, known, ego
+    return (x, index, spd) if known is None else (x, index, spd, known)
 
 
 class DeviceRows:

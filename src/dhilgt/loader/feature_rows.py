@@ -19,7 +19,7 @@ class Features(Protocol):
     num_channels: int
     nbytes: int
 
-    def take(self, nodes: NDArray[np.int32]) -> "FeatureRows":
+    def take(self, nodes: NDArray[np.integer[Any]]) -> "FeatureRows":
         """Return the rows of nodes."""
 
     def to(self, device: torch.device) -> "DeviceFeatures":
@@ -54,7 +54,7 @@ class DenseFeatures:
         self.num_channels: int = array.shape[1]
         self.nbytes: int = 4 * array.size
 
-    def take(self, nodes: NDArray[np.int32]) -> FeatureRows:
+    def take(self, nodes: NDArray[np.integer[Any]]) -> FeatureRows:
         """Return the rows of nodes."""
         rows = self._array[nodes].astype(np.float32, copy=False)
         if not self._checked:
@@ -87,7 +87,7 @@ class SparseFeatures:
         # PyTorch warns once per process that this layout is in beta, which users cannot act on.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support", module="dhilgt")
 
-    def take(self, nodes: NDArray[np.int32]) -> FeatureRows:
+    def take(self, nodes: NDArray[np.integer[Any]]) -> FeatureRows:
         """Return the rows of nodes."""
         starts = self._offsets[nodes]
         counts = self._offsets[nodes.astype(np.int64) + 1] - starts
@@ -115,8 +115,14 @@ class DeviceFeatures:
         self._parts = parts
         self.num_channels = num_channels
 
-    def take(self, nodes: torch.Tensor) -> torch.Tensor:
-        """Return the rows of nodes, from int64 indices on the device."""
+    def take(self, nodes: torch.Tensor, stored: int | None = None) -> torch.Tensor:
+        """Return the rows of nodes.
+
+        Args:
+            nodes: Indices on the device, int64.
+            stored: Number of entries of these rows, of sparse ones; counted if None, which waits
+                for the device.
+        """
         shape = (len(nodes), self.num_channels)
         if len(self._parts) == 1:
             return self._parts[0].index_select(0, nodes)
@@ -125,7 +131,7 @@ class DeviceFeatures:
         counts = all_offsets[nodes + 1] - starts
         offsets = torch.zeros(len(nodes) + 1, dtype=torch.int64, device=nodes.device)
         torch.cumsum(counts, 0, out=offsets[1:])
-        shift = torch.repeat_interleave(starts - offsets[:-1], counts)
+        shift = torch.repeat_interleave(starts - offsets[:-1], counts, output_size=stored)
         at = shift + torch.arange(len(shift), device=nodes.device)
         return _tensor([offsets, columns[at], values[at]], shape)
 
@@ -171,7 +177,7 @@ def _check_mapped(array: NDArray[Any], num_nodes: int) -> None:
         checks.features(np.broadcast_to(np.zeros((), array.dtype), array.shape), num_nodes)
 
 
-def _refuse_not_finite(rows: NDArray[np.float32], nodes: NDArray[np.int32]) -> None:
+def _refuse_not_finite(rows: NDArray[np.float32], nodes: NDArray[np.integer[Any]]) -> None:
     if np.isfinite(rows).all():
         return
     row, column = np.argwhere(~np.isfinite(rows))[0]

@@ -20,6 +20,7 @@ from dhilgt.loader.checks import (
     checked_resident,
     refuse_unlabelled,
 )
+from dhilgt.loader.ego_rows import DeviceEgoRows, open_ego_rows
 from dhilgt.loader.feature_rows import DeviceFeatures, open_features
 from dhilgt.loader.prefetch import Prefetcher
 from dhilgt.tokens.sampler import TokenSampler
@@ -66,6 +67,9 @@ class TokenLoader:
         world_size: Number of processes; likewise.
         known: The class of each node that a model with `label_inputs` may see, -1 for all other
             nodes: classes of training nodes alone. None for models without `label_inputs`.
+        ego: The sparse rows that a model with `ego_channels` takes for each ego: a SciPy sparse
+            matrix whose rows v * groups to (v + 1) * groups - 1 are those of node v. None for
+            models without.
 
     Example:
         >>> import dhilgt
@@ -99,6 +103,7 @@ class TokenLoader:
         rank: int | None = None,
         world_size: int | None = None,
         known: Any = None,
+        ego: Any = None,
     ) -> None:
         if not isinstance(tokens, (Tokens, TokenSampler)):
             raise TypeError(f"tokens is a {type(tokens).__name__}; pass Tokens or a TokenSampler")
@@ -121,6 +126,7 @@ class TokenLoader:
             self._labels, self.class_names = checks.labels(labels, tokens.num_nodes)
             refuse_unlabelled(self._nodes, self._labels)
         self._known = None if known is None else checked_known(known, tokens.num_nodes)
+        self._ego = None if ego is None else open_ego_rows(ego, tokens.num_nodes)
         self._refuse_no_batches()
         self._features = open_features(features, tokens.num_nodes)
         self.resident = checked_resident(
@@ -129,6 +135,7 @@ class TokenLoader:
         self._device_features: DeviceFeatures | None = None
         self._device_labels: torch.Tensor | None = None
         self._device_known: torch.Tensor | None = None
+        self._device_ego: DeviceEgoRows | None = None
         self._device_rows: collate.DeviceRows | None = None
         self._kept: dict[int, TokenBatch] = {}
         if self.resident:
@@ -289,7 +296,10 @@ class TokenLoader:
             and len(self._nodes) <= self.batch_size
             and self.world_size == 1
             and self.copies <= _MOST_KEPT
-            and len(self._nodes) * self.tokens.spec.size**2 + self._features.nbytes <= _KEPT_BYTES
+            and len(self._nodes) * self.tokens.spec.size**2
+            + self._features.nbytes
+            + self._ego_bytes()
+            <= _KEPT_BYTES
         )
 
     def _from_kept(self, places: NDArray[np.int64], copy: int) -> Iterator[TokenBatch]:
@@ -302,10 +312,14 @@ class TokenLoader:
             self._kept[copy] = whole
         if self.shuffle:
             at = self._place(torch.from_numpy(places))
-            x, index, spd, *known = whole.inputs
+            x, index, spd, *more = whole.inputs
             labels = None if whole.labels is None else whole.labels.index_select(0, at)
-            rows = (x, index.index_select(0, at), spd.index_select(0, at), *known)
-            whole = TokenBatch(rows, labels, whole.nodes.index_select(0, at), whole.filled)
+            nodes = whole.nodes.index_select(0, at)
+            if self._device_ego is not None:
+                stored = more[1].values().numel()  # known: the device need not be waited for
+                more[1] = self._device_ego.take(nodes, stored)
+            rows = (x, index.index_select(0, at), spd.index_select(0, at), *more)
+            whole = TokenBatch(rows, labels, nodes, whole.filled)
         yield whole
 
     def _made(
@@ -338,6 +352,7 @@ class TokenLoader:
                 place,
                 self.device,
                 self._known,
+                self._ego,
             )
         return collate.on_device(
             self._rows,
@@ -346,6 +361,7 @@ class TokenLoader:
             self.tokens.directed,
             place,
             self._device_known,
+            self._device_ego,
         )
 
     def _rows(
@@ -370,7 +386,11 @@ class TokenLoader:
         row = 4 * spec.size + spec.num_pairs(self.tokens.directed)
         row_bytes = len(self._nodes) * self.copies * row if rows and not self.fresh else 0
         known_bytes = 0 if self._known is None else self._known.nbytes
-        return self._features.nbytes + row_bytes + known_bytes + 8 * self.tokens.num_nodes
+        other_bytes = known_bytes + self._ego_bytes() + 8 * self.tokens.num_nodes
+        return self._features.nbytes + row_bytes + other_bytes
+
+    def _ego_bytes(self) -> int:
+        return 0 if self._ego is None else self._ego.nbytes
 
     def _move(self) -> None:
         self._device_features = self._features.to(self.device)
@@ -378,6 +398,8 @@ class TokenLoader:
             self._device_labels = torch.tensor(self._labels, device=self.device)
         if self._known is not None:
             self._device_known = torch.tensor(self._known, device=self.device)
+        if self._ego is not None:
+            self._device_ego = self._ego.to(self.device)
         if not self.fresh and self.resident is True:
             self._device_rows = collate.DeviceRows(self.tokens, self._nodes, self.device)
         if self.device.type == "cuda":  # batches are made on other streams

@@ -80,6 +80,11 @@ class DHILGTConfig(CheckedSettings):
                 f"{setting('bias_slope', self.bias_slope)} is the slope of the bias per distance, "
                 f"and there is none with {setting('spd_bias', False)}; change one of them"
             )
+        if (self.ego_channels > 0) != (self.ego_groups > 0):
+            raise ConfigError(
+                f"{setting('ego_channels', self.ego_channels)} with "
+                f"{setting('ego_groups', self.ego_groups)}; set both, or neither"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for a file."""

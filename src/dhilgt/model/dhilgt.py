@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from dhilgt.model.attention import choose_path, pair_codes, plain_path
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import dropout
+from dhilgt.model.ego_input import EgoInput
 from dhilgt.model.kernels.packing import Room, packed_rows
 from dhilgt.model.layers import (
     MLP,
@@ -74,6 +75,9 @@ class DHILGT(nn.Module):
             as for distance 1, so that a node first attends to itself and learns which other nodes
             to attend to.
         output_dropout: Dropout on the representation of the ego, before the output MLP.
+        ego_channels: Columns of the sparse rows that `forward` takes for each ego, in which it sees
+            what it is connected to; 0 for models that take none.
+        ego_groups: Rows of each ego, one per kind of entry.
 
     Example:
         >>> import torch
@@ -113,6 +117,11 @@ class DHILGT(nn.Module):
             if config.label_inputs
             else None
         )
+        self.ego_input = (
+            EgoInput(config.ego_channels, width, config.ego_groups, config.input_dropout)
+            if config.ego_channels
+            else None
+        )
 
     @property
     def config(self) -> DHILGTConfig:
@@ -126,6 +135,8 @@ class DHILGT(nn.Module):
             draw_virtual(self.virtual)
         if self.label_input is not None:
             draw_virtual(self.label_input.weight)
+        if self.ego_input is not None:
+            self.ego_input.reset_parameters()
 
     def no_weight_decay(self) -> set[str]:
         """Return the names of parameters without weight decay: those that are looked up.
@@ -143,6 +154,7 @@ class DHILGT(nn.Module):
         index: Tensor,
         spd: Tensor,
         known: Tensor | None = None,
+        ego: Tensor | None = None,
         *,
         room: Room | None = None,
     ) -> Tensor:
@@ -157,13 +169,15 @@ class DHILGT(nn.Module):
                 path. Pairs with padding are ignored.
             known: With `label_inputs`, class + 1 of the distinct nodes, 0 = not known, [n] int32 or
                 int64; None without.
+            ego: With `ego_channels`, the sparse rows of the egos, [B * ego_groups, ego_channels]
+                CSR: those of the first ego, one per group, then those of the second; None without.
             room: The rows that the fused kernels compute on, as `batch_room` returns them; None to
                 count those of the batch, which waits for the device. It does not change the result.
 
         Raises:
             ValueError: If a shape or a type is wrong.
         """
-        z = self.embed(x, index, spd, known, room=room)
+        z = self.embed(x, index, spd, known, ego, room=room)
         logits: Tensor = self.output(dropout(z, self._config.output_dropout, self.training))
         return logits
 
@@ -173,6 +187,7 @@ class DHILGT(nn.Module):
         index: Tensor,
         spd: Tensor,
         known: Tensor | None = None,
+        ego: Tensor | None = None,
         *,
         room: Room | None = None,
     ) -> Tensor:
@@ -183,14 +198,15 @@ class DHILGT(nn.Module):
             index: As for `forward`.
             spd: As for `forward`.
             known: As for `forward`.
+            ego: As for `forward`.
             room: As for `forward`.
         """
-        path = self._take_path(x, index, spd, known)
+        path = self._take_path(x, index, spd, known, ego)
         if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
-            return fused.embed(self, x, index, spd, known, room)
-        h = self._encode(x, index, spd, known, path)  # [B, s, F]
+            return fused.embed(self, x, index, spd, known, ego, room)
+        h = self._encode(x, index, spd, known, path, ego)  # [B, s, F]
         if self.readout is None:
             z: Tensor = self.norm(h[:, 0])  # [B, F]
         else:
@@ -198,7 +214,12 @@ class DHILGT(nn.Module):
         return z
 
     def readout_weights(
-        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None = None,
+        ego: Tensor | None = None,
     ) -> Tensor:
         """Return the weight of each slot in the readout, [B, s]; a row sums to 1, padding has 0.
 
@@ -207,20 +228,21 @@ class DHILGT(nn.Module):
             index: As for `forward`.
             spd: As for `forward`.
             known: As for `forward`.
+            ego: As for `forward`.
 
         Raises:
             ValueError: If the model has readout = "ego", which has no weights.
         """
         if self.readout is None:
             raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
-        path = self._take_path(x, index, spd, known)
+        path = self._take_path(x, index, spd, known, ego)
         if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
             with fused.launching_on(index.device):
-                normed = fused.encode(self, x, index, spd, known)[:, : index.shape[1]]
+                normed = fused.encode(self, x, index, spd, known, ego)[:, : index.shape[1]]
         else:
-            normed = self.norm(self._encode(x, index, spd, known, path))
+            normed = self.norm(self._encode(x, index, spd, known, path, ego))
         return self.readout.weights(normed, index != PADDING)
 
     def attention_path(self, slots: int) -> str:
@@ -255,9 +277,12 @@ class DHILGT(nn.Module):
         """
         return TokenStepRunner(self, call, context, record)
 
-    def _take_path(self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None) -> str:
+    def _take_path(
+        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None, ego: Tensor | None
+    ) -> str:
         self._check(x, index, spd)
         self._check_known(x, known)
+        self._check_ego(index, ego)
         path = self.attention_path(index.shape[1])
         if path == "fused" and len(index) == 0:  # no kernel can be launched on nothing
             path = plain_path(index.device)
@@ -297,23 +322,39 @@ class DHILGT(nn.Module):
         """Return the settings, for `repr`."""
         return ", ".join(f"{name}={value!r}" for name, value in self._config.to_dict().items())
 
-    def place_nodes(self, h: Tensor, index: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+    def place_nodes(
+        self, h: Tensor, index: Tensor, known: Tensor | None, ego: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return a table of representations, and each slot's row in it, -1 = padding.
 
-        These are `h` and `index` unless the model has `label_inputs`.
+        These are `h` and `index` unless the model has `label_inputs` or `ego_channels`.
 
         Args:
             h: Output of the input MLP for the distinct nodes, [n, F].
             index: As for `forward`.
             known: As for `forward`.
+            ego: As for `forward`.
         """
-        if self.label_input is None:
-            return h, index
-        rows, at = self.label_input(h, index, known)
+        rows, at = h, index
+        if self.label_input is not None:
+            rows, at = self.label_input(h, index, known)
+        if self.ego_input is not None:
+            # Only the first slot: elsewhere, a node of another row or the ego itself is plain.
+            first = index[:, 0]
+            egos = h.index_select(0, first.clamp(min=0)) + self.ego_input(ego).to(h.dtype)  # [B, F]
+            own = torch.arange(len(index), device=at.device, dtype=at.dtype) + len(rows)
+            own = own.masked_fill(first < 0, PADDING)
+            rows, at = torch.cat([rows, egos]), torch.cat([own[:, None], at[:, 1:]], 1)
         return rows, at
 
     def _encode(
-        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None, path: str
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None,
+        path: str,
+        ego: Tensor | None = None,
     ) -> Tensor:
         config = self._config
         dtype = self.norm.weight.dtype
@@ -321,7 +362,7 @@ class DHILGT(nn.Module):
         # that no node's features reach a padding slot. Under autocast the sums along the layers
         # stay in the parameters' precision.
         h: Tensor = self.input(x).to(dtype)  # [n, F]
-        h, at = self.place_nodes(h, index, known)
+        h, at = self.place_nodes(h, index, known, ego)
         h = torch.cat([h.new_zeros(1, h.shape[1]), h])
         h = F.embedding(at + 1, h, padding_idx=0)  # [B, s, F]
         if self.virtual is not None:
@@ -371,6 +412,26 @@ class DHILGT(nn.Module):
             )
         if known.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"known holds {known.dtype}; pass int32 or int64")
+
+    def _check_ego(self, index: Tensor, ego: Tensor | None) -> None:
+        channels, groups = self._config.ego_channels, self._config.ego_groups
+        if self.ego_input is None:
+            if ego is not None:
+                raise ValueError("ego is given, but the model has ego_channels=0; leave it out")
+            return
+        if ego is None:
+            raise ValueError(
+                f"the model has ego_channels={channels}; pass ego, a CSR tensor of {groups} rows "
+                "for each row of index"
+            )
+        expected = (len(index) * groups, channels)
+        if tuple(ego.shape) != expected:
+            raise ValueError(
+                f"ego has shape {tuple(ego.shape)}; {len(index)} egos with ego_groups={groups} "
+                f"need {expected}"
+            )
+        if ego.layout != torch.sparse_csr:
+            raise ValueError(f"ego has layout {ego.layout}; pass ego.to_sparse_csr()")
 
 
 def _shell(cls: type[DHILGT], config: DHILGTConfig) -> DHILGT:

@@ -12,6 +12,7 @@ from dhilgt.model.attention import attend, bias_table
 from dhilgt.model.codes import NUM_DISTANCES, Pairs
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import drop_mask, dropout
+from dhilgt.model.sparse_product import sparse_product
 
 # Small compared with 1: layer norm and attention decide how much virtual nodes count.
 _VIRTUAL_STD = 0.02
@@ -92,16 +93,7 @@ def sparse_linear(x: Tensor, values: Tensor, weight: Tensor, bias: Tensor) -> Te
         weight: [out, in].
         bias: [out].
     """
-    # A bag of rows per node: unlike sparse matrix products it works for every dtype, on every
-    # device and under autocast.
-    return bias + F.embedding_bag(
-        x.col_indices(),
-        weight.t().contiguous(),
-        x.crow_indices(),
-        mode="sum",
-        per_sample_weights=values,
-        include_last_offset=True,
-    )
+    return bias + sparse_product(x, values, weight.t())
 
 
 class EncoderLayer(nn.Module):

@@ -28,6 +28,7 @@ def embed(
     index: Tensor,
     spd: Tensor,
     known: Tensor | None = None,
+    ego: Tensor | None = None,
     room: Room | None = None,
 ) -> Tensor:
     """Return what `DHILGT.embed` returns, [B, F].
@@ -38,10 +39,11 @@ def embed(
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
         known: As for `DHILGT.forward`.
+        ego: As for `DHILGT.forward`.
         room: As for `DHILGT.forward`.
     """
     with launching_on(index.device):
-        return _embed(model, x, index, spd, known, room)
+        return _embed(model, x, index, spd, known, ego, room)
 
 
 def _embed(
@@ -50,6 +52,7 @@ def _embed(
     index: Tensor,
     spd: Tensor,
     known: Tensor | None,
+    ego: Tensor | None,
     room: Room | None,
 ) -> Tensor:
     dtype, virtual = model.norm.weight.dtype, model.config.num_virtual
@@ -57,7 +60,7 @@ def _embed(
     slots, readout = index.shape[1], model.readout
     fits = readout is None or reads_out(slots + virtual, model.config.hidden_channels)
     packing = pack(model, index, real, room) if fits else None
-    normed = _encode(model, x, index, spd, known, real, packing)
+    normed = _encode(model, x, index, spd, known, ego, real, packing)
     if readout is None:
         egos = normed[:, 0] if packing is None else normed[packing.offsets[: len(index)]]
         return egos.to(dtype)
@@ -69,7 +72,12 @@ def _embed(
 
 
 def encode(
-    model: DHILGT, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None = None
+    model: DHILGT,
+    x: Tensor,
+    index: Tensor,
+    spd: Tensor,
+    known: Tensor | None = None,
+    ego: Tensor | None = None,
 ) -> Tensor:
     """Return the normed representations of all slots and virtual nodes, [B, t, F].
 
@@ -81,8 +89,9 @@ def encode(
         index: As for `DHILGT.forward`.
         spd: As for `DHILGT.forward`.
         known: As for `DHILGT.forward`.
+        ego: As for `DHILGT.forward`.
     """
-    return _encode(model, x, index, spd, known, index != PADDING, None)
+    return _encode(model, x, index, spd, known, ego, index != PADDING, None)
 
 
 def _encode(
@@ -91,6 +100,7 @@ def _encode(
     index: Tensor,
     spd: Tensor,
     known: Tensor | None,
+    ego: Tensor | None,
     real: Tensor,
     packing: Packing | None,
 ) -> Tensor:
@@ -98,7 +108,7 @@ def _encode(
     config, training = model.config, model.training
     dtype = compute_dtype(index.device, model.norm.weight.dtype)
     h: Tensor = model.input(x).to(dtype)  # [n, F]
-    h = gather(*model.place_nodes(h, index, known), model.virtual, packing)
+    h = gather(*model.place_nodes(h, index, known, ego), model.virtual, packing)
     seed = draw_seed(index.device)
     dropped = config.bias_dropout if training else 0.0
     offsets = None if packing is None else packing.offsets
