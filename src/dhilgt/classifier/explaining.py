@@ -23,9 +23,8 @@ from dhilgt.errors import ConfigError
 from dhilgt.graph.graph import Graph
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
-from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.single import TokenSource
 from dhilgt.tokens.spec import FAR, NO_PATH, PADDING
-from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.scoring import evaluating
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
 
 def explain_token(
     model: DHILGT,
-    tokens: Tokens | TokenSampler,
+    tokens: TokenSource,
     graph: Graph,
     node: Any,
     *,
@@ -131,7 +130,7 @@ def explain_token(
 
 
 def _slots(
-    tokens: Tokens | TokenSampler, at: int, copy: int
+    tokens: TokenSource, at: int, copy: int
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Return the node index and the kind of each slot of a token."""
     ids, _, parts = tokens.packed_rows([at], copy)

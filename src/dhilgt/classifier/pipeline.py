@@ -364,7 +364,7 @@ class Pipeline:
             fresh=training and settings.fresh and draws,
             copies=settings.copies if draws else 1,
             known=self.known,
-            **({} if self.ego is None else {"ego": self.ego}),
+            ego=self.ego,
         )
 
     def probabilities(
