@@ -25,6 +25,7 @@ def probabilities_of(
     from scipy.special import softmax
 
     from dhilgt.features.from_graph import with_hops
+    from dhilgt.features.projection import Projection
     from dhilgt.features.scale import FeatureScale
 
     facts, known = export.facts, export.known
@@ -38,6 +39,8 @@ def probabilities_of(
     features = csr_array(graph.features)
     if scale is not None and scale.kind == "auto":  # the other kinds come after the hops
         features, scale = csr_array(scale.apply(features)), None
+    if export.projection is not None:
+        features = csr_array(Projection.from_arrays(export.projection).apply(features))
     hops = (facts["hops"], facts["hop_kind"], facts["hop_restart"])
     features = csr_array(with_hops(graph, features, *hops))
     sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])

@@ -26,6 +26,7 @@ from dhilgt.classifier.origin import check_origin, origin
 from dhilgt.classifier.parameters import Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.planning import long_run
+from dhilgt.classifier.projection_file import projection_of_run, write_projection
 from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError, TrainingWarning, argument, warn
 from dhilgt.features.known_classes import carried_over
@@ -149,16 +150,23 @@ class NodeClassifier(Parameters):
                 began = origin(inputs.graph, inputs.classes, settings)
                 if resume:
                     check_origin(run_dir, began)
-            scale = None
+            scale = projection = None
             if resume and run_dir:
                 scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
+                width = int(inputs.graph.features.shape[1])
+                projection = projection_of_run(run_dir, width, settings.hop_channels)
         self._note_split(inputs, device, progress)
         if progress and not resume:
             announcement = long_run(inputs.graph, settings)
             if announcement is not None:
                 warn(announcement, TrainingWarning)
         pipeline = Pipeline(
-            inputs.graph, settings, cache=self._cache(), progress=progress, scale=scale
+            inputs.graph,
+            settings,
+            cache=self._cache(),
+            progress=progress,
+            scale=scale,
+            projection=projection,
         )
         if pipeline.scale_summary:
             progress_note(f"features: {pipeline.scale_summary}", enabled=progress)
@@ -408,6 +416,7 @@ class NodeClassifier(Parameters):
             clock=self._pipeline.clock,
             labels=labels,
             scale=self._pipeline.scale,
+            projection=self._pipeline.projection,
             known=carried_over(self.graph_, graph) if sees_classes else None,
             vocabulary=vocabulary and vocabulary.carried_over(self.graph_, graph),
         )
@@ -532,6 +541,7 @@ class NodeClassifier(Parameters):
             progress=clf.progress,
             clock=StageClock(saved.stages),
             scale=saved.scale,
+            projection=saved.projection,
             vocabulary_digest=saved.vocabulary_digest,
         )
         clf._set_fitted(
@@ -557,7 +567,7 @@ def training_loaders(
 ) -> tuple[dict[str, TokenLoader], int]:
     """Return the loaders of training and validation, and the batch size.
 
-    The scale of the features is written to the run's folder, where there is one.
+    The scale and the projection of the features are written to the folder of the run.
     """
     settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
     size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
@@ -572,6 +582,7 @@ def training_loaders(
     with trainer.group.agreed():
         if run_dir is not None and trainer.group.is_main:
             store.write_scale(RunFolder(run_dir).path, pipeline.scale)
+            write_projection(RunFolder(run_dir).path, pipeline.projection)
     loaders = {"train": train}
     if "val" in inputs.split:
         loaders["val"] = pipeline.loader(

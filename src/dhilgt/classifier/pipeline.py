@@ -14,6 +14,7 @@ from dhilgt.features.ego_rows import ego_rows
 from dhilgt.features.ego_vocabulary import EgoVocabulary
 from dhilgt.features.from_graph import num_copies, with_hops
 from dhilgt.features.known_classes import training_classes
+from dhilgt.features.projection import Projection, is_projected, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
@@ -43,6 +44,8 @@ class Pipeline:
         features: Its features with their hops, scaled, if they exist already.
         scale: With a `feature_scale`, the statistics of the graph that a model was trained on.
             None: those of this graph.
+        projection: With `hop_channels`, the main directions of the features that a model was
+            trained on. None: those of this graph.
         known: With `label_inputs` or `class_inputs`, the class of each node that the model may see,
             -1 = it may not. None: those of the graph's training nodes.
         vocabulary: With inputs from neighbours, hubs or classes, the columns of a model that was
@@ -71,6 +74,7 @@ class Pipeline:
         tokens: TokenSource | None = None,
         features: Any = None,
         scale: FeatureScale | None = None,
+        projection: Projection | None = None,
         known: NDArray[np.int64] | None = None,
         vocabulary: EgoVocabulary | None = None,
         vocabulary_digest: str | None = None,
@@ -93,6 +97,7 @@ class Pipeline:
         self._tokens = tokens
         self._features = features
         self._scale = scale
+        self._projection = projection
         self._known = known
         self._vocabulary = vocabulary
         self._vocabulary_digest = vocabulary_digest
@@ -150,14 +155,15 @@ class Pipeline:
                 assert scale is not None, "there is one of this kind"
                 with self.clock.measure("features"):
                     self._features = self._with_hops(scale.apply(features))
-            elif self.settings.hops == 0 and kind == NONE:
+            elif self.settings.hops == 0 and kind == NONE and not self._is_projected:
                 self._features = features
             else:
                 with (
                     self.clock.measure("features"),
                     memory_for(
                         f"{self.num_channels:,} features of {self.graph.num_nodes:,} nodes",
-                        f"lower {argument('hops')}, or use fewer columns",
+                        f"lower {argument('hops')} or {argument('hop_channels')}, or use fewer "
+                        "columns",
                     ),
                 ):
                     features = self._with_hops(features)
@@ -187,11 +193,38 @@ class Pipeline:
         settings = self.settings
         return with_hops(
             self.graph,
-            features,
+            self._projected(features),
             settings.hops,
             settings.hop_kind,
             settings.hop_restart,
         )
+
+    @property
+    def projection(self) -> Projection | None:
+        """The main directions of the features; None where `hop_channels` asks for none."""
+        if self._projection is None and self._is_projected:
+            scale = self.scale if self.settings.feature_scale == AUTO else None
+            features = self.graph.features
+            with self.clock.measure("features"):
+                self._projected(features if scale is None else scale.apply(features))
+        return self._projection
+
+    @property
+    def _is_projected(self) -> bool:
+        return is_projected(self.graph.features, self.settings.hop_channels)
+
+    def _projected(self, features: Any) -> Any:
+        channels = self.settings.hop_channels
+        if channels is None or not self._is_projected:
+            return features
+        if self._projection is None:
+            group, fitted = Group(), None
+            with group.agreed():
+                if group.is_main:
+                    fitted = Projection.fit(features, channels)
+            self._projection = group.from_main(fitted)  # equal in all processes, to the last bit
+        assert self._projection is not None, "the main process has it"
+        return self._projection.apply(features)
 
     def _scale_of(self, features: Any) -> FeatureScale:
         if self._scale is None:
@@ -257,7 +290,7 @@ class Pipeline:
     def num_channels(self) -> int:
         """Width of the features with their hops."""
         copies = num_copies(self.settings.hops, self.settings.hop_kind)
-        return int(self.graph.features.shape[1]) * copies
+        return projected_width(self.graph.features.shape[1], self.settings.hop_channels) * copies
 
     def _make_tokens(self, labels: HubLabels) -> Tokens | TokenSampler:
         settings, options = self.settings, self.settings.token_options()

@@ -10,6 +10,7 @@ import numpy as np
 
 from dhilgt.errors import ConfigError, argument
 from dhilgt.features.from_graph import num_copies
+from dhilgt.features.projection import is_projected, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import LabelEstimate, estimate
@@ -153,7 +154,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     n = graph.num_nodes
     device = choose_device(settings.device)
     copies = num_copies(settings.hops, settings.hop_kind)
-    channels = int(graph.features.shape[1]) * copies
+    channels = projected_width(graph.features.shape[1], settings.hop_channels) * copies
     config = settings.model_config(channels, max(2, graph.num_classes))
     model = measure_model(config, settings.size, device)
     order = node_order(graph, settings.order, settings.seed)
@@ -163,10 +164,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     num_train, num_val = _part_sizes(graph, settings)
 
     in_use = max(clock.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
-    # Copies of the features that are made beside the graph's own.
-    scaled = _scaled_copies(graph, settings, copies)
-    hop_copies = copies - 1 if copies > 1 else min(settings.hops, 1)
-    feature_bytes = _feature_bytes(graph) * (hop_copies + scaled)
+    feature_bytes = _made_feature_bytes(graph, settings, copies)
     batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
     weights = 4 * model.num_parameters
     step_bytes = int(batch * (model.saved_bytes + _batch_bytes(settings, channels)) * _MARGIN)
@@ -345,6 +343,20 @@ def _part_sizes(graph: Graph, settings: Settings) -> tuple[int, int]:
 def _feature_bytes(graph: Graph) -> int:
     x = graph.features
     return int(x.data.nbytes + 8 * len(x.indices)) if hasattr(x, "indptr") else int(x.nbytes)
+
+
+def _made_feature_bytes(graph: Graph, settings: Settings, copies: int) -> int:
+    """Return the bytes of the features that are made beside the graph's own."""
+    scaled = _scaled_copies(graph, settings, copies)
+    if not is_projected(graph.features, settings.hop_channels):
+        hop_copies = copies - 1 if copies > 1 else min(settings.hops, 1)
+        return _feature_bytes(graph) * (hop_copies + scaled)
+    # Dense, whatever the features are; with "auto" it is those that are scaled, before.
+    width = projected_width(graph.features.shape[1], settings.hop_channels)
+    before, after = (scaled, 0) if settings.feature_scale == AUTO else (0, scaled)
+    block = 4 * graph.num_nodes * width  # of one round, held beside the result
+    weights = 4 * graph.features.shape[1] * width
+    return int(_feature_bytes(graph) * before + block * (copies + after + 1) + weights)
 
 
 def _scaled_copies(graph: Graph, settings: Settings, hop_copies: int) -> int:

@@ -21,7 +21,8 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     The second file names the classes, the settings of the tokens and the width of the features,
     so that a server needs neither PyTorch nor the classifier. A model with `label_inputs` has a
     third file, model.onnx.known.npy: class + 1 of each node of the graph, 0 = not known. One with
-    a scale has model.onnx.scale.npz: the arrays of its `FeatureScale`.
+    a scale has model.onnx.scale.npz: the arrays of its `FeatureScale`, one with projected features
+    model.onnx.projection.npz: those of its `Projection`.
     `dhilgt.store.exports.read_export` reads and checks them.
 
     Args:
@@ -44,7 +45,14 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     if scale is not None and not len(scale.columns):  # no column needed one
         scale = None
     facts = _serving_facts(clf) | {"feature_scale": NONE if scale is None else scale.kind}
-    return write_beside(file, facts, known, None if scale is None else scale.arrays)
+    projection = pipeline.projection
+    return write_beside(
+        file,
+        facts,
+        known,
+        None if scale is None else scale.arrays,
+        None if projection is None else projection.arrays,
+    )
 
 
 def _serving_facts(clf: NodeClassifier) -> dict[str, Any]:

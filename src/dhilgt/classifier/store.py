@@ -18,9 +18,11 @@ import torch
 
 from dhilgt._version import __version__
 from dhilgt.classifier.inputs import FitInputs
+from dhilgt.classifier.projection_file import check_projection, read_projection, write_projection
 from dhilgt.errors import ArtifactError, ConfigError, argument, wording
 from dhilgt.features.ego_vocabulary import EgoVocabulary
 from dhilgt.features.from_graph import num_copies
+from dhilgt.features.projection import Projection, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.store import load_graph, save_graph
@@ -54,6 +56,7 @@ _TIED = (
     f"{run_folder.MODEL}/{WEIGHTS}",
     f"{run_folder.GRAPH}/{MANIFEST}",  # which has the checksums of the graph's arrays
     run_folder.SCALE,
+    run_folder.PROJECTION,
     run_folder.RESULT,
     run_folder.METRICS,
 )
@@ -70,6 +73,7 @@ class Bundle:
     inputs: FitInputs
     model: DHILGT
     scale: FeatureScale | None
+    projection: Projection | None
     result: TrainResult
     scores: dict[str, dict[str, float]]
     stages: dict[str, Any]
@@ -91,6 +95,7 @@ def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) ->
                 files.ops.unlink(seal)
         clf.model_.save_pretrained(folder.path / run_folder.MODEL)
         write_scale(folder.path, clf._pipeline.scale)
+        write_projection(folder.path, clf._pipeline.projection)
         save_graph(clf.graph_, folder.path / run_folder.GRAPH, overwrite=True)
         folder.rewrite(clf.result_.history)
         folder.write(run_folder.RESULT, clf.result_.to_dict())
@@ -162,6 +167,7 @@ def read(path: str | PathLike[str]) -> Bundle:
             inputs=inputs,
             model=model,
             scale=_scale(folder, settings["feature_scale"], int(facts["features"])),
+            projection=read_projection(folder),
             result=result,
             scores=scores,
             stages=dict(facts["stages"]),
@@ -273,8 +279,10 @@ def _check_parts(bundle: Bundle, facts: dict[str, Any]) -> None:
     width = int(graph.features.shape[1])
     if graph.fingerprint != facts["graph"] or width != facts["features"]:
         raise TypeError("the graph is not the one it was trained on")
-    if config.in_channels != width * copies or config.out_channels != classes:
+    channels = projected_width(width, bundle.settings["hop_channels"]) * copies
+    if config.in_channels != channels or config.out_channels != classes:
         raise TypeError("the model does not fit the graph and its classes")
+    check_projection(bundle.projection, width, bundle.settings["hop_channels"])
     setting = bundle.settings["feature_scale"]
     kind = NONE if bundle.scale is None else bundle.scale.kind
     if kind != setting:

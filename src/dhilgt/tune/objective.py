@@ -131,7 +131,7 @@ class Objective:
         self._inputs: dict[tuple[int, float], FitInputs] = {}
         self._labels: dict[tuple[str, int], HubLabels] = {}
         self._tokens: dict[int, tuple[dict[str, Any], TokenSource]] = {}
-        self._features: tuple[tuple[int, str, float, str], Any] | None = None
+        self._features: tuple[tuple[Any, ...], Any] | None = None
 
     def __call__(
         self,
@@ -211,7 +211,10 @@ class Objective:
         }
         known = self._tokens.get(settings.seed)
         tokens = known[1] if known is not None and known[0] == options else None
-        made = (settings.hops, settings.hop_kind, settings.hop_restart, settings.feature_scale)
+        made = (
+            settings.hops, settings.hop_kind, settings.hop_restart, settings.hop_channels,
+            settings.feature_scale,
+        )  # fmt: skip
         has_features = self._features is not None and self._features[0] == made
         pipeline = Pipeline(
             graph,
