@@ -85,6 +85,7 @@ def repeated(rows: Tensor, count: int) -> Tensor:
         columns.repeat(count),
         values.repeat(count),
         (count * rows.shape[0], rows.shape[1]),
+        check_invariants=False,
     )
 
 
@@ -130,7 +131,11 @@ def _effects(
             left_out = torch.as_tensor(tried, device=rows.device)[:, None]
             values[1:][columns[1:] == left_out] = 0  # the first node keeps all
             many = torch.sparse_csr_tensor(
-                many.crow_indices(), many.col_indices(), values.reshape(-1), many.shape
+                many.crow_indices(),
+                many.col_indices(),
+                values.reshape(-1),
+                many.shape,
+                check_invariants=False,
             )
             count = len(tried) + 1
             same = index.expand(count, -1), spd.expand(count, -1, -1)
