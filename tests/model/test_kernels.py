@@ -12,8 +12,8 @@ from dhilgt.model.attention import attend, bias_table, pair_codes
 from dhilgt.model.codes import MASKED, NO_BIAS
 from dhilgt.model.kernels import attention, row_ops
 from dhilgt.model.kernels.attention import Draw
-from dhilgt.model.kernels.cuda_graphs import HeldInputs
 from dhilgt.model.kernels.gather import sum_by_node
+from dhilgt.model.kernels.held_inputs import HeldInputs
 from dhilgt.model.layers import sparse_linear
 from tests.model.attention_op import fused_attention
 from tests.model.cases import batch_of, gradients, model_of
@@ -466,7 +466,7 @@ def test_held_sparse_features_are_those_of_the_last_batch():
     address = held.x.values().data_ptr()
     for dense in rows:
         x = dense.to_sparse_csr()
-        assert held.holds(x)
+        assert held.holds((x, index, spd))
         held.put((x, index + 1, spd + 7))
         actual = sparse_linear(held.x, held.x.values(), weight, bias)[: len(x)]
         torch.testing.assert_close(actual, dense @ weight.t() + bias)
@@ -474,7 +474,7 @@ def test_held_sparse_features_are_those_of_the_last_batch():
         assert torch.equal(held()[2], spd + 7)
         assert held.x.values().data_ptr() == address
     many = torch.ones(200, 9, device=DEVICE).to_sparse_csr()
-    assert not held.holds(many)
+    assert not held.holds((many, index, spd))
 
 
 def test_readout_weights_are_those_of_the_reference():

@@ -10,7 +10,8 @@ import torch
 
 pytest.importorskip("triton", reason="the fused kernels need the package triton")
 
-from dhilgt.model.kernels.cuda_graphs import HeldInputs, StepGraphs
+from dhilgt.model.kernels.cuda_graphs import StepGraphs
+from dhilgt.model.kernels.held_inputs import HeldInputs
 from dhilgt.training.config import TrainConfig
 from dhilgt.training.optimizer import build_optimizer
 from tests.model.cases import batch_of, gradients, model_of

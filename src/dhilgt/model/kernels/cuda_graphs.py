@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dhilgt.errors import TrainingWarning, warn
+from dhilgt.model.kernels.held_inputs import HeldInputs, Inputs
 from dhilgt.model.kernels.packing import Room, choose_room, packed_rows
 
 # The function that ends the rerouting of memory into a graph's pool is not public, and was renamed.
@@ -79,75 +80,6 @@ def _end_rerouting(pool: Any, device: torch.device) -> None:
 MOST_SHAPES = 6
 """Shapes of batches that are recorded; others run kernel by kernel."""
 
-_ROOM = 256  # room for rows of features grows in steps of this many
-Inputs = tuple[Tensor, ...]  # x, index, spd and, with label inputs, known
-
-
-class HeldInputs:
-    """A batch's inputs at fixed addresses, with room for more rows of features.
-
-    Args:
-        inputs: x (dense or CSR), index, spd and maybe known of a batch, on the device.
-    """
-
-    def __init__(self, inputs: Inputs) -> None:
-        x, index, spd, *known = inputs
-        self.index, self.spd = torch.empty_like(index), torch.empty_like(spd)
-        rows = _spare_room(len(x), index.numel())
-        if x.layout == torch.strided:
-            self.x = x.new_zeros(rows, x.shape[1])
-        else:
-            stored = _spare_room(len(x.col_indices()), 1 << 62)
-            offsets = x.crow_indices().new_zeros(rows + 2)  # at least one row is never looked at
-            columns = torch.arange(stored, device=x.device) % x.shape[1]
-            columns = columns.to(x.col_indices().dtype)
-            values = x.values().new_zeros(stored)
-            shape = (rows + 1, x.shape[1])
-            self.x = torch.sparse_csr_tensor(
-                offsets, columns, values, size=shape, check_invariants=False
-            )
-        self.known = [one.new_zeros(len(self.x)) for one in known]
-        self.put(inputs)
-
-    def __call__(self) -> Inputs:
-        """Return the inputs."""
-        return self.x, self.index, self.spd, *self.known
-
-    def holds(self, x: Tensor) -> bool:
-        """Return whether there is room for the rows of `x`."""
-        if x.layout == torch.strided:
-            return len(x) <= len(self.x)
-        stored = len(self.x.col_indices())
-        return len(x) < len(self.x) and len(x.col_indices()) <= stored
-
-    def put(self, inputs: Inputs) -> None:
-        """Copy a batch into the inputs."""
-        x, index, spd, *known = inputs
-        if x.layout == torch.strided:
-            # Later rows are those of an earlier batch; no slot points at them.
-            self.x[: len(x)].copy_(x)
-        else:
-            stored = len(x.col_indices())
-            offsets = self.x.crow_indices()
-            offsets[: len(x) + 1].copy_(x.crow_indices())
-            # The unused entries are spread over the rows that no slot points at: one row with all
-            # of them would take longer than the other rows together.
-            unused, left = len(self.x) - len(x), len(self.x.col_indices()) - stored
-            steps = torch.arange(1, unused + 1, device=x.device)
-            offsets[len(x) + 1 :].copy_(stored + steps * left // unused)
-            self.x.col_indices()[:stored].copy_(x.col_indices())
-            self.x.values()[:stored].copy_(x.values())
-        self.index.copy_(index)
-        self.spd.copy_(spd)
-        for own, values in zip(self.known, known, strict=True):
-            own[: len(values)].copy_(values)
-
-
-def _spare_room(count: int, most: int) -> int:
-    # An eighth more than now: the number of distinct nodes varies from batch to batch.
-    room = -(-count * 9 // (8 * _ROOM)) * _ROOM
-    return max(count, min(room, most))
-
 
 @dataclass(frozen=True)
 class _Recorded:
@@ -173,7 +105,8 @@ class _Request:
     def __init__(self, model: nn.Module, inputs: Inputs, filled: int | None) -> None:
         self.inputs = inputs
         x, index = inputs[:2]
-        self.shape = (index.shape, index.dtype, x.dtype, x.layout)
+        given = tuple(None if part is None else part.dtype for part in inputs)
+        self.shape = (index.shape, x.layout, given)
         self.batch, slots = index.shape
         config = getattr(model, "config", None)
         self.slots = slots + getattr(config, "num_virtual", 0)
@@ -190,7 +123,7 @@ class _Request:
 
     def fits(self, step: _Recorded) -> bool:
         """Return whether a recorded step takes the batch."""
-        return step.inputs.holds(self.inputs[0]) and step.room.holds(self.rows, self.slots)
+        return step.inputs.holds(self.inputs) and step.room.holds(self.rows, self.slots)
 
 
 class _Recorder:
@@ -267,7 +200,7 @@ class StepGraphs(_Recorder):
         """Take a step and return its loss, which the next step overwrites; None: not recorded.
 
         Args:
-            inputs: x, index, spd and maybe known of a batch, on the device.
+            inputs: Those of a batch, on the device; see `HeldInputs`.
             labels: Classes of the egos.
             filled: Number of slots that hold a node, all egos counted; counted if None, which
                 waits for the device.
@@ -335,11 +268,11 @@ class ForwardGraphs(_Recorder):
         self._seen: set[tuple[Any, ...]] = set()
         self._addresses: list[int] = []
 
-    def __call__(self, *inputs: Tensor, filled: int | None = None) -> Tensor:
+    def __call__(self, *inputs: Any, filled: int | None = None) -> Tensor:
         """Return logits, which the next call may overwrite.
 
         Args:
-            inputs: x, index, spd and maybe known of a batch, on the device.
+            inputs: Those of a batch, on the device; see `HeldInputs`.
             filled: Number of slots that hold a node, all egos counted; counted if None, which
                 waits for the device.
         """

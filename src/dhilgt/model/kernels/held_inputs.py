@@ -1,0 +1,118 @@
+"""The inputs of a recorded step, at fixed addresses and with some room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_ROOM = 256  # room grows in steps of this many
+Inputs = tuple[Any, ...]  # x, index, spd and, of models that take them, known (or None) and ego
+
+
+class HeldInputs:
+    """A batch's inputs at fixed addresses, with room for more rows and entries.
+
+    Args:
+        inputs: x (dense or CSR), index, spd and maybe known and ego of a batch, on the device.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        x, index, spd, known, ego = _all_five(inputs)
+        self.index, self.spd = torch.empty_like(index), torch.empty_like(spd)
+        rows = _spare_room(len(x), index.numel())
+        if x.layout == torch.strided:
+            self.x = x.new_zeros(rows, x.shape[1])
+        else:
+            self.x = _empty_rows(x, rows + 1)  # at least one row is never looked at
+        self.known = None if known is None else known.new_zeros(len(self.x))
+        self.ego = None if ego is None else _empty_rows(ego, len(ego))
+        self._given = len(inputs)
+        self.put(inputs)
+
+    def __call__(self) -> Inputs:
+        """Return the inputs."""
+        return (self.x, self.index, self.spd, self.known, self.ego)[: self._given]
+
+    def holds(self, inputs: Inputs) -> bool:
+        """Return whether there is room for the rows of a batch."""
+        x, *_, ego = _all_five(inputs)
+        if ego is not None and not _has_room(self.ego, ego):
+            return False
+        if x.layout == torch.strided:
+            return len(x) <= len(self.x)
+        return len(x) < len(self.x) and _has_room(self.x, x)
+
+    def put(self, inputs: Inputs) -> None:
+        """Copy a batch into the inputs."""
+        x, index, spd, known, ego = _all_five(inputs)
+        if x.layout == torch.strided:
+            # Later rows are those of an earlier batch; no slot points at them.
+            self.x[: len(x)].copy_(x)
+        else:
+            _put_first_rows(self.x, x)
+        self.index.copy_(index)
+        self.spd.copy_(spd)
+        if self.known is not None:
+            self.known[: len(known)].copy_(known)
+        if self.ego is not None:
+            _put_all_rows(self.ego, ego)
+
+
+def _all_five(inputs: Inputs) -> Inputs:
+    """Return the inputs with None for those at the end that are not given."""
+    return (*inputs, None, None)[:5]
+
+
+def _spare_room(count: int, most: int) -> int:
+    # An eighth more than now: the number of distinct nodes varies from batch to batch.
+    room = -(-count * 9 // (8 * _ROOM)) * _ROOM
+    return max(count, min(room, most))
+
+
+# ---- sparse rows ---------------------------------------------------------------------------------
+
+
+def _empty_rows(like: Tensor, rows: int) -> Tensor:
+    """Return a CSR matrix with room for the entries of `like` and some more."""
+    stored = _spare_room(len(like.col_indices()), 1 << 62)
+    offsets = like.crow_indices().new_zeros(rows + 1)
+    columns = torch.arange(stored, device=like.device) % like.shape[1]
+    return torch.sparse_csr_tensor(
+        offsets,
+        columns.to(like.col_indices().dtype),
+        like.values().new_zeros(stored),
+        size=(rows, like.shape[1]),
+        check_invariants=False,
+    )
+
+
+def _has_room(held: Tensor | None, rows: Tensor) -> bool:
+    return held is not None and len(rows.col_indices()) <= len(held.col_indices())
+
+
+def _put_first_rows(held: Tensor, rows: Tensor) -> None:
+    """Copy rows into the first ones of a matrix that has more of them."""
+    stored, offsets = len(rows.col_indices()), held.crow_indices()
+    offsets[: len(rows) + 1].copy_(rows.crow_indices())
+    # The unused entries are spread over the rows that no slot points at: one row with all of them
+    # would take longer than the other rows together.
+    unused, left = len(held) - len(rows), len(held.col_indices()) - stored
+    steps = torch.arange(1, unused + 1, device=rows.device)
+    offsets[len(rows) + 1 :].copy_(stored + steps * left // unused)
+    held.col_indices()[:stored].copy_(rows.col_indices())
+    held.values()[:stored].copy_(rows.values())
+
+
+def _put_all_rows(held: Tensor, rows: Tensor) -> None:
+    """Copy rows into a matrix of as many; the unused entries are zeros, some in each row."""
+    stored, offsets = len(rows.col_indices()), rows.crow_indices()
+    left = len(held.col_indices()) - stored
+    before = torch.arange(len(rows) + 1, device=rows.device) * left // len(rows)  # unused ones
+    held.crow_indices().copy_(offsets + before)
+    at = torch.repeat_interleave(before[:-1], offsets.diff(), output_size=stored)
+    at += torch.arange(stored, device=rows.device)
+    held.values().zero_()
+    held.values().index_copy_(0, at, rows.values())
+    held.col_indices().index_copy_(0, at, rows.col_indices())
