@@ -17,6 +17,8 @@ MODELS = {
     "bare": {"readout": "ego", "num_virtual": 0, "spd_bias": False},
     "sdpa": {"attention": "sdpa"},
     "no readout": {"readout": "ego"},
+    "one layer, no readout": {"readout": "ego", "num_layers": 1},
+    "no layers": {"num_layers": 0},
     "no virtual nodes": {"num_virtual": 0},
     "no distances": {"spd_bias": False},
     "deep ends": {"input_layers": 2, "output_layers": 2, "ffn_channels": 24},

@@ -130,7 +130,7 @@ def test_exports_with_batches_of_any_size():
     [
         ({"hidden_channels": 18}, "not a multiple of heads = 4"),
         ({"in_channels": 0}, "in_channels = 0"),
-        ({"num_layers": 0}, "num_layers = 0"),
+        ({"num_layers": -1}, "num_layers = -1"),
         ({"num_layers": 2.5}, "num_layers = 2.5"),
         ({"heads": True}, "heads = True"),
         ({"num_virtual": -1}, "num_virtual = -1"),

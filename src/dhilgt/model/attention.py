@@ -51,6 +51,26 @@ def pair_codes(spd: Tensor, real: Tensor, num_virtual: int = 0, dropout_p: float
     return Pairs(codes, real)
 
 
+def ego_codes(spd: Tensor, real: Tensor, num_virtual: int = 0, dropout_p: float = 0.0) -> Tensor:
+    """Return the codes of the pairs whose query is the ego: row 0 of `pair_codes`, [B, t].
+
+    Args:
+        spd: As for `pair_codes`.
+        real: As for `pair_codes`.
+        num_virtual: As for `pair_codes`.
+        dropout_p: As for `pair_codes`.
+    """
+    codes = spd[:, 0].long()  # [B, s]
+    if num_virtual:
+        batch = codes.shape[0]
+        virtual = FIRST_VIRTUAL + torch.arange(num_virtual, device=spd.device)
+        codes = torch.cat([codes, virtual.expand(batch, num_virtual)], 1)
+        real = torch.cat([real, real.new_ones(batch, num_virtual)], 1)
+    if dropout_p > 0.0:
+        codes = codes.masked_fill(drop_mask(codes.shape, dropout_p, codes.device), NO_BIAS)
+    return codes.masked_fill(~real, MASKED).masked_fill(~real[:, :1], NO_BIAS)
+
+
 def bias_table(
     heads: int, like: Tensor, spd: Tensor | None, virtual: Tensor | None, scale: float = 1.0
 ) -> Tensor:
@@ -93,17 +113,55 @@ def attend(
     return out.masked_fill(~pairs.real[:, None, :, None], 0.0)  # [B, H, t, d]
 
 
+def attend_from_ego(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    codes: Tensor,
+    table: Tensor,
+    *,
+    dropout_p: float = 0.0,
+) -> Tensor:
+    """Return what `attend` returns for the ego's query alone, with all heads in a row, [B, F].
+
+    The result is not set to zero where the ego is padding.
+
+    Args:
+        query: Of the egos, [B, F].
+        key: [B, t, F].
+        value: [B, t, F].
+        codes: Of the pairs of the ego with all slots, [B, t]; see `ego_codes`.
+        table: As for `attend`.
+        dropout_p: As for `attend`.
+    """
+    # One query per row: as products of matrices this would copy keys and values into another
+    # order, which takes longer than the sums.
+    batch, slots, width = key.shape
+    heads = table.shape[1]
+    channels = width // heads
+    scaled = (query * channels**-0.5).view(batch, 1, heads, channels)
+    scores = (key.view(batch, slots, heads, channels) * scaled).sum(-1)  # [B, t, H]
+    weights = torch.softmax(scores + code_bias(codes, table, scores.dtype).movedim(0, 2), 1)
+    weights = dropout(weights, dropout_p)[..., None]  # [B, t, H, 1]
+    return (weights * value.view(batch, slots, heads, channels)).sum(1).reshape(batch, width)
+
+
 def gathered_bias(pairs: Pairs, table: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the bias of all pairs, [B, H, t, t]."""
-    batch, size, _ = pairs.codes.shape
+    bias = code_bias(pairs.codes, table, dtype).transpose(0, 1)
+    return bias if pairs.codes.device.type == "cpu" else bias.contiguous()
+
+
+def code_bias(codes: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the bias of each code and head, [H, *codes.shape]."""
     table = table.to(dtype)
-    if pairs.codes.device.type == "cpu":
+    if codes.device.type == "cpu":
         # Its backward sums along a row: on the CPU several times as fast as that of embedding.
         heads = table.shape[1]
-        flat = pairs.codes.reshape(1, batch * size * size).expand(heads, -1)
-        return table.t().gather(1, flat).view(heads, batch, size, size).transpose(0, 1)
+        flat = codes.reshape(1, codes.numel()).expand(heads, -1)
+        return table.t().gather(1, flat).view(heads, *codes.shape)
     # On a GPU those sums would be contended atomics; the backward of embedding sorts, and repeats.
-    return F.embedding(pairs.codes, table).permute(0, 3, 1, 2).contiguous()
+    return F.embedding(codes, table).movedim(-1, 0)
 
 
 def _reference(

@@ -34,7 +34,9 @@ class DHILGTConfig(CheckedSettings):
     in_channels: int = field(metadata=count(1).metadata)
     hidden_channels: int = field(metadata=count(1, 1, MOST_HIDDEN_CHANNELS).metadata)
     out_channels: int = field(metadata=count(1).metadata)
-    num_layers: int = count(4, 1, 1000, help="Transformer layers.")
+    num_layers: int = count(
+        4, 0, 1000, help="Transformer layers; 0 for none: the node's own row of features alone."
+    )
     heads: int = count(8, 1, 2**20, help="Attention heads.")
     num_virtual: int = count(4, 0, 1000, help="Virtual nodes behind the slots of each row.")
     dropout: float = rate(0.5, help="Dropout on what each block adds.")
@@ -74,6 +76,12 @@ class DHILGTConfig(CheckedSettings):
             raise ConfigError(
                 f"{setting('hidden_channels', self.hidden_channels)} is not a multiple of "
                 f"{setting('heads', self.heads)}; change one of them"
+            )
+        if self.label_inputs and not self.num_layers:
+            raise ConfigError(
+                f"{setting('label_inputs', True)} shows a node the classes of others in its token, "
+                f"which {setting('num_layers', 0)} does not read; leave label_inputs out or use "
+                "num_layers of 1 or more"
             )
         if self.bias_slope and not self.spd_bias:
             raise ConfigError(

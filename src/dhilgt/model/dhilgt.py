@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.model.attention import choose_path, pair_codes, plain_path
+from dhilgt.model.attention import choose_path, ego_codes, pair_codes, plain_path
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import dropout
 from dhilgt.model.ego_input import EgoInput
@@ -49,7 +49,8 @@ class DHILGT(nn.Module):
         in_channels: Features per node.
         hidden_channels: Width of the representations; a multiple of `heads`.
         out_channels: Logits per node: the number of classes, also for two.
-        num_layers: Transformer layers.
+        num_layers: Transformer layers; 0 for none: only the ego's own features count then, there
+            are no virtual nodes, and `readout` is "ego" in effect.
         heads: Attention heads.
         num_virtual: Virtual nodes; 0 for none.
         dropout: Dropout on the output of each attention and each feed-forward block, and between
@@ -103,12 +104,13 @@ class DHILGT(nn.Module):
             config.dropout,
             config.input_dropout,
         )
-        self.virtual = (
-            nn.Parameter(torch.empty(config.num_virtual, width)) if config.num_virtual else None
-        )
+        # Without layers nothing reads the other slots: no parameter of theirs exists.
+        has_virtual = config.num_virtual > 0 and config.num_layers > 0
+        self.virtual = nn.Parameter(torch.empty(config.num_virtual, width)) if has_virtual else None
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(width)
-        self.readout = AttentionReadout(width) if config.readout == "attention" else None
+        reads_row = config.readout == "attention" and config.num_layers > 0
+        self.readout = AttentionReadout(width) if reads_row else None
         self.output = MLP([width] * config.output_layers + [config.out_channels], config.dropout)
         if self.virtual is not None:
             draw_virtual(self.virtual)
@@ -206,10 +208,12 @@ class DHILGT(nn.Module):
             from dhilgt.model.kernels import forward as fused
 
             return fused.embed(self, x, index, spd, known, ego, room)
-        h = self._encode(x, index, spd, known, path, ego)  # [B, s, F]
-        if self.readout is None:
-            z: Tensor = self.norm(h[:, 0])  # [B, F]
+        if not self.layers:
+            z: Tensor = self.norm(self._own_rows(x, index, ego))  # [B, F]
+        elif self.readout is None:
+            z = self.norm(self._encode_egos(x, index, spd, known, path, ego))  # [B, F]
         else:
+            h = self._encode(x, index, spd, known, path, ego)  # [B, s, F]
             z = self.readout(self.norm(h), index != PADDING)  # [B, F]
         return z
 
@@ -231,10 +235,13 @@ class DHILGT(nn.Module):
             ego: As for `forward`.
 
         Raises:
-            ValueError: If the model has readout = "ego", which has no weights.
+            ValueError: If the model has readout = "ego" or no layers: there are no weights then.
         """
         if self.readout is None:
-            raise ValueError('readout = "ego" has no weights; use a model with readout="attention"')
+            raise ValueError(
+                "the ego alone is read out, which has no weights; use a model with "
+                'readout="attention" and at least one layer'
+            )
         path = self._take_path(x, index, spd, known, ego)
         if path == "fused":
             from dhilgt.model.kernels import forward as fused
@@ -254,7 +261,10 @@ class DHILGT(nn.Module):
         Args:
             slots: Slots of a row, virtual nodes not counted.
         """
-        return choose_path(self._config, slots, self.norm.weight.device, self.norm.weight.dtype)
+        weight = self.norm.weight
+        if not self.layers:  # nothing is attended to
+            return plain_path(weight.device)
+        return choose_path(self._config, slots, weight.device, weight.dtype)
 
     def batch_room(self, index: Tensor, filled: int) -> Room:
         """Return the rows that the fused kernels compute on for a batch, without looking at it.
@@ -264,6 +274,11 @@ class DHILGT(nn.Module):
             filled: Number of slots that hold a node, all egos counted.
         """
         return Room(packed_rows(self, index, filled))
+
+    def is_recordable(self) -> bool:
+        """Return whether the steps of the last batch's path can be recorded as CUDA graphs."""
+        # Without layers all shapes are known beforehand, as they are for the fused kernels.
+        return self.attention_used == "fused" or not self.layers
 
     def step_runner(
         self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
@@ -372,6 +387,60 @@ class DHILGT(nn.Module):
         for layer in self.layers:
             h = layer(h, pairs, path)
         return h[:, : index.shape[1]]
+
+    def _encode_egos(
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None,
+        path: str,
+        ego: Tensor | None,
+    ) -> Tensor:
+        """Return slot 0 of what `_encode` returns, [B, F], with the last layer for the ego alone.
+
+        What a layer computes from one row of its input alone is computed once per distinct node in
+        the first layer, not once per slot.
+        """
+        config, real = self._config, index != PADDING
+        h: Tensor = self.input(x).to(self.norm.weight.dtype)  # [n, F]
+        h, at = self.place_nodes(h, index, known, ego)
+        table, at = torch.cat([h.new_zeros(1, h.shape[1]), h]), at + 1
+        if self.virtual is not None:
+            virtual = table.shape[0] + torch.arange(config.num_virtual, device=index.device)
+            at = torch.cat([at, virtual.expand(at.shape[0], -1)], 1)  # [B, t]
+            table = torch.cat([table, self.virtual])  # [1 + n + m, F]
+        dropped = config.bias_dropout if self.training else 0.0
+        *earlier, last = self.layers
+        if not earlier:
+            egos = F.embedding(at[:, 0], table, padding_idx=0)
+            key, value = (F.embedding(at, rows) for rows in last.keys_and_values(table))
+            codes = ego_codes(spd, real, config.num_virtual, dropped)
+        else:
+            h = F.embedding(at, table, padding_idx=0)  # [B, t, F]
+            pairs = pair_codes(spd, real, config.num_virtual, dropped)
+            for layer in earlier:
+                h = layer(h, pairs, path)
+            egos, codes = h[:, 0], pairs.codes[:, 0]
+            key, value = last.keys_and_values(h)
+        out: Tensor = last.egos(egos, key, value, codes, real[:, 0])
+        return out
+
+    def _own_rows(self, x: Tensor, index: Tensor, ego: Tensor | None) -> Tensor:
+        """Return slot 0 of what `_encode` returns without layers, [B, F]."""
+        egos = index[:, 0]
+        # The lengths are not known to a program that is exported.
+        can_choose = x.layout == torch.strided and not torch.compiler.is_compiling()
+        if can_choose and len(x) > len(egos):
+            # The other members of the rows are left out of all products.
+            x = x.index_select(0, egos.clamp(min=0))
+            each = torch.arange(len(egos), device=egos.device)
+            egos = torch.where(egos == PADDING, egos, each)
+        h: Tensor = self.input(x).to(self.norm.weight.dtype)
+        h = F.embedding(egos + 1, torch.cat([h.new_zeros(1, h.shape[1]), h]), padding_idx=0)
+        if self.ego_input is None:
+            return h
+        return h + self.ego_input(ego).masked_fill(index[:, :1] == PADDING, 0.0)
 
     def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:
         if x.dim() != 2 or x.shape[1] != self._config.in_channels:

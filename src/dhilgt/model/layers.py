@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from dhilgt.model.attention import attend, bias_table
+from dhilgt.model.attention import attend, attend_from_ego, bias_table
 from dhilgt.model.codes import NUM_DISTANCES, Pairs
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dropout import drop_mask, dropout
@@ -139,10 +139,51 @@ class EncoderLayer(nn.Module):
             pairs: See `pair_codes`.
             path: Of attention, as the model chose it: a key of `attention.PATHS`.
         """
+        return self._after_attention(h, self._attention(self.attention_norm(h), pairs, path))
+
+    def keys_and_values(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of representations, each [..., F] with all heads in a row.
+
+        Args:
+            h: [..., F].
+        """
+        normed = self.attention_norm(h)
+        _, *parts = self._qkv_parts()
+        key, value = (F.linear(normed, weight, bias) for weight, bias in parts)
+        return key, value
+
+    def egos(self, h: Tensor, key: Tensor, value: Tensor, codes: Tensor, real: Tensor) -> Tensor:
+        """Return the next representation of the egos alone, [B, F].
+
+        It is slot 0 of what `forward` returns. The other slots count by their keys and values.
+
+        Args:
+            h: Representations of the egos, [B, F].
+            key: Of all slots, [B, t, F]; see `keys_and_values`.
+            value: Likewise.
+            codes: See `attention.ego_codes`, [B, t].
+            real: Which egos are not padding, [B].
+        """
+        (weight, bias), *_ = self._qkv_parts()
+        mixed = attend_from_ego(
+            F.linear(self.attention_norm(h), weight, bias),
+            key,
+            value,
+            codes,
+            self.bias_table(),
+            dropout_p=self.config.attention_dropout if self.training else 0.0,
+        )
+        return self._after_attention(h, self.projection(mixed.masked_fill(~real[:, None], 0.0)))
+
+    def _after_attention(self, h: Tensor, mixed: Tensor) -> Tensor:
         p = self.config.dropout
-        h = h + dropout(self._attention(self.attention_norm(h), pairs, path), p, self.training)
-        inner = F.gelu(self.ffn_in(self.ffn_norm(h)))  # [B, t, ffn]
+        h = h + dropout(mixed, p, self.training)
+        inner = F.gelu(self.ffn_in(self.ffn_norm(h)))  # [..., ffn]
         return h + dropout(self.ffn_out(inner), p, self.training)
+
+    def _qkv_parts(self) -> list[tuple[Tensor, Tensor]]:
+        """Return weight and bias of queries, of keys and of values."""
+        return list(zip(self.qkv.weight.chunk(3), self.qkv.bias.chunk(3), strict=True))
 
     def bias_table(self) -> Tensor:
         """Return the bias of every code and head, [codes, H]."""

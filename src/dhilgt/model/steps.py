@@ -27,7 +27,7 @@ class ModelBatch(Protocol):
 
 
 class TokenStepRunner:
-    """Run a `DHILGT` on token batches, recorded where its fused kernels run on a GPU.
+    """Run a `DHILGT` on token batches, recorded where that can be done on a GPU.
 
     It has the methods that the trainer asks of a step runner (`dhilgt.training.steps.StepRunner`).
 
@@ -92,4 +92,4 @@ class TokenStepRunner:
 
     def _recordable(self, batch: ModelBatch) -> bool:
         on_gpu = batch.inputs[1].device.type == "cuda"
-        return self._record and on_gpu and self._model.attention_used == "fused"
+        return self._record and on_gpu and self._model.is_recordable()

@@ -277,7 +277,7 @@ class ForwardGraphs(_Recorder):
                 waits for the device.
         """
         with torch.inference_mode():
-            if self._given_up or self._model.training or not self._is_fused():
+            if self._given_up or self._model.training or not self._is_recordable():
                 return self._run(inputs, {})
             request = _Request(self._model, inputs, filled)
             step = self._find(request)
@@ -287,8 +287,9 @@ class ForwardGraphs(_Recorder):
             step.graph.replay()
             return step.out
 
-    def _is_fused(self) -> bool:
-        return getattr(self._model, "attention_used", "") == "fused"
+    def _is_recordable(self) -> bool:
+        recordable: bool = getattr(self._model, "is_recordable", lambda: False)()
+        return recordable
 
     def _run(self, inputs: Inputs, keywords: dict[str, Room]) -> Tensor:
         with self._context():
