@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dhilgt.model.dropout import dropout
-from dhilgt.model.sparse_product import sparse_product
+from dhilgt.model.sparse_product import CsrParts, sparse_product
 
 
 class EgoInput(nn.Module):
@@ -42,7 +42,7 @@ class EgoInput(nn.Module):
         nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
         nn.init.ones_(self.scale)
 
-    def forward(self, ego: Tensor) -> Tensor:
+    def forward(self, ego: Tensor | CsrParts) -> Tensor:
         """Return the vectors of the egos, [B, width].
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -14,7 +14,38 @@ from torch.autograd.function import once_differentiable
 _HOST_DTYPES = (torch.float32, torch.float64)
 
 
-def sparse_product(x: Tensor, values: Tensor, table: Tensor) -> Tensor:
+class CsrParts(NamedTuple):
+    """The arrays of a CSR matrix, for programs that cannot take a tensor of that layout."""
+
+    offsets: Tensor
+    columns: Tensor
+    stored: Tensor
+    num_columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.offsets.shape[0] - 1, self.num_columns
+
+    @property
+    def layout(self) -> torch.layout:
+        """That of the tensor it stands for."""
+        return torch.sparse_csr
+
+    def crow_indices(self) -> Tensor:
+        """Return where each row begins, and the end."""
+        return self.offsets
+
+    def col_indices(self) -> Tensor:
+        """Return the column of each entry."""
+        return self.columns
+
+    def values(self) -> Tensor:
+        """Return the value of each entry."""
+        return self.stored
+
+
+def sparse_product(x: Tensor | CsrParts, values: Tensor, table: Tensor) -> Tensor:
     """Return the product of a CSR matrix and a table, [n, F].
 
     Args:
@@ -31,6 +62,8 @@ def sparse_product(x: Tensor, values: Tensor, table: Tensor) -> Tensor:
     if _on_host(values, table):
         product: Tensor = _HostProduct.apply(offsets, columns, values, table)
         return product
+    if torch.compiler.is_compiling():
+        return _scattered(offsets, columns, values, table)
     # A bag of rows of the table per row: unlike sparse matrix products it works for every dtype, on
     # every device, under autocast and within a CUDA graph.
     return F.embedding_bag(
@@ -51,6 +84,16 @@ def _on_host(values: Tensor, table: Tensor) -> bool:
         and not torch.compiler.is_compiling()
         and _has_scipy()
     )
+
+
+def _scattered(offsets: Tensor, columns: Tensor, values: Tensor, table: Tensor) -> Tensor:
+    """Return the product by operations that every format of programs has; bags become a loop."""
+    # The row of an entry is the number of rows that end before it or at it.
+    ends = torch.zeros(columns.shape[0] + 1, dtype=torch.int64, device=columns.device)
+    ends = ends.scatter_add(0, offsets[1:], torch.ones_like(offsets[1:]))
+    at = ends.cumsum(0)[:-1]
+    rows = table.new_zeros(offsets.shape[0] - 1, table.shape[1])
+    return rows.index_add(0, at, values[:, None] * table[columns])
 
 
 @cache
