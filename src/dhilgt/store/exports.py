@@ -1,8 +1,8 @@
 """The files beside an exported model: facts and arrays that a server needs, and their checksums.
 
 Beside ``model.onnx`` are ``model.onnx.json`` (the facts) and, where a model needs them,
-``model.onnx.known.npy``, ``model.onnx.scale.npz`` and ``model.onnx.projection.npz``. Reading them
-needs no PyTorch.
+``model.onnx.known.npy``, ``model.onnx.scale.npz``, ``model.onnx.projection.npz`` and
+``model.onnx.ego.npz``. Reading them needs no PyTorch.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ FORMAT = 3
 _TIES_BY_ID = 2  # up to this format, the name of an order stood for ties by id
 # Added to the name of the model.
 FACTS, KNOWN, SCALE, PROJECTION = ".json", ".known.npy", ".scale.npz", ".projection.npz"
+EGO = ".ego.npz"
 _FACTS_OF_FORMAT_1 = ".serving.json"  # in the place of the ending: of the last export of a name
 _OWN_SUM = "facts_sha256"
 _MAX_BYTES = 4 << 30  # of a file of arrays
@@ -52,12 +53,16 @@ class Export:
         scale: Arrays for `FeatureScale.from_arrays`; None for models without a `feature_scale`.
         projection: Arrays for `Projection.from_arrays`; None where features are as wide as they
             are.
+        ego: The rows of neighbours, hubs and classes of all nodes of the graph, as the arrays
+            "offsets", "columns" and "values"; None for models that do not take them. Node v has the
+            rows v * K to v * K + K - 1, where K is the length of ``facts["ego_rows"]``.
     """
 
     facts: dict[str, Any]
     known: NDArray[Any] | None
     scale: dict[str, NDArray[Any]] | None
     projection: dict[str, NDArray[Any]] | None = None
+    ego: dict[str, NDArray[Any]] | None = None
 
 
 def write_beside(
@@ -66,6 +71,7 @@ def write_beside(
     known: NDArray[Any] | None,
     scale: Mapping[str, NDArray[Any]] | None,
     projection: Mapping[str, NDArray[Any]] | None = None,
+    ego: Mapping[str, NDArray[Any]] | None = None,
 ) -> Path:
     """Write what belongs with a model that is already in its place; return the file of facts.
 
@@ -75,6 +81,7 @@ def write_beside(
         known: See `Export`.
         scale: See `Export`.
         projection: See `Export`.
+        ego: See `Export`.
     """
     arrays: dict[str, bytes] = {}
     names: dict[str, str] = {}
@@ -83,7 +90,8 @@ def write_beside(
         stream = io.BytesIO()
         np.save(stream, known)
         arrays[names["known"]] = stream.getvalue()
-    for key, ending, several in (("scale", SCALE, scale), ("projection", PROJECTION, projection)):
+    files = (("scale", SCALE, scale), ("projection", PROJECTION, projection), ("ego", EGO, ego))
+    for key, ending, several in files:
         if several is not None:
             names[key] = model.name + ending
             stream = io.BytesIO()
@@ -125,6 +133,7 @@ def read_export(model: str | PathLike[str]) -> Export:
         None if known is None else known[""],
         _array_file(beside, facts, "scale"),
         _array_file(beside, facts, "projection"),
+        _array_file(beside, facts, "ego"),
     )
 
 
