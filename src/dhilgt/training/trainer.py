@@ -189,6 +189,19 @@ class Trainer:
                 self._rng = rng.capture()
             return run.state
 
+    def end(self, train_loader: Loader, val_loader: Loader | None = None) -> TrainResult:
+        """End a run where it stands, and leave the model with the weights of its best epoch.
+
+        Args:
+            train_loader: As for `fit`.
+            val_loader: As for `fit`.
+        """
+        try:
+            with self._training(train_loader) as (run, _):
+                return self._finish(run, val_loader)
+        finally:
+            self._run = None
+
     @contextlib.contextmanager
     def _training(self, loader: Loader) -> Iterator[tuple[TrainingRun, StopSignals]]:
         """Prepare for epochs: determinism, folder, signals, and the run, new or continued."""
