@@ -73,6 +73,7 @@ def classifier_of(seed):
     options = {"feature_scale": "standard", "hop_channels": 2, "label_inputs": True}
     options |= {"batch_size": 16}
     quiet = {"cache": False, "progress": False, "device": "cpu", "threads": 1}
+    quiet["recipe"] = "paper"
     return NodeClassifier(**settings, **options, **quiet, seed=seed).fit(graph_of(seed))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dhilgt import metrics
 from dhilgt.classifier import store
+from dhilgt.classifier.auto.record import SearchRecord
 from dhilgt.classifier.cache import Cache
 from dhilgt.classifier.graph_inputs import as_graph, is_graph, same_nodes, scored_split
 from dhilgt.classifier.inputs import (
@@ -22,11 +23,13 @@ from dhilgt.classifier.inputs import (
     prepare,
 )
 from dhilgt.classifier.majority import majority_note
-from dhilgt.classifier.origin import check_origin, origin
-from dhilgt.classifier.parameters import Parameters
+from dhilgt.classifier.members import Member, mean
+from dhilgt.classifier.origin import check_origin, check_recipe, origin
+from dhilgt.classifier.parameters import AUTO, Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.planning import long_run
 from dhilgt.classifier.projection_file import projection_of_run, write_projection
+from dhilgt.classifier.sharing import share
 from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError, TrainingWarning, argument, warn
 from dhilgt.features.known_classes import carried_over
@@ -53,15 +56,21 @@ from dhilgt.utils.progress import progress_note
 if TYPE_CHECKING:
     from dhilgt.classifier.explanation import Explanation
 
+_BEFORE_SEARCH = ("seed", "validation", "device", "metric")
 _RESUME_CALL = "fit(graph, run_dir={run_dir!r}, resume=True)"
 
 
 class NodeClassifier(Parameters):
     """A classifier of a graph's nodes: labels, tokens, model and training in one object.
 
-    The arguments are those of `Settings`, by name, with the same defaults; `cache=False` keeps
-    labels and tokens out of the cache, `progress=False` shows nothing. It follows scikit-learn's
-    conventions (`get_params`, `set_params`, `clone`) and does not need it.
+    With `recipe="auto"` a portfolio of settings is tried: candidates are trained rung by rung, the
+    validation nodes decide which of them go on, and the best models are averaged. All of it is
+    counted in epochs, so that a seed has one result; `budget` is a number of seconds after which no
+    other training begins. `recipe="paper"` trains one model with the defaults of `Settings`.
+
+    The other arguments are those of `Settings`, by name: one that is given holds in all candidates.
+    `cache=False` keeps labels and tokens out of the cache, `progress=False` shows nothing. It
+    follows scikit-learn's conventions (`get_params`, `set_params`, `clone`) and does not need it.
 
     Attributes:
         classes_: The user's classes, in ascending order.
@@ -69,16 +78,19 @@ class NodeClassifier(Parameters):
         graph_: The graph it was trained on. Its labels are places in ``classes_`` (-1: unknown),
             its masks are the split.
         split_: Node indices of "train" and, where there are any, "val" and "test".
-        model_: The model with the weights of the best epoch, in evaluation mode.
+        members_: The models whose probabilities are averaged, with their settings; often one.
+        search_: What `recipe="auto"` tried and why it chose what it did; None for "paper".
+        model_: The model with the weights of the best epoch, in evaluation mode. This and the
+            following are of the first member where there are several.
         result_: How training ended.
-        scores_: Loss and metric by part of the split.
+        scores_: Loss and metric by part of the split, of the average.
         settings_: The settings it was trained with.
         batch_size_: Nodes per step; the number chosen for "auto".
 
     Example:
         >>> import dhilgt
         >>> graph = dhilgt.generate(200, 8, seed=1, num_features=8, num_classes=3)
-        >>> clf = NodeClassifier(size=8, hidden_channels=16, num_layers=1, epochs=3, progress=False)
+        >>> clf = NodeClassifier(recipe="paper", hidden_channels=16, epochs=3, progress=False)
         >>> clf.fit(graph).predict([0, 1, 2]).shape
         (3,)
         >>> clf.predict_proba().shape
@@ -89,13 +101,16 @@ class NodeClassifier(Parameters):
     n_features_in_: int
     graph_: Graph
     split_: dict[str, NDArray[np.int64]]
+    members_: tuple[Member, ...]
+    search_: SearchRecord | None
     model_: DHILGT
     result_: TrainResult
     scores_: dict[str, dict[str, float]]
     settings_: Settings
     batch_size_: int
     _pipeline: Pipeline
-    _others: dict[str, tuple[Graph, bool, Pipeline]]  # of the last other graph, by "last"
+    # Of the last other graph, by "last": one pipeline for each member.
+    _others: dict[str, tuple[Graph, bool, tuple[Pipeline, ...]]]
     _from_array: bool
     _resume_command: str | None = None  # set by the command line, for the message of a stop
 
@@ -132,7 +147,8 @@ class NodeClassifier(Parameters):
             TrainingInterrupted: On Ctrl-C or SIGTERM; with ``run_dir`` the state is saved, and
                 the message says how to go on.
         """
-        settings = self._settings()
+        searches = self._checked_recipe() == AUTO
+        settings = self._settings(_BEFORE_SEARCH if searches else None)
         metrics.metric(settings.metric)  # an unknown name is refused before any work
         group = Group()
         device = choose_device(settings.device)
@@ -145,17 +161,22 @@ class NodeClassifier(Parameters):
             inputs = prepare(
                 graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
             )
+            if run_dir is not None:
+                check_recipe(run_dir, searches)
             began: dict[str, Any] = {}
-            if run_dir is not None and group.is_main:
+            if run_dir is not None and group.is_main and not searches:
                 began = origin(inputs.graph, inputs.classes, settings)
                 if resume:
                     check_origin(run_dir, began)
             scale = projection = None
-            if resume and run_dir:
+            if resume and run_dir and not searches:
                 scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
                 width = int(inputs.graph.features.shape[1])
                 projection = projection_of_run(run_dir, width, settings.hop_channels)
-        self._note_split(inputs, device, progress)
+        self._note_split(inputs, settings, device, progress)
+        if searches:
+            self._search(inputs, device, progress, run_dir, resume)
+            return self
         if progress and not resume:
             announcement = long_run(inputs.graph, settings)
             if announcement is not None:
@@ -196,7 +217,48 @@ class NodeClassifier(Parameters):
             )
             scores[part] = {name: float(value) for name, value in trainer.evaluate(loader).items()}
         pipeline.clock = trainer.stages
-        self._set_fitted(inputs, pipeline, model.eval(), result, scores, batch_size)
+        member = Member(settings, pipeline, model.eval(), batch_size)
+        self._set_fitted(inputs, (member,), result, scores)
+        self._end_fit(group, run_dir)
+        return self
+
+    def _search(
+        self,
+        inputs: FitInputs,
+        device: torch.device,
+        progress: bool | Literal["auto"],
+        run_dir: str | PathLike[str] | None,
+        resume: bool,
+    ) -> None:
+        """Train by `recipe="auto"`."""
+        from dhilgt.classifier.auto.start import begin
+
+        search = begin(
+            inputs,
+            self._given(),
+            device,
+            cache=self._cache(),
+            progress=progress,
+            budget=self.budget,
+            run_dir=None if run_dir is None else RunFolder(run_dir).path,
+            resume=resume,
+            goes_on=(self._resume_command, _RESUME_CALL),
+        )
+        if search is None:  # it has ended already
+            assert run_dir is not None, "it ended there"
+            loaded = type(self).load(run_dir, device=self._given().get("device"))
+            self._set_fitted(
+                inputs, loaded.members_, loaded.result_, loaded.scores_, loaded.search_
+            )
+            return
+        outcome = search.run()
+        outcome.members[0].pipeline.clock = outcome.clock
+        self._set_fitted(inputs, outcome.members, outcome.result, outcome.scores, outcome.record)
+        progress_note(outcome.record.sentence, enabled=progress)
+        self._end_fit(Group(), run_dir)
+
+    def _end_fit(self, group: Group, run_dir: str | PathLike[str] | None) -> None:
+        """Warn of a result that is worth nothing, and write the classifier."""
         with group.agreed(), warnings_of_main(group):
             note = majority_note(self)
             if note:
@@ -204,37 +266,42 @@ class NodeClassifier(Parameters):
         with group.agreed():
             if run_dir is not None and group.is_main:
                 store.write(self, run_dir, overwrite=True)
-        return self
 
     def _set_fitted(
         self,
         inputs: FitInputs,
-        pipeline: Pipeline,
-        model: DHILGT,
+        members: tuple[Member, ...],
         result: TrainResult,
         scores: dict[str, dict[str, float]],
-        batch_size: int,
+        search: SearchRecord | None = None,
     ) -> None:
+        first = members[0]
         self.classes_ = inputs.classes
         self.n_features_in_ = int(inputs.graph.features.shape[1])
         self.graph_ = inputs.graph
         self.split_ = inputs.split
-        self.model_ = model
+        self.members_ = members
+        self.search_ = search
+        self.model_ = first.model
         self.result_ = result
         self.scores_ = scores
-        self.settings_ = pipeline.settings
-        self.batch_size_ = batch_size
-        self._pipeline = pipeline
+        self.settings_ = first.settings
+        self.batch_size_ = first.batch_size
+        self._pipeline = first.pipeline
         self._others = {}
         self._from_array = inputs.from_array
 
     def _note_split(
-        self, inputs: FitInputs, device: torch.device, progress: bool | Literal["auto"]
+        self,
+        inputs: FitInputs,
+        settings: Settings,
+        device: torch.device,
+        progress: bool | Literal["auto"],
     ) -> None:
         parts = ", ".join(f"{len(nodes):,} {name}" for name, nodes in inputs.split.items())
         held_out = " (val held out of train)" if inputs.held_out else ""
         progress_note(f"split: {parts}{held_out}", enabled=progress)
-        if self.device == "auto" and device.type == "cpu":
+        if settings.device == "auto" and device.type == "cpu":
             progress_note("device: cpu, as no GPU was found", enabled=progress)
 
     def _cache(self) -> Cache | None:
@@ -269,13 +336,16 @@ class NodeClassifier(Parameters):
             quick: As for `predict`.
         """
         self._check_fitted("predictions")
-        pipeline, indices = self._nodes_to_predict(nodes, graph, quick)
+        pipelines, indices = self._nodes_to_predict(nodes, graph, quick)
         if not len(indices):
             return np.zeros((0, len(self.classes_)), np.float32)
         distinct, places = np.unique(indices, return_inverse=True)
-        device = choose_device(self.settings_.device)
-        model = self.model_.to(device)
-        of_distinct = pipeline.probabilities(model, distinct, device, self.batch_size_)
+        of_distinct = mean(
+            [
+                member.probabilities(distinct, pipeline)
+                for member, pipeline in zip(self.members_, pipelines, strict=True)
+            ]
+        )
         probabilities: NDArray[np.float32] = of_distinct[places]
         return probabilities
 
@@ -355,8 +425,8 @@ class NodeClassifier(Parameters):
 
     def _nodes_to_predict(
         self, nodes: Any, graph: Any, quick: bool
-    ) -> tuple[Pipeline, NDArray[np.int64]]:
-        """Return the pipeline of the nodes' graph, and their indices in the order passed."""
+    ) -> tuple[tuple[Pipeline, ...], NDArray[np.int64]]:
+        """Return each member's pipeline of the nodes' graph, and their indices in order."""
         if nodes is not None and is_graph(nodes):
             if graph is not None:
                 raise GraphError(
@@ -372,24 +442,30 @@ class NodeClassifier(Parameters):
                 )
             rows = array_graph(nodes, self.n_features_in_, self.feature_columns_)
             nodes, graph = None, rows
-        pipeline = self._pipeline if graph is None else self._pipeline_of(graph, quick)
-        known = pipeline.graph
+        pipelines = self._own_pipelines() if graph is None else self._pipelines_of(graph, quick)
+        known = pipelines[0].graph
         if nodes is None:
-            return pipeline, np.arange(known.num_nodes)
+            return pipelines, np.arange(known.num_nodes)
         ids = as_array(nodes).reshape(-1)
         if ids.dtype == np.bool_:
             if len(ids) != known.num_nodes:
                 raise GraphError(
                     f"the mask covers {len(ids)} nodes, the graph has {known.num_nodes}"
                 )
-            return pipeline, np.flatnonzero(ids)
+            return pipelines, np.flatnonzero(ids)
         if not ids.size:
-            return pipeline, np.empty(0, np.int64)
+            return pipelines, np.empty(0, np.int64)
         if self._from_array and ids.dtype.kind not in "iu":
             array_graph(ids)  # raises, with what is wrong
-        return pipeline, np.asarray(known.index_of(ids), np.int64)
+        return pipelines, np.asarray(known.index_of(ids), np.int64)
 
-    def _pipeline_of(self, data: Any, quick: bool) -> Pipeline:
+    def _own_pipelines(self) -> tuple[Pipeline, ...]:
+        pipelines = tuple(member.pipeline for member in self.members_)
+        for at, pipeline in enumerate(pipelines):
+            share(pipeline, pipelines[:at])
+        return pipelines
+
+    def _pipelines_of(self, data: Any, quick: bool) -> tuple[Pipeline, ...]:
         columns = self.feature_columns_
         if is_array(data):
             graph = array_graph(data, self.n_features_in_, columns)
@@ -399,30 +475,34 @@ class NodeClassifier(Parameters):
             raise GraphError("graph has no features; pass features= when you make it")
         graph = matched_features(graph, columns, self.n_features_in_)
         if same_nodes(graph, self.graph_):
-            return self._pipeline
+            return self._own_pipelines()
         last = self._others.get("last")
         if last is not None and last[1] == quick and same_nodes(last[0], graph):
             return last[2]
-        labels = None
-        if quick and (self.settings_.num_layers or self.settings_.hub_inputs):
-            labels = quick_labels(self.hub_labels_, self.graph_, graph)
-        sees_classes = self.settings_.label_inputs or self.settings_.class_inputs
-        vocabulary = self._pipeline.vocabulary
-        pipeline = Pipeline(
-            graph,
-            self.settings_,
-            cache=self._cache(),
-            progress=self.progress,
-            clock=self._pipeline.clock,
-            labels=labels,
-            scale=self._pipeline.scale,
-            projection=self._pipeline.projection,
-            known=carried_over(self.graph_, graph) if sees_classes else None,
-            vocabulary=vocabulary and vocabulary.carried_over(self.graph_, graph),
-        )
+        pipelines: list[Pipeline] = []
+        for own in self._own_pipelines():
+            settings, vocabulary = own.settings, own.vocabulary
+            labels = None
+            if quick and (settings.num_layers or settings.hub_inputs):
+                labels = quick_labels(own.labels, self.graph_, graph)
+            sees_classes = settings.label_inputs or settings.class_inputs
+            pipeline = Pipeline(
+                graph,
+                settings,
+                cache=self._cache(),
+                progress=self.progress,
+                clock=self._pipeline.clock,
+                labels=labels,
+                scale=own.scale,
+                projection=own.projection,
+                known=carried_over(self.graph_, graph) if sees_classes else None,
+                vocabulary=vocabulary and vocabulary.carried_over(self.graph_, graph),
+            )
+            share(pipeline, pipelines)
+            pipelines.append(pipeline)
         if graph.num_edges:
-            self._others["last"] = graph, quick, pipeline
-        return pipeline
+            self._others["last"] = graph, quick, tuple(pipelines)
+        return tuple(pipelines)
 
     def graph_with(self, edges: Any = None, features: Any = None, *, nodes: Any = None) -> Graph:
         """Return the graph it was trained on with new nodes, to predict with ``graph=``.
@@ -440,11 +520,11 @@ class NodeClassifier(Parameters):
         Example:
             >>> import dhilgt
             >>> graph = dhilgt.generate(200, 8, seed=1, num_features=8, num_classes=3)
-            >>> clf = NodeClassifier(size=8, hidden_channels=16, num_layers=1, epochs=3, progress=False)
+            >>> clf = NodeClassifier(recipe="paper", hidden_channels=16, epochs=3, progress=False)
             >>> grown = clf.fit(graph).graph_with(([200, 201], [5, 200]), graph.features[:2])
             >>> clf.predict([200, 201], graph=grown).shape
             (2,)
-        """  # noqa: E501 - as long as that of the class
+        """
         self._check_fitted("graph to add nodes to")
         if features is None:
             raise GraphError("new nodes need features; pass a row for each")
@@ -532,21 +612,24 @@ class NodeClassifier(Parameters):
             ArtifactError: If the folder does not hold a whole classifier of a known format.
         """
         saved = store.read(path)
-        settings = saved.settings if device is None else saved.settings | {"device": device}
-        clf = cls(**settings, cache=saved.cache)
-        pipeline = Pipeline(
-            saved.inputs.graph,
-            clf._settings(),
-            cache=clf._cache(),
-            progress=clf.progress,
-            clock=StageClock(saved.stages),
-            scale=saved.scale,
-            projection=saved.projection,
-            vocabulary_digest=saved.vocabulary_digest,
-        )
-        clf._set_fitted(
-            saved.inputs, pipeline, saved.model, saved.result, saved.scores, saved.batch_size
-        )
+        on_device = {} if device is None else {"device": device}
+        clf = cls(**{**saved.given, **on_device}, cache=saved.cache)
+        clock = StageClock(saved.stages)
+        members: list[Member] = []
+        for one in (saved, *saved.others):
+            settings = Settings.from_dict({**one.settings, **on_device})
+            pipeline = Pipeline(
+                saved.inputs.graph,
+                settings,
+                cache=clf._cache(),
+                progress=clf.progress,
+                clock=clock,
+                scale=one.scale,
+                projection=one.projection,
+                vocabulary_digest=one.vocabulary_digest,
+            )
+            members.append(Member(settings, pipeline, one.model, one.batch_size))
+        clf._set_fitted(saved.inputs, tuple(members), saved.result, saved.scores, saved.search)
         return clf
 
     def __getstate__(self) -> dict[str, Any]:
@@ -564,18 +647,20 @@ def training_loaders(
     trainer: Trainer,
     run_dir: str | PathLike[str] | None,
     resume: bool,
+    batch_size: int | None = None,
 ) -> tuple[dict[str, TokenLoader], int]:
     """Return the loaders of training and validation, and the batch size.
 
     The scale and the projection of the features are written to the folder of the run.
     """
     settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
-    size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
+    wanted = settings.batch_size if batch_size is None else batch_size
+    size = wanted if isinstance(wanted, int) else CPU_BATCH
     train = pipeline.loader(
         inputs.split["train"], classes, device=device, batch_size=size, training=True
     )
     train.class_names = tuple(map(str, inputs.classes.tolist()))  # for warnings
-    if settings.batch_size == "auto":
+    if wanted == "auto":
         earlier = size_of_run(run_dir) if resume else None
         size = earlier or auto_batch_size(model, train, trainer.config, device)
         train = train.with_batch_size(size)
@@ -591,8 +676,14 @@ def training_loaders(
     return loaders, size
 
 
-def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
-    """Return a model with initial weights from the seed; the global random state is untouched."""
+def new_model(pipeline: Pipeline, num_classes: int, seed: int | None = None) -> DHILGT:
+    """Return a model with initial weights from a seed; the global random state is untouched.
+
+    Args:
+        pipeline: Makes its inputs.
+        num_classes: Number of classes.
+        seed: None for that of the settings.
+    """
     settings = pipeline.settings
     vocabulary = pipeline.vocabulary
     columns = 0 if vocabulary is None else vocabulary.num_channels
@@ -606,7 +697,7 @@ def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
             + (f" or {argument('table_rows')}" if columns else ""),
         ),
     ):
-        torch.manual_seed(settings.seed)
+        torch.manual_seed(settings.seed if seed is None else seed)
         return DHILGT(**config.to_dict())
 
 

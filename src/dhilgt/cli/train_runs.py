@@ -191,7 +191,7 @@ def train_one(
                 _write_report(clf, place, options)
             return train_output.facts(clf, place, set(), 0.0, options.data)
     clf = dhilgt.NodeClassifier(
-        **settings.to_dict(), cache=options.cache, progress=options.progress
+        **settings.to_dict(), recipe="paper", cache=options.cache, progress=options.progress
     )
     return _trained(clf, source(settings.seed), settings, place, options)
 
