@@ -81,6 +81,7 @@ def run_facts(
             "majority": _majority(clf, classes, name, truth),
             "warning": str(TrainingWarning(majority_note(clf))),
         },
+        "search": _search(clf),
         "training": {
             "best_epoch": clf.result_.best_epoch,
             "epochs": clf.result_.epochs,
@@ -91,7 +92,8 @@ def run_facts(
         },
         "confusion": _sparse(confusion),
         "calibration": _calibration(truth, probabilities),
-        "tokens": _tokens(clf.tokens_),
+        # Without a layer of attention the model sees no token rows.
+        "tokens": _tokens(clf.tokens_) if clf.settings_.num_layers else None,
         "stages": {key: dict(stage) for key, stage in clf.stages_.items()},
         "settings": _settings(clf.settings_),
         "environment": dict(environment or _environment(clf)),
@@ -279,6 +281,12 @@ def _as_tokens(source: Tokens | TokenSampler, nodes: NDArray[np.int64], rows: Pa
         labels_fingerprint="",
     )
     return Tokens(plan, [Shard(ShardPlace(0, 0, len(nodes)), *rows)], nodes)
+
+
+def _search(clf: "NodeClassifier") -> dict[str, Any] | None:
+    """Return the record of what was tried; None for a classifier with fixed settings."""
+    record = getattr(clf, "search_", None)
+    return None if record is None else record.to_dict()
 
 
 def _settings(settings: Any) -> list[dict[str, Any]]:
