@@ -118,6 +118,7 @@ def predictions(name: str, per_mille: int, threads: int) -> dict[str, Any]:
     shown, grown = graphs.load(name)
     graph, new = hidden(grown, per_mille)
     classifier = NodeClassifier(
+        recipe="paper",
         num_layers=1,
         hidden_channels=64,
         epochs=EPOCHS[name],

@@ -72,6 +72,7 @@ def classifier_of(seed):
     settings = {"size": 4, "hidden_channels": 8, "num_layers": 1, "heads": 2, "epochs": 1}
     options = {"feature_scale": "standard", "label_inputs": True, "batch_size": 16}
     quiet = {"cache": False, "progress": False, "device": "cpu", "threads": 1}
+    quiet["recipe"] = "paper"
     return NodeClassifier(**settings, **options, **quiet, seed=seed).fit(graph_of(seed))
 
 

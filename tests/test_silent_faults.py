@@ -105,7 +105,13 @@ def test_8_years_are_learned_from_and_a_run_without_success_says_so():
     graph = generate(200, 4, seed=1, num_features=1, num_classes=2, homophily=0.5)
     years = 1980 + 20 * graph.labels + np.arange(200) % 15
     graph = graph.with_data(features=years.reshape(-1, 1).astype(np.float32))
-    options = QUICK | {"epochs": 12, "lr": 0.02, "warmup_epochs": 0, "progress": False}
+    options = QUICK | {
+        "epochs": 12,
+        "lr": 0.02,
+        "warmup_epochs": 0,
+        "progress": False,
+        "recipe": "paper",
+    }
     assert dhilgt.NodeClassifier(**options).fit(graph).scores_["val"]["accuracy"] > 0.9
     shuffled = graph.with_data(features=np.zeros((200, 1)))
     with pytest.warns(dhilgt.TrainingWarning, match="learned nothing"):

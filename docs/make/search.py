@@ -197,7 +197,9 @@ def run_seed(source: InputSource, settings: Settings, seed: int) -> dict[str, An
 
     chosen = Settings.from_dict(settings.to_dict() | {"seed": seed})
     start = time.perf_counter()
-    clf = dhilgt.NodeClassifier(**chosen.to_dict(), progress=False).fit(source(seed))
+    clf = dhilgt.NodeClassifier(**chosen.to_dict(), recipe="paper", progress=False).fit(
+        source(seed)
+    )
     line = train_output.facts(
         clf, Path(), set(), time.perf_counter() - start, {"dataset": source.inputs.dataset}
     )

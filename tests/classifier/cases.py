@@ -9,7 +9,7 @@ from dhilgt.classifier.store import _sealed
 
 QUICK = {
     "size": 6, "hidden_channels": 8, "num_layers": 1, "heads": 2, "epochs": 4, "lr": 0.01,
-    "warmup_epochs": 0, "batch_size": 32, "progress": False,
+    "warmup_epochs": 0, "batch_size": 32, "progress": False, "recipe": "paper",
 }  # fmt: skip
 NAMES = np.array(["ash", "birch", "cedar"])
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import torch
 
 import dhilgt
 from dhilgt import GraphError, NodeClassifier, TrainingInterrupted, TrainingWarning
-from dhilgt.classifier.parameters import NotFittedError
+from dhilgt.classifier.parameters import UNSET, NotFittedError
 from dhilgt.loader import loader
 from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
 from tests.classifier.cases import NAMES, QUICK, community_graph, quick
@@ -38,9 +39,9 @@ def fitted(graph):
 # ---- parameters --------------------------------------------------------------------------------
 
 
-def test_the_parameters_are_the_settings_with_their_defaults():
-    wanted = {one.name: one.default for one in fields(dhilgt.Settings)}
-    wanted |= {"cache": True, "progress": "auto"}
+def test_the_parameters_are_the_settings_which_the_recipe_decides():
+    wanted = {one.name: UNSET for one in fields(dhilgt.Settings)}
+    wanted |= {"recipe": "auto", "budget": None, "cache": True, "progress": "auto"}
     found = inspect.signature(NodeClassifier).parameters
     assert {name: one.default for name, one in found.items()} == wanted
     assert {one.kind for one in found.values()} == {inspect.Parameter.KEYWORD_ONLY}
@@ -54,6 +55,23 @@ def test_parameters_are_kept_as_given_and_checked_at_fit(graph):
     with pytest.raises(dhilgt.ConfigError, match="heads = 'many'"):
         clf.fit(graph)
     assert repr(NodeClassifier(size=8, patience=None)) == "NodeClassifier(size=8, patience=None)"
+
+
+def test_a_recipe_or_budget_that_is_none_is_refused_before_any_work(graph):
+    with pytest.raises(dhilgt.ConfigError, match="recipe = 'best'"):
+        quick(recipe="best").fit(graph)
+    with pytest.raises(dhilgt.ConfigError, match="budget"):
+        quick(recipe="auto", budget=0).fit(graph)
+    with pytest.raises(dhilgt.ConfigError, match="max_seconds"):
+        quick(budget=10).fit(graph)
+
+
+def test_settings_that_are_not_given_have_their_defaults_in_the_papers_recipe(graph):
+    clf = NodeClassifier(recipe="paper", lr=0.5)
+    assert clf.size is UNSET
+    assert clf._settings() == dhilgt.Settings(lr=0.5)
+    assert repr(clf) == "NodeClassifier(lr=0.5, recipe='paper')"
+    assert pickle.loads(pickle.dumps(clf)).get_params() == clf.get_params()
 
 
 def test_set_params_names_the_nearest():
@@ -556,4 +574,4 @@ def test_nothing_is_printed_without_a_terminal(capfd, graph):
 
 
 def test_settings_of_the_quick_cases_are_settings():
-    assert set(QUICK) - {"progress"} <= {one.name for one in fields(dhilgt.Settings)}
+    assert set(QUICK) - {"progress", "recipe"} <= {one.name for one in fields(dhilgt.Settings)}

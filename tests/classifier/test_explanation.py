@@ -129,7 +129,14 @@ def test_members_the_model_does_not_look_at_have_no_effect():
 def test_a_classifier_explains_by_what_its_model_takes():
     graph = dhilgt.generate(60, 4, seed=1, num_features=8, num_classes=3)
     clf = dhilgt.NodeClassifier(
-        size=6, hidden_channels=16, heads=2, epochs=2, hops=1, cache=False, progress=False
+        size=6,
+        hidden_channels=16,
+        heads=2,
+        epochs=2,
+        hops=1,
+        cache=False,
+        progress=False,
+        recipe="paper",
     ).fit(graph)
     assert clf.features_.shape == (60, 16)
     np.testing.assert_array_equal(clf.features_[:, :8], graph.features)

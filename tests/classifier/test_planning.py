@@ -56,7 +56,7 @@ settings = Settings(**{options!r})
 if sys.argv[1] == "plan":
     print(plan(graph, settings).ram_bytes)
 else:
-    clf = dhilgt.NodeClassifier(**{options!r}, cache=False, progress=False).fit(graph)
+    dhilgt.NodeClassifier(**{options!r}, recipe="paper", cache=False, progress=False).fit(graph)
     print(host_peak_bytes())
 """
     predicted, taken = (
@@ -73,7 +73,7 @@ else:
 def test_the_run_folder_stays_below_its_plan(tmp_path, graph):
     settings = Settings(**SMALL)
     found = plan(graph, settings)
-    clf = dhilgt.NodeClassifier(**SMALL, cache=False, progress=False)
+    clf = dhilgt.NodeClassifier(**SMALL, recipe="paper", cache=False, progress=False)
     clf.fit(graph, run_dir=tmp_path / "run")
     taken = sum(path.stat().st_size for path in (tmp_path / "run").rglob("*") if path.is_file())
     # Small files of text are not in the plan.
@@ -164,7 +164,9 @@ def test_a_long_training_is_announced_with_what_is_faster(monkeypatch):
     monkeypatch.setattr(planning, "plan", fake_plan(1.0, 250.0))
     assert long_run(graph, Settings(**SMALL)) is None
     monkeypatch.setattr(planning, "plan", fake_plan(1.0, 4000.0))
-    clf = dhilgt.NodeClassifier(**{**SMALL, "epochs": 4}, cache=False, progress="auto")
+    clf = dhilgt.NodeClassifier(
+        **{**SMALL, "epochs": 4}, recipe="paper", cache=False, progress="auto"
+    )
     with pytest.warns(dhilgt.TrainingWarning) as found:
         clf.fit(graph)
     (message,) = [str(one.message) for one in found if "this run takes" in str(one.message)]

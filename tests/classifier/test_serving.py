@@ -31,6 +31,7 @@ SETTINGS = {
     "lr": 0.01,
     "cache": False,
     "progress": False,
+    "recipe": "paper",
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dhilgt
-from dhilgt.classifier.parameters import NotFittedError
+from dhilgt.classifier.parameters import UNSET, NotFittedError
 from tests.classifier.cases import community_graph, quick
 
 pytest.importorskip("sklearn")
@@ -27,6 +27,7 @@ def for_checks():
     return dhilgt.NodeClassifier(
         size=1, hidden_channels=16, num_layers=1, heads=1, num_virtual=0, dropout=0.0,
         input_dropout=0.0, epochs=12, lr=0.1, warmup_epochs=0, cache=False, progress=False,
+        recipe="paper",
     )  # fmt: skip
 
 
@@ -77,7 +78,8 @@ def test_clone_takes_the_parameters_and_leaves_what_was_learned():
 
 def test_the_constructor_takes_the_settings_in_order_and_by_name():
     clf = dhilgt.NodeClassifier(lr=0.5).set_params(size=4)
-    values = {**dhilgt.Settings(lr=0.5, size=4).to_dict(), "cache": True, "progress": "auto"}
+    values = dict.fromkeys(dhilgt.Settings().to_dict(), UNSET) | {"lr": 0.5, "size": 4}
+    values |= {"recipe": "auto", "budget": None, "cache": True, "progress": "auto"}
     assert list(clf.get_params().items()) == list(values.items())
     with pytest.raises(TypeError, match="unexpected keyword argument 'sizes'"):
         dhilgt.NodeClassifier(sizes=3)
@@ -122,7 +124,7 @@ def test_it_works_where_scikit_learn_is_not():
         "import sys; sys.modules['sklearn'] = None\n"
         "import numpy as np, dhilgt\n"
         "clf = dhilgt.NodeClassifier(size=1, hidden_channels=4, heads=1, num_layers=1, epochs=1,"
-        " cache=False, progress=False)\n"
+        " cache=False, progress=False, recipe='paper')\n"
         "try:\n    clf.predict()\n"
         "except dhilgt.DhilgtError as error:\n    print(type(error).__name__)\n"
         "print(clf.fit(np.eye(6), [0, 1] * 3).predict(np.eye(6)).shape, clf)\n"

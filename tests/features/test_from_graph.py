@@ -76,7 +76,7 @@ def test_smoothed_features_survive_saving_and_new_graphs(tmp_path):
     graph = dhilgt.generate(120, 4, seed=1, num_features=6)
     clf = dhilgt.NodeClassifier(
         size=4, hops=2, hop_kind="smooth", hop_restart=0.2, hidden_channels=8, heads=1,
-        num_layers=1, epochs=2, cache=False, progress=False,
+        num_layers=1, epochs=2, cache=False, progress=False, recipe="paper",
     ).fit(graph)  # fmt: skip
     assert clf.model_.config.in_channels == 6
     clf.save(tmp_path / "model")
@@ -102,7 +102,7 @@ def test_a_model_learns_from_neighbours_through_hops(kind):
     )
     clf = dhilgt.NodeClassifier(
         size=1, hops=1, hidden_channels=8, num_layers=1, heads=1, epochs=40, lr=0.03,
-        warmup_epochs=0, dropout=0.0, cache=False, progress=False,
+        warmup_epochs=0, dropout=0.0, cache=False, progress=False, recipe="paper",
     ).fit(graph)  # fmt: skip
     assert clf.scores_["val"]["accuracy"] == 1.0
     assert clf.model_.config.in_channels == 4

@@ -303,7 +303,14 @@ def test_a_classifier_sorts_new_nodes_by_quick_labels():
         labels=grown.labels[is_old],
     )
     model = NodeClassifier(
-        size=8, hidden_channels=8, num_layers=1, epochs=1, cache=False, progress=False, device="cpu"
+        size=8,
+        hidden_channels=8,
+        num_layers=1,
+        epochs=1,
+        cache=False,
+        progress=False,
+        device="cpu",
+        recipe="paper",
     ).fit(graph)
     probabilities = model.predict_proba([299, 7, 80], graph=grown, quick=True)
     assert probabilities.shape == (3, 3)

@@ -155,7 +155,14 @@ def test_an_unfitted_classifier_is_refused():
 def test_the_real_classifier(tmp_path):
     graph = graph_of(200, 3, ["a", "b", "c"])
     clf = NodeClassifier(
-        size=6, hidden_channels=16, num_layers=1, heads=2, epochs=3, cache=False, progress=False
+        size=6,
+        hidden_channels=16,
+        num_layers=1,
+        heads=2,
+        epochs=3,
+        cache=False,
+        progress=False,
+        recipe="paper",
     )
     clf.fit(graph, run_dir=tmp_path / "run")
     written = write_report(clf, tmp_path / "run" / "report.html")

@@ -23,7 +23,7 @@ from dhilgt.classifier.inputs import (
 )
 from dhilgt.classifier.majority import majority_note
 from dhilgt.classifier.origin import check_origin, origin
-from dhilgt.classifier.parameters import Parameters
+from dhilgt.classifier.parameters import PAPER, Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.planning import long_run
 from dhilgt.classifier.store import scale_of_run
@@ -77,7 +77,7 @@ class NodeClassifier(Parameters):
     Example:
         >>> import dhilgt
         >>> graph = dhilgt.generate(200, 8, seed=1, num_features=8, num_classes=3)
-        >>> clf = NodeClassifier(size=8, hidden_channels=16, num_layers=1, epochs=3, progress=False)
+        >>> clf = NodeClassifier(recipe="paper", hidden_channels=16, epochs=3, progress=False)
         >>> clf.fit(graph).predict([0, 1, 2]).shape
         (3,)
         >>> clf.predict_proba().shape
@@ -131,6 +131,7 @@ class NodeClassifier(Parameters):
             TrainingInterrupted: On Ctrl-C or SIGTERM; with ``run_dir`` the state is saved, and
                 the message says how to go on.
         """
+        self._checked_recipe()
         settings = self._settings()
         metrics.metric(settings.metric)  # an unknown name is refused before any work
         group = Group()
@@ -152,7 +153,7 @@ class NodeClassifier(Parameters):
             scale = None
             if resume and run_dir:
                 scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
-        self._note_split(inputs, device, progress)
+        self._note_split(inputs, settings, device, progress)
         if progress and not resume:
             announcement = long_run(inputs.graph, settings)
             if announcement is not None:
@@ -219,12 +220,16 @@ class NodeClassifier(Parameters):
         self._from_array = inputs.from_array
 
     def _note_split(
-        self, inputs: FitInputs, device: torch.device, progress: bool | Literal["auto"]
+        self,
+        inputs: FitInputs,
+        settings: Settings,
+        device: torch.device,
+        progress: bool | Literal["auto"],
     ) -> None:
         parts = ", ".join(f"{len(nodes):,} {name}" for name, nodes in inputs.split.items())
         held_out = " (val held out of train)" if inputs.held_out else ""
         progress_note(f"split: {parts}{held_out}", enabled=progress)
-        if self.device == "auto" and device.type == "cpu":
+        if settings.device == "auto" and device.type == "cpu":
             progress_note("device: cpu, as no GPU was found", enabled=progress)
 
     def _cache(self) -> Cache | None:
@@ -426,11 +431,11 @@ class NodeClassifier(Parameters):
         Example:
             >>> import dhilgt
             >>> graph = dhilgt.generate(200, 8, seed=1, num_features=8, num_classes=3)
-            >>> clf = NodeClassifier(size=8, hidden_channels=16, num_layers=1, epochs=3, progress=False)
+            >>> clf = NodeClassifier(recipe="paper", hidden_channels=16, epochs=3, progress=False)
             >>> grown = clf.fit(graph).graph_with(([200, 201], [5, 200]), graph.features[:2])
             >>> clf.predict([200, 201], graph=grown).shape
             (2,)
-        """  # noqa: E501 - as long as that of the class
+        """
         self._check_fitted("graph to add nodes to")
         if features is None:
             raise GraphError("new nodes need features; pass a row for each")
@@ -519,7 +524,7 @@ class NodeClassifier(Parameters):
         """
         saved = store.read(path)
         settings = saved.settings if device is None else saved.settings | {"device": device}
-        clf = cls(**settings, cache=saved.cache)
+        clf = cls(**settings, recipe=PAPER, cache=saved.cache)
         pipeline = Pipeline(
             saved.inputs.graph,
             clf._settings(),

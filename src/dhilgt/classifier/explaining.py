@@ -53,7 +53,7 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         >>> import dhilgt
         >>> graph = dhilgt.generate(60, 4, seed=1, num_features=8)
         >>> clf = dhilgt.NodeClassifier(
-        ...     size=6, hidden_channels=16, heads=2, epochs=2, cache=False, progress=False
+        ...     recipe="paper", size=6, hidden_channels=16, heads=2, epochs=2, progress=False
         ... ).fit(graph)
         >>> ego, *others = explain(clf, 7).members
         >>> ego.node, ego.kind, ego.distance

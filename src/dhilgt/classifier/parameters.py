@@ -4,36 +4,67 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
-from dhilgt.errors import ConfigError, DhilgtError
+from dhilgt.errors import ConfigError, DhilgtError, argument, setting
 from dhilgt.settings.settings import Settings
-from dhilgt.utils.checks import name_hint
+from dhilgt.utils.checks import choice, name_hint, number
 from dhilgt.utils.fields import takes
+
+AUTO, PAPER = RECIPES = ("auto", "paper")
 
 
 class NotFittedError(DhilgtError, ValueError, AttributeError):
     """The classifier has to be trained or loaded first."""
 
 
+class _Shown(type):
+    """The type of `UNSET`, for its representation."""
+
+    def __repr__(cls) -> str:
+        return cls.__name__
+
+
+class UNSET(metaclass=_Shown):
+    """The value of a setting that was not given: the recipe decides it.
+
+    A class, because copies of it in other objects and processes are the same object.
+    """
+
+
 @dataclass(frozen=True)
 class _Arguments(Settings):
-    """The arguments of a classifier: all settings, and what leaves the result as it is."""
+    """The arguments of a classifier: all settings, the recipe, and how the work is done."""
 
+    recipe: str = AUTO
+    budget: float | None = None
     cache: bool = True
     progress: bool | Literal["auto"] = "auto"
+
+
+def _unset_settings(method: Callable[..., None]) -> None:
+    """Make `UNSET` the default of every setting in the signature of a method."""
+    signature = inspect.signature(method)
+    names = {one.name for one in fields(Settings)}
+    parameters = [
+        one.replace(default=UNSET) if one.name in names else one
+        for one in signature.parameters.values()
+    ]
+    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
 
 
 class Parameters:
     """Keeps constructor arguments as they are; they are checked when training begins.
 
-    The arguments are the fields of `Settings` with the same defaults, `cache` and `progress`, all
-    by name.
+    The arguments are the fields of `Settings`, `recipe`, `budget`, `cache` and `progress`, all by
+    name. A setting that is not given is `UNSET`: the recipe decides it.
     """
 
     _estimator_type = "classifier"
-    device: str
+    recipe: str
+    budget: float | None
     cache: bool
     progress: bool | Literal["auto"]
 
@@ -46,9 +77,11 @@ class Parameters:
                     f"{type(self).__name__} got an unexpected keyword argument {name!r}; "
                     f"{name_hint(name, known, 'help(dhilgt.NodeClassifier) lists them')}"
                 )
-        bound = inspect.signature(_Arguments).bind(**arguments)
-        bound.apply_defaults()
-        self.__dict__.update(bound.arguments)
+        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
+            if name != "self":
+                self.__dict__[name] = arguments.get(name, parameter.default)
+
+    _unset_settings(__init__)
 
     @classmethod
     def _names(cls) -> list[str]:
@@ -79,10 +112,26 @@ class Parameters:
             setattr(self, name, value)
         return self
 
+    def _given(self) -> dict[str, Any]:
+        """Return the settings that were given, by name."""
+        values = {one.name: getattr(self, one.name) for one in fields(Settings)}
+        return {name: value for name, value in values.items() if value is not UNSET}
+
     def _settings(self) -> Settings:
-        values = self.get_params()
-        del values["cache"], values["progress"]
-        return Settings(**values)
+        """Return the settings, those that were not given with their defaults."""
+        return Settings(**self._given())
+
+    def _checked_recipe(self) -> str:
+        """Return the recipe; raise if it or the budget is none."""
+        recipe = choice("recipe", self.recipe, RECIPES)
+        number("budget", self.budget, 0, 1e9, above=True, optional=True)
+        if recipe == PAPER and self.budget is not None:
+            raise ConfigError(
+                f"{setting('budget', self.budget)} limits the search of "
+                f"{argument('recipe', AUTO)}; with {argument('recipe', PAPER)}, pass "
+                f"{argument('max_seconds')}"
+            )
+        return recipe
 
     def __repr__(self) -> str:
         """Return the call with the parameters that differ from their defaults."""

@@ -270,7 +270,9 @@ def train(graph: Graph, path: Path, seed: int) -> "NodeClassifier":
     import dhilgt
 
     started = time.perf_counter()
-    clf = dhilgt.NodeClassifier(**SETTINGS, seed=seed, cache=False).fit(graph, run_dir=path)
+    clf = dhilgt.NodeClassifier(**SETTINGS, recipe="paper", seed=seed, cache=False).fit(
+        graph, run_dir=path
+    )
     result = clf.result_
     shell.print_table(
         [

@@ -118,6 +118,7 @@ def _model_test() -> dict[str, Any] | None:
         graph = generate(_TEST_NODES, 6, seed=1, num_features=8, num_classes=3, homophily=0.9)
         clf = classifier(
             size=8, hidden_channels=16, num_layers=1, heads=2, epochs=8, lr=0.02, warmup_epochs=0,
+            recipe="paper",
             dropout=0.1, cache=False, progress=False,
         ).fit(graph)  # fmt: skip
         device = str(next(clf.model_.parameters()).device)

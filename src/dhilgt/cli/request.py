@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dhilgt.cli import shell
 from dhilgt.cli.inputs import Inputs
 from dhilgt.datasets.registry import info
+from dhilgt.report.run.tried import search_record
 from dhilgt.settings import recipes, yaml_files
 from dhilgt.settings.settings import Settings
 from dhilgt.settings.yaml_files import AUTO, PAPER
@@ -57,7 +58,7 @@ class Request:
 
     def fits(self, clf: "NodeClassifier") -> bool:
         """Return whether a trained classifier is what this asks for."""
-        searched = getattr(clf, "search_", None) is not None
+        searched = search_record(clf) is not None
         own = clf.settings_.to_dict()
         return searched == (self.recipe == AUTO) and all(
             own[name] == value for name, value in self.given.items()

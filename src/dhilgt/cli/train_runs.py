@@ -18,6 +18,7 @@ from dhilgt.cli.inputs import InputSource
 from dhilgt.cli.request import Request
 from dhilgt.errors import ArtifactError, DhilgtError, TrainingInterrupted
 from dhilgt.graph.graph import Graph
+from dhilgt.report.run.tried import search_record
 from dhilgt.settings import recipes, yaml_files
 from dhilgt.settings.yaml_files import NAME
 from dhilgt.store.files import canonical_json, explained, write_file
@@ -25,9 +26,6 @@ from dhilgt.utils.workers import Workers
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
-
-CHOSEN = "chosen.yaml"
-"""The settings that a search chose, in the folder of its run."""
 
 
 def check_place(path: Path, *, resume: bool) -> None:
@@ -242,10 +240,13 @@ def _trained(
 
 def _write_chosen(clf: "NodeClassifier", place: Path, options: Options) -> None:
     """Write the settings that a search chose, as a file to train with them again."""
-    if clf.search_ is None:
+    from dhilgt.training.run_folder import CHOSEN
+
+    record = search_record(clf)
+    if record is None:
         return
     about = recipes.header(
-        f"The settings that a search chose. {clf.search_.to_dict()['sentence']}"
+        f"The settings that a search chose. {record['sentence']}"
         " Passed with --config, this file trains with them, without the search."
     )
     text = yaml_files.settings_text(clf.settings_, options.data, recipe=yaml_files.PAPER)

@@ -29,11 +29,12 @@ MODEL = "model"
 SCALE = "feature_scale.safetensors"
 GRAPH = "graph"
 SETTINGS = "config.yaml"
+CHOSEN = "chosen.yaml"
 REPORT = "report.html"
 REPORT_DATA = "report.json"
 PREDICTIONS = "predictions"
 _TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
-_OURS = _TRAINING | {BUNDLE, MODEL, SCALE, GRAPH, SETTINGS, REPORT, REPORT_DATA}
+_OURS = _TRAINING | {BUNDLE, MODEL, SCALE, GRAPH, SETTINGS, CHOSEN, REPORT, REPORT_DATA}
 
 
 def is_ours(name: str) -> bool:

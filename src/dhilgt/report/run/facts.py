@@ -15,6 +15,7 @@ from dhilgt.errors import ArtifactError, TrainingWarning
 from dhilgt.metrics import METRICS, constant_score, metric
 from dhilgt.report import text
 from dhilgt.report.run import analysis
+from dhilgt.report.run.tried import search_record
 from dhilgt.store.files import explained, strict_json
 from dhilgt.tokens.sampler import PackedRows, TokenSampler
 from dhilgt.tokens.stats import token_stats
@@ -81,7 +82,7 @@ def run_facts(
             "majority": _majority(clf, classes, name, truth),
             "warning": str(TrainingWarning(majority_note(clf))),
         },
-        "search": _search(clf),
+        "search": search_record(clf),
         "training": {
             "best_epoch": clf.result_.best_epoch,
             "epochs": clf.result_.epochs,
@@ -281,12 +282,6 @@ def _as_tokens(source: Tokens | TokenSampler, nodes: NDArray[np.int64], rows: Pa
         labels_fingerprint="",
     )
     return Tokens(plan, [Shard(ShardPlace(0, 0, len(nodes)), *rows)], nodes)
-
-
-def _search(clf: "NodeClassifier") -> dict[str, Any] | None:
-    """Return the record of what was tried; None for a classifier with fixed settings."""
-    record = getattr(clf, "search_", None)
-    return None if record is None else record.to_dict()
 
 
 def _settings(settings: Any) -> list[dict[str, Any]]:

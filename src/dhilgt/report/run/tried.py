@@ -6,11 +6,14 @@ The record is the one that training with the recipe "auto" leaves in `search.jso
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dhilgt.errors import ArtifactError
 from dhilgt.report import text
 from dhilgt.store.files import read_object
+
+if TYPE_CHECKING:
+    from dhilgt.classifier.classifier import NodeClassifier
 
 SEARCH = "search.json"
 Record = Mapping[str, Any]
@@ -26,6 +29,12 @@ _STATUS = {
     "dropped": "dropped",
     "failed": "failed",
 }
+
+
+def search_record(clf: "NodeClassifier") -> dict[str, Any] | None:
+    """Return the record of a classifier's search, None for one with fixed settings."""
+    record = getattr(clf, "search_", None)
+    return None if record is None else record.to_dict()
 
 
 def read_search(folder: Path) -> dict[str, Any] | None:
