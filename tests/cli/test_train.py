@@ -353,8 +353,8 @@ def test_the_short_help_describes_what_a_newcomer_needs():
     text = ok("train", "--help").stdout
     assert [first for first, _ in listed_options(text)] == [
         "--output", "--data", "--edges", "--features", "--labels", "--config", "--recipe",
-        "--seeds", "--resume", "--size", "--hidden-channels", "--num-layers", "--epochs", "--lr",
-        "--seed", "--device", "--help-all", "--help",
+        "--budget", "--seeds", "--resume", "--size", "--hidden-channels", "--num-layers",
+        "--epochs", "--lr", "--seed", "--device", "--help-all", "--help",
     ]  # fmt: skip
     assert [first for first, _ in listed_options(ok("tune", "--help").stdout)] == [
         "--output", "--data", "--edges", "--features", "--labels", "--config", "--recipe",

@@ -70,9 +70,7 @@ class Request:
         Args:
             data: Where the graph comes from.
         """
-        return yaml_files.settings_text(
-            self.given, data, recipe=self.recipe, budget=self.budget
-        )
+        return yaml_files.settings_text(self.given, data, recipe=self.recipe, budget=self.budget)
 
 
 def requested(

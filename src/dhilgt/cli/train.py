@@ -148,7 +148,7 @@ def combined(
     sources: dict[str, Any],
     recipe: str | None = None,
 ) -> tuple[Settings, Inputs]:
-    """Return fixed settings and inputs: the command line overrides a file, which overrides a recipe.
+    """Return fixed settings and inputs: options override a file, which overrides a recipe.
 
     Args:
         config: File of settings.

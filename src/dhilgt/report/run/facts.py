@@ -59,6 +59,7 @@ def run_facts(
     probabilities = np.asarray(clf.predict_proba(clf.graph_.ids_of(nodes)), np.float64)  # (n, C)
     confusion = analysis.confusion_matrix(truth, probabilities.argmax(axis=1), len(classes))
     graph = _graph(clf.graph_, clf)
+    record = search_record(clf)
     return {
         "kind": KIND,
         "format": FORMAT,
@@ -82,7 +83,7 @@ def run_facts(
             "majority": _majority(clf, classes, name, truth),
             "warning": str(TrainingWarning(majority_note(clf))),
         },
-        "search": search_record(clf),
+        **({} if record is None else {"search": record}),
         "training": {
             "best_epoch": clf.result_.best_epoch,
             "epochs": clf.result_.epochs,

@@ -84,6 +84,16 @@ def _has(values: Any, parts: Mapping[str, type]) -> bool:
     )
 
 
+def chosen_names(record: Record | None) -> str:
+    """Return the names of what was chosen, joined by a plus sign; "" without a search.
+
+    Example:
+        >>> chosen_names({"chosen": [{"name": "hubs"}, {"name": "token row"}, {"name": "hubs"}]})
+        'hubs + token row'
+    """
+    return " + ".join(dict.fromkeys(one["name"] for one in (record or {}).get("chosen", ())))
+
+
 # ---- candidates --------------------------------------------------------------------------------
 
 
