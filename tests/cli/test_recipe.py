@@ -45,6 +45,14 @@ def test_only_what_was_given_holds(write):
     assert asked(config, {"epochs": 5}).given == {"epochs": 5, "heads": 4}
 
 
+def test_what_was_given_is_checked_alone_as_the_candidates_differ(write):
+    assert asked(flags={"num_out": 40}).given == {"num_out": 40}  # too many for 32 slots
+    with pytest.raises(ConfigError, match="size = 0"):
+        asked(flags={"size": 0})
+    with pytest.raises(ValueError, match="metric .guess. is not known"):
+        asked(flags={"metric": "guess"})
+
+
 def test_the_metric_of_a_public_dataset_holds():
     assert asked(sources={"dataset": "tolokers"}) == Request("auto", {"metric": "roc_auc"})
 
@@ -170,6 +178,16 @@ def test_a_run_with_fixed_settings_has_nothing_that_was_tried(trained):
     shown = ok("inspect", trained).stdout
     assert "paper: fixed settings" in shown
     assert "candidate" not in shown
+
+
+def test_a_search_that_was_cut_off_goes_on_with_its_recipe(searched):
+    for name in ("bundle.json", "result.json", "metrics.jsonl"):
+        (searched / name).unlink()
+    shutil.rmtree(searched / "checkpoints")
+    (searched / "search.json").write_text(json.dumps(record(chosen=[], num_epochs=120)))
+    shown = ok("inspect", searched).stdout
+    assert "cut off in its search, after 120 epochs in all" in shown
+    assert f"next: dhilgt train --resume -o {searched}" in shown
 
 
 def test_a_damaged_record_is_a_problem_of_the_run(searched):

@@ -77,7 +77,7 @@ def _run(facts: Facts) -> tuple[Rows, list[str]]:
     record = facts["search"]
     rows.append(("recipe", RECIPES.get(facts["recipe"], facts["recipe"])))
     if record is not None:
-        rows += search_lines.summary_rows(record, facts["scores"])
+        rows += search_lines.summary_rows(record, facts["metric"], facts["scores"])
     rows.append(("settings", settings_text(facts["changed_settings"])))
     rows.append(("epochs", epochs_text(facts)))
     if facts["stages"]:
@@ -111,6 +111,8 @@ def state_text(facts: Facts) -> str:
         return f"running now: epoch {facts['epochs'] + 1:,} of at most {facts['most_epochs']:,}"
     if state == folder.NOT_BEGUN:
         return "stopped before its first epoch was over"
+    if facts["search"] is not None and not facts["epochs"]:
+        return f"cut off in its search, after {facts['search']['num_epochs']:,} epochs in all"
     return f"cut off after epoch {facts['epochs']:,} of at most {facts['most_epochs']:,}"
 
 

@@ -16,6 +16,8 @@ from dhilgt.settings.yaml_files import AUTO, PAPER
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
+_KNOWN_BEFORE = ("seed", "validation", "device", "metric", "threads")
+
 
 @dataclass(frozen=True)
 class Request:
@@ -37,8 +39,11 @@ class Request:
 
     @property
     def settings(self) -> Settings:
-        """The settings that are given, and defaults for those that a search may choose."""
-        return Settings.from_dict(dict(self.given))
+        """What is known before any training; of a search the settings that it does not choose."""
+        fixed = self.recipe != AUTO
+        return Settings.from_dict(
+            {name: one for name, one in self.given.items() if fixed or name in _KNOWN_BEFORE}
+        )
 
     def with_seed(self, seed: int) -> "Request":
         """Return the same request with another seed."""
@@ -101,11 +106,15 @@ def requested(
             "--budget",
         )
     given = {**_base(name, inputs.dataset), **values, **flags}
-    settings = Settings.from_dict(given)
-    check_metric(settings.metric)
     if name == AUTO:
-        return Request(AUTO, given, seconds if budget is None else budget), inputs
-    return Request(PAPER, settings.to_dict()), inputs
+        for one in fields(Settings):  # each alone: candidates decide what they mean together
+            if one.name in given:
+                one.metadata["check"](one.name, given[one.name])
+        request = Request(AUTO, given, seconds if budget is None else budget)
+    else:
+        request = Request(PAPER, Settings.from_dict(given).to_dict())
+    check_metric(request.settings.metric)
+    return request, inputs
 
 
 def file_values(config: Path | None, sources: Mapping[str, Any]) -> tuple[dict[str, Any], Inputs]:

@@ -10,11 +10,12 @@ Facts = Mapping[str, Any]
 _LONGEST = 60
 
 
-def summary_rows(record: Facts, scores: Facts | None) -> list[tuple[str, str]]:
+def summary_rows(record: Facts, metric: str, scores: Facts | None) -> list[tuple[str, str]]:
     """Return what was chosen, what the graph is worth, and what the search took.
 
     Args:
         record: Of the search.
+        metric: Of the run.
         scores: Of the run, by part and metric; None if they are not known.
     """
     candidates, seeds = record["candidates"], record.get("seeds", 1)
@@ -22,18 +23,18 @@ def summary_rows(record: Facts, scores: Facts | None) -> list[tuple[str, str]]:
     seconds = format_seconds(float(record.get("seconds") or 0.0))
     rows = [
         ("chosen", record["sentence"]),
-        ("worth", worth(record, scores)),
+        ("worth", worth(record, metric, scores)),
         ("tried", f"{len(candidates)} candidates{each}, {seconds} in all"),
     ]
     return [(name, value) for name, value in rows if value]
 
 
-def worth(record: Facts, scores: Facts | None) -> str:
+def worth(record: Facts, metric: str, scores: Facts | None) -> str:
     """Return the sentence on what the graph is worth, by the test nodes where there are any."""
     for part in ("test", "val"):
-        found = ((scores or {}).get(part) or {}).get(record["metric"])
+        found = ((scores or {}).get(part) or {}).get(metric)
         if found is not None:
-            return plain(tried.worth(record, found, part))
+            return plain(tried.worth(record, metric, found, part))
     return ""
 
 

@@ -182,7 +182,11 @@ def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
     record = run["search"]
     shell.print_table(
         [
-            *([] if record is None else search_lines.summary_rows(record, run["scores"])),
+            *(
+                []
+                if record is None
+                else search_lines.summary_rows(record, run["metric"], run["scores"])
+            ),
             ("epochs", f"{run['epochs']:,}, the best was {run['best_epoch']:,}"),
             *([("features", run["scaled_features"])] if "scaled_features" in run else []),
             ("cache", f"{' and '.join(reused)} reused" if reused else "nothing reused"),

@@ -76,7 +76,7 @@ def run_state(folder: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "path": str(folder),
         "kind": "run",
-        "state": _state(folder, ended, bool(history), bool(problems)),
+        "state": _state(folder, ended, bool(history or search), bool(problems)),
         "problems": problems,
         "written_by": (bundle or {}).get("library"),
         "ended": _date(folder / _BUNDLE) if ended else None,

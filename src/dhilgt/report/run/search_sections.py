@@ -22,7 +22,7 @@ def search(facts: Facts) -> Markup:
     evaluated = facts["evaluated"]
     sentences = [
         record["sentence"],
-        tried.worth(record, evaluated["score"], evaluated["part"]),
+        tried.worth(record, facts["metric"], evaluated["score"], evaluated["part"]),
         _within(facts, record),
     ]
     return section(
@@ -50,7 +50,7 @@ def _within(facts: Facts, record: Facts) -> str:
 
 def _beside(facts: Facts, record: Facts) -> Markup:
     """Return the scores of the run, of a plain MLP and of one answer for all nodes."""
-    metric = record["metric"]
+    metric = facts["metric"]
     own = {part: (facts["scores"].get(part) or {}).get(metric) for part in ("val", "test")}
     parts = [part for part in own if text.is_number(own[part])]
     rows = [["This run", *(text.score(own[part], metric) for part in parts)]]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dhilgt.errors import ArtifactError
+from dhilgt.metrics import METRICS
 from dhilgt.report import text
 from dhilgt.store.files import read_object
 
@@ -28,13 +29,14 @@ _STATUS = {
     "reference": "for comparison",
     "dropped": "dropped",
     "failed": "failed",
+    "running": "not ended",
 }
 
 
 def search_record(clf: "NodeClassifier") -> dict[str, Any] | None:
     """Return the record of a classifier's search, None for one with fixed settings."""
     record = getattr(clf, "search_", None)
-    return None if record is None else record.to_dict()
+    return None if record is None else _shown(record.to_dict())
 
 
 def read_search(folder: Path) -> dict[str, Any] | None:
@@ -52,7 +54,12 @@ def read_search(folder: Path) -> dict[str, Any] | None:
     record = read_object(path)
     if not is_record(record):
         raise ArtifactError(f"{path} is not the record of a search; it cannot be shown")
-    return record
+    return _shown(record)
+
+
+def _shown(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record without what only a search that goes on needs."""
+    return {name: value for name, value in record.items() if name != "began"}
 
 
 def is_record(values: Any) -> bool:
@@ -158,26 +165,26 @@ def reference(record: Record, name: str, part: str) -> float | None:
     return float(value) if text.is_number(value) else None
 
 
-def worth(record: Record, score: float | None, part: str) -> str:
+def worth(record: Record, metric: str, score: float | None, part: str) -> str:
     """Return a sentence on whether the graph helps, and by how much; "" where it is not known.
 
     Args:
         record: Of the search.
+        metric: Of the run; the search goes by the loss where it is undefined.
         score: Of the run, on the part.
         part: "test", or "val" where there are no test nodes.
 
     Example:
-        >>> record = {"metric": "roc_auc", "higher_is_better": True, "sentence": "", "chosen": [],
-        ...           "references": {"mlp": {"val": 0.7, "test": 0.75}}}
-        >>> worth(record, 0.8, "test")[:58]
+        >>> record = {"references": {"mlp": {"val": 0.7, "test": 0.75}}}
+        >>> worth(record, "roc_auc", 0.8, "test")[:59]
         'The graph helps: ROC AUC on the test nodes is 0.800 with it'
     """
     alone = reference(record, "mlp", part)
     if alone is None or not text.is_number(score):
         return ""
     assert score is not None
-    metric = record["metric"]
-    gain = (score - alone) * (1 if record["higher_is_better"] else -1)
+    known = METRICS.get(metric)
+    gain = (score - alone) * (1 if known is None or known.higher_is_better else -1)
     size = _difference(abs(gain), metric)
     name, nodes = text.METRICS.get(metric, metric), text.PARTS[part]
     numbers = (
