@@ -315,7 +315,7 @@ def test_old_nodes_of_a_grown_graph_keep_their_classes_and_new_ones_have_none(id
     graph = community_graph(ids=ids, masks=split_of())
     clf = trained(graph)
     larger = grown(graph, ids)
-    pipeline = clf._pipeline_of(larger, is_quick)
+    pipeline = clf._pipelines_of(larger, is_quick)[0]
     assert pipeline.known[:-1].tolist() == clf._pipeline.known.tolist()
     assert pipeline.known[-1] == -1
     assert clf.predict_proba(graph=larger, quick=is_quick).shape == (91, 3)

@@ -188,7 +188,7 @@ def changed(folder, **values):
     ("values", "message"),
     [
         ({"kind": "sandwich"}, "kind 'sandwich'"),
-        ({"format": 99}, "format 99, this version reads up to 2"),
+        ({"format": 99}, "format 99, this version reads up to 3"),
         ({"settings": {"sise": 3}}, "did you mean 'size'"),
         ({"settings": 7}, "not as written"),
         ({"classes": ["a", "b"]}, "does not fit"),

@@ -296,7 +296,7 @@ def test_the_scale_is_kept_for_other_graphs_and_by_folders(trained, tmp_path):
     moved = trained.graph_.with_nodes(features=trained.graph_.features + np.float32(3))
     scale = FeatureScale.fit(trained.graph_.features, "auto")
     for clf in (trained, read, pickle.loads(pickle.dumps(read))):
-        pipeline = clf._pipeline_of(moved, False)
+        pipeline = clf._pipelines_of(moved, False)[0]
         assert np.array_equal(pipeline.features[:, :4], scale.apply(moved.features))
 
 
@@ -310,7 +310,7 @@ def test_features_that_need_no_scale_stay_the_graphs_own_and_write_nothing(tmp_p
     # Large values in another graph do not bring a scale that training did not have.
     read = NodeClassifier.load(tmp_path / "run")
     larger = graph.with_nodes(features=graph.features * 1000)
-    assert read._pipeline_of(larger, False).features is larger.features
+    assert read._pipelines_of(larger, False)[0].features is larger.features
     resumed = learner(hops=0).fit(graph, run_dir=tmp_path / "run", resume=True)
     assert np.array_equal(resumed.predict_proba(), clf.predict_proba())
 

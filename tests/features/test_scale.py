@@ -317,7 +317,7 @@ def test_another_graph_is_scaled_by_the_statistics_of_the_training_graph(trained
     graph, larger = trained.graph_, grown(trained.graph_)
     kept = FeatureScale.fit(with_hops(graph, graph.features, 1), trained.settings_.feature_scale)
     plain = with_hops(larger, larger.features, 1)
-    pipeline = trained._pipeline_of(larger, is_quick)
+    pipeline = trained._pipelines_of(larger, is_quick)[0]
     assert np.array_equal(pipeline.features, kept.apply(plain))
     anew = FeatureScale.fit(plain, kept.kind).apply(plain)
     assert np.abs(pipeline.features - anew).max() > 0.1

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dhilgt import metrics
 from dhilgt.classifier import store
+from dhilgt.classifier.auto.record import SearchRecord
 from dhilgt.classifier.cache import Cache
 from dhilgt.classifier.graph_inputs import as_graph, is_graph, same_nodes, scored_split
 from dhilgt.classifier.inputs import (
@@ -22,10 +23,12 @@ from dhilgt.classifier.inputs import (
     prepare,
 )
 from dhilgt.classifier.majority import majority_note
-from dhilgt.classifier.origin import check_origin, origin
-from dhilgt.classifier.parameters import PAPER, Parameters
+from dhilgt.classifier.members import Member, mean
+from dhilgt.classifier.origin import check_origin, check_recipe, origin
+from dhilgt.classifier.parameters import AUTO, Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.planning import long_run
+from dhilgt.classifier.sharing import share
 from dhilgt.classifier.store import scale_of_run
 from dhilgt.errors import GraphError, TrainingWarning, warn
 from dhilgt.features.known_classes import carried_over
@@ -52,15 +55,21 @@ from dhilgt.utils.progress import progress_note
 if TYPE_CHECKING:
     from dhilgt.classifier.explanation import Explanation
 
+_BEFORE_SEARCH = ("seed", "validation", "device", "metric")
 _RESUME_CALL = "fit(graph, run_dir={run_dir!r}, resume=True)"
 
 
 class NodeClassifier(Parameters):
     """A classifier of a graph's nodes: labels, tokens, model and training in one object.
 
-    The arguments are those of `Settings`, by name, with the same defaults; `cache=False` keeps
-    labels and tokens out of the cache, `progress=False` shows nothing. It follows scikit-learn's
-    conventions (`get_params`, `set_params`, `clone`) and does not need it.
+    With `recipe="auto"` a portfolio of settings is tried: candidates are trained rung by rung, the
+    validation nodes decide which of them go on, and the best models are averaged. All of it is
+    counted in epochs, so that a seed has one result; `budget` is a number of seconds after which no
+    other training begins. `recipe="paper"` trains one model with the defaults of `Settings`.
+
+    The other arguments are those of `Settings`, by name: one that is given holds in all candidates.
+    `cache=False` keeps labels and tokens out of the cache, `progress=False` shows nothing. It
+    follows scikit-learn's conventions (`get_params`, `set_params`, `clone`) and does not need it.
 
     Attributes:
         classes_: The user's classes, in ascending order.
@@ -68,9 +77,12 @@ class NodeClassifier(Parameters):
         graph_: The graph it was trained on. Its labels are places in ``classes_`` (-1: unknown),
             its masks are the split.
         split_: Node indices of "train" and, where there are any, "val" and "test".
-        model_: The model with the weights of the best epoch, in evaluation mode.
+        members_: The models whose probabilities are averaged, with their settings; often one.
+        search_: What `recipe="auto"` tried and why it chose what it did; None for "paper".
+        model_: The model with the weights of the best epoch, in evaluation mode. This and the
+            following are of the first member where there are several.
         result_: How training ended.
-        scores_: Loss and metric by part of the split.
+        scores_: Loss and metric by part of the split, of the average.
         settings_: The settings it was trained with.
         batch_size_: Nodes per step; the number chosen for "auto".
 
@@ -88,13 +100,16 @@ class NodeClassifier(Parameters):
     n_features_in_: int
     graph_: Graph
     split_: dict[str, NDArray[np.int64]]
+    members_: tuple[Member, ...]
+    search_: SearchRecord | None
     model_: DHILGT
     result_: TrainResult
     scores_: dict[str, dict[str, float]]
     settings_: Settings
     batch_size_: int
     _pipeline: Pipeline
-    _others: dict[str, tuple[Graph, bool, Pipeline]]  # of the last other graph, by "last"
+    # Of the last other graph, by "last": one pipeline for each member.
+    _others: dict[str, tuple[Graph, bool, tuple[Pipeline, ...]]]
     _from_array: bool
     _resume_command: str | None = None  # set by the command line, for the message of a stop
 
@@ -131,8 +146,8 @@ class NodeClassifier(Parameters):
             TrainingInterrupted: On Ctrl-C or SIGTERM; with ``run_dir`` the state is saved, and
                 the message says how to go on.
         """
-        self._checked_recipe()
-        settings = self._settings()
+        searches = self._checked_recipe() == AUTO
+        settings = self._settings(_BEFORE_SEARCH if searches else None)
         metrics.metric(settings.metric)  # an unknown name is refused before any work
         group = Group()
         device = choose_device(settings.device)
@@ -145,15 +160,20 @@ class NodeClassifier(Parameters):
             inputs = prepare(
                 graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
             )
+            if run_dir is not None:
+                check_recipe(run_dir, searches)
             began: dict[str, Any] = {}
-            if run_dir is not None and group.is_main:
+            if run_dir is not None and group.is_main and not searches:
                 began = origin(inputs.graph, inputs.classes, settings)
                 if resume:
                     check_origin(run_dir, began)
             scale = None
-            if resume and run_dir:
+            if resume and run_dir and not searches:
                 scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
         self._note_split(inputs, settings, device, progress)
+        if searches:
+            self._search(inputs, device, progress, run_dir, resume)
+            return self
         if progress and not resume:
             announcement = long_run(inputs.graph, settings)
             if announcement is not None:
@@ -187,7 +207,48 @@ class NodeClassifier(Parameters):
             )
             scores[part] = {name: float(value) for name, value in trainer.evaluate(loader).items()}
         pipeline.clock = trainer.stages
-        self._set_fitted(inputs, pipeline, model.eval(), result, scores, batch_size)
+        member = Member(settings, pipeline, model.eval(), batch_size)
+        self._set_fitted(inputs, (member,), result, scores)
+        self._end_fit(group, run_dir)
+        return self
+
+    def _search(
+        self,
+        inputs: FitInputs,
+        device: torch.device,
+        progress: bool | Literal["auto"],
+        run_dir: str | PathLike[str] | None,
+        resume: bool,
+    ) -> None:
+        """Train by `recipe="auto"`."""
+        from dhilgt.classifier.auto.start import begin
+
+        search = begin(
+            inputs,
+            self._given(),
+            device,
+            cache=self._cache(),
+            progress=progress,
+            budget=self.budget,
+            run_dir=None if run_dir is None else RunFolder(run_dir).path,
+            resume=resume,
+            goes_on=(self._resume_command, _RESUME_CALL),
+        )
+        if search is None:  # it has ended already
+            assert run_dir is not None, "it ended there"
+            loaded = type(self).load(run_dir, device=self._given().get("device"))
+            self._set_fitted(
+                inputs, loaded.members_, loaded.result_, loaded.scores_, loaded.search_
+            )
+            return
+        outcome = search.run()
+        outcome.members[0].pipeline.clock = outcome.clock
+        self._set_fitted(inputs, outcome.members, outcome.result, outcome.scores, outcome.record)
+        progress_note(outcome.record.sentence, enabled=progress)
+        self._end_fit(Group(), run_dir)
+
+    def _end_fit(self, group: Group, run_dir: str | PathLike[str] | None) -> None:
+        """Warn of a result that is worth nothing, and write the classifier."""
         with group.agreed(), warnings_of_main(group):
             note = majority_note(self)
             if note:
@@ -195,27 +256,28 @@ class NodeClassifier(Parameters):
         with group.agreed():
             if run_dir is not None and group.is_main:
                 store.write(self, run_dir, overwrite=True)
-        return self
 
     def _set_fitted(
         self,
         inputs: FitInputs,
-        pipeline: Pipeline,
-        model: DHILGT,
+        members: tuple[Member, ...],
         result: TrainResult,
         scores: dict[str, dict[str, float]],
-        batch_size: int,
+        search: SearchRecord | None = None,
     ) -> None:
+        first = members[0]
         self.classes_ = inputs.classes
         self.n_features_in_ = int(inputs.graph.features.shape[1])
         self.graph_ = inputs.graph
         self.split_ = inputs.split
-        self.model_ = model
+        self.members_ = members
+        self.search_ = search
+        self.model_ = first.model
         self.result_ = result
         self.scores_ = scores
-        self.settings_ = pipeline.settings
-        self.batch_size_ = batch_size
-        self._pipeline = pipeline
+        self.settings_ = first.settings
+        self.batch_size_ = first.batch_size
+        self._pipeline = first.pipeline
         self._others = {}
         self._from_array = inputs.from_array
 
@@ -264,13 +326,16 @@ class NodeClassifier(Parameters):
             quick: As for `predict`.
         """
         self._check_fitted("predictions")
-        pipeline, indices = self._nodes_to_predict(nodes, graph, quick)
+        pipelines, indices = self._nodes_to_predict(nodes, graph, quick)
         if not len(indices):
             return np.zeros((0, len(self.classes_)), np.float32)
         distinct, places = np.unique(indices, return_inverse=True)
-        device = choose_device(self.settings_.device)
-        model = self.model_.to(device)
-        of_distinct = pipeline.probabilities(model, distinct, device, self.batch_size_)
+        of_distinct = mean(
+            [
+                member.probabilities(distinct, pipeline)
+                for member, pipeline in zip(self.members_, pipelines, strict=True)
+            ]
+        )
         probabilities: NDArray[np.float32] = of_distinct[places]
         return probabilities
 
@@ -350,8 +415,8 @@ class NodeClassifier(Parameters):
 
     def _nodes_to_predict(
         self, nodes: Any, graph: Any, quick: bool
-    ) -> tuple[Pipeline, NDArray[np.int64]]:
-        """Return the pipeline of the nodes' graph, and their indices in the order passed."""
+    ) -> tuple[tuple[Pipeline, ...], NDArray[np.int64]]:
+        """Return each member's pipeline of the nodes' graph, and their indices in order."""
         if nodes is not None and is_graph(nodes):
             if graph is not None:
                 raise GraphError(
@@ -367,24 +432,30 @@ class NodeClassifier(Parameters):
                 )
             rows = array_graph(nodes, self.n_features_in_, self.feature_columns_)
             nodes, graph = None, rows
-        pipeline = self._pipeline if graph is None else self._pipeline_of(graph, quick)
-        known = pipeline.graph
+        pipelines = self._own_pipelines() if graph is None else self._pipelines_of(graph, quick)
+        known = pipelines[0].graph
         if nodes is None:
-            return pipeline, np.arange(known.num_nodes)
+            return pipelines, np.arange(known.num_nodes)
         ids = as_array(nodes).reshape(-1)
         if ids.dtype == np.bool_:
             if len(ids) != known.num_nodes:
                 raise GraphError(
                     f"the mask covers {len(ids)} nodes, the graph has {known.num_nodes}"
                 )
-            return pipeline, np.flatnonzero(ids)
+            return pipelines, np.flatnonzero(ids)
         if not ids.size:
-            return pipeline, np.empty(0, np.int64)
+            return pipelines, np.empty(0, np.int64)
         if self._from_array and ids.dtype.kind not in "iu":
             array_graph(ids)  # raises, with what is wrong
-        return pipeline, np.asarray(known.index_of(ids), np.int64)
+        return pipelines, np.asarray(known.index_of(ids), np.int64)
 
-    def _pipeline_of(self, data: Any, quick: bool) -> Pipeline:
+    def _own_pipelines(self) -> tuple[Pipeline, ...]:
+        pipelines = tuple(member.pipeline for member in self.members_)
+        for at, pipeline in enumerate(pipelines):
+            share(pipeline, pipelines[:at])
+        return pipelines
+
+    def _pipelines_of(self, data: Any, quick: bool) -> tuple[Pipeline, ...]:
         columns = self.feature_columns_
         if is_array(data):
             graph = array_graph(data, self.n_features_in_, columns)
@@ -394,26 +465,31 @@ class NodeClassifier(Parameters):
             raise GraphError("graph has no features; pass features= when you make it")
         graph = matched_features(graph, columns, self.n_features_in_)
         if same_nodes(graph, self.graph_):
-            return self._pipeline
+            return self._own_pipelines()
         last = self._others.get("last")
         if last is not None and last[1] == quick and same_nodes(last[0], graph):
             return last[2]
-        labels = None
-        if quick:
-            labels = quick_labels(self.hub_labels_, self.graph_, graph)
-        pipeline = Pipeline(
-            graph,
-            self.settings_,
-            cache=self._cache(),
-            progress=self.progress,
-            clock=self._pipeline.clock,
-            labels=labels,
-            scale=self._pipeline.scale,
-            known=carried_over(self.graph_, graph) if self.settings_.label_inputs else None,
-        )
+        pipelines: list[Pipeline] = []
+        for own in self._own_pipelines():
+            settings = own.settings
+            labels = None
+            if quick:
+                labels = quick_labels(own.labels, self.graph_, graph)
+            pipeline = Pipeline(
+                graph,
+                settings,
+                cache=self._cache(),
+                progress=self.progress,
+                clock=self._pipeline.clock,
+                labels=labels,
+                scale=own.scale,
+                known=carried_over(self.graph_, graph) if settings.label_inputs else None,
+            )
+            share(pipeline, pipelines)
+            pipelines.append(pipeline)
         if graph.num_edges:
-            self._others["last"] = graph, quick, pipeline
-        return pipeline
+            self._others["last"] = graph, quick, tuple(pipelines)
+        return tuple(pipelines)
 
     def graph_with(self, edges: Any = None, features: Any = None, *, nodes: Any = None) -> Graph:
         """Return the graph it was trained on with new nodes, to predict with ``graph=``.
@@ -523,19 +599,22 @@ class NodeClassifier(Parameters):
             ArtifactError: If the folder does not hold a whole classifier of a known format.
         """
         saved = store.read(path)
-        settings = saved.settings if device is None else saved.settings | {"device": device}
-        clf = cls(**settings, recipe=PAPER, cache=saved.cache)
-        pipeline = Pipeline(
-            saved.inputs.graph,
-            clf._settings(),
-            cache=clf._cache(),
-            progress=clf.progress,
-            clock=StageClock(saved.stages),
-            scale=saved.scale,
-        )
-        clf._set_fitted(
-            saved.inputs, pipeline, saved.model, saved.result, saved.scores, saved.batch_size
-        )
+        on_device = {} if device is None else {"device": device}
+        clf = cls(**{**saved.given, **on_device}, cache=saved.cache)
+        clock = StageClock(saved.stages)
+        members: list[Member] = []
+        for one in (saved, *saved.others):
+            settings = Settings.from_dict({**one.settings, **on_device})
+            pipeline = Pipeline(
+                saved.inputs.graph,
+                settings,
+                cache=clf._cache(),
+                progress=clf.progress,
+                clock=clock,
+                scale=one.scale,
+            )
+            members.append(Member(settings, pipeline, one.model, one.batch_size))
+        clf._set_fitted(saved.inputs, tuple(members), saved.result, saved.scores, saved.search)
         return clf
 
     def __getstate__(self) -> dict[str, Any]:
@@ -553,18 +632,20 @@ def training_loaders(
     trainer: Trainer,
     run_dir: str | PathLike[str] | None,
     resume: bool,
+    batch_size: int | None = None,
 ) -> tuple[dict[str, TokenLoader], int]:
     """Return the loaders of training and validation, and the batch size.
 
     The scale of the features is written to the run's folder, where there is one.
     """
     settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
-    size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
+    wanted = settings.batch_size if batch_size is None else batch_size
+    size = wanted if isinstance(wanted, int) else CPU_BATCH
     train = pipeline.loader(
         inputs.split["train"], classes, device=device, batch_size=size, training=True
     )
     train.class_names = tuple(map(str, inputs.classes.tolist()))  # for warnings
-    if settings.batch_size == "auto":
+    if wanted == "auto":
         earlier = size_of_run(run_dir) if resume else None
         size = earlier or auto_batch_size(model, train, trainer.config, device)
         train = train.with_batch_size(size)
@@ -579,12 +660,18 @@ def training_loaders(
     return loaders, size
 
 
-def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
-    """Return a model with initial weights from the seed; the global random state is untouched."""
+def new_model(pipeline: Pipeline, num_classes: int, seed: int | None = None) -> DHILGT:
+    """Return a model with initial weights from a seed; the global random state is untouched.
+
+    Args:
+        pipeline: Makes its inputs.
+        num_classes: Number of classes.
+        seed: None for that of the settings.
+    """
     settings = pipeline.settings
     config = settings.model_config(pipeline.num_channels, num_classes)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
+        torch.manual_seed(settings.seed if seed is None else seed)
         return DHILGT(**config.to_dict())
 
 

@@ -16,7 +16,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.settings.settings import Settings
 from dhilgt.store.files import canonical_json
 from dhilgt.training.resume import FREE
-from dhilgt.training.run_folder import RunFolder
+from dhilgt.training.run_folder import SEARCH_RECORD, RunFolder
 
 INPUTS, SETTINGS = "inputs", "settings"
 """The keys of a run's origin in its checkpoints."""
@@ -76,6 +76,29 @@ def check_origin(run_dir: str | PathLike[str], now: Mapping[str, Any]) -> None:
                 f"{setting(name, value)}, but the run in this folder has "
                 f"{setting(name, before[name])}; resume with that value, or choose another folder"
             )
+
+
+def check_recipe(run_dir: str | PathLike[str], searches: bool) -> None:
+    """Raise if the run in a folder has another recipe.
+
+    Args:
+        run_dir: Folder of the run.
+        searches: Whether the recipe is the one that searches for settings.
+
+    Raises:
+        ConfigError: If the run has the other one.
+    """
+    folder = RunFolder(run_dir)
+    if searches and folder.checkpoints.path.exists():
+        wanted, found = "auto", "paper"
+    elif not searches and (folder.path / SEARCH_RECORD).exists():
+        wanted, found = "paper", "auto"
+    else:
+        return
+    raise ConfigError(
+        f"{setting('recipe', wanted)}, but the run in {folder.path} has "
+        f"{setting('recipe', found)}; resume with that value, or choose another folder"
+    )
 
 
 def check_inputs(saved: Digests, now: Digests, run_dir: str, what: str = "run") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
@@ -117,9 +117,14 @@ class Parameters:
         values = {one.name: getattr(self, one.name) for one in fields(Settings)}
         return {name: value for name, value in values.items() if value is not UNSET}
 
-    def _settings(self) -> Settings:
-        """Return the settings, those that were not given with their defaults."""
-        return Settings(**self._given())
+    def _settings(self, names: Sequence[str] | None = None) -> Settings:
+        """Return the settings, those that were not given with their defaults.
+
+        Args:
+            names: Settings to take; None for all that were given.
+        """
+        given = self._given()
+        return Settings(**{name: given[name] for name in given if names is None or name in names})
 
     def _checked_recipe(self) -> str:
         """Return the recipe; raise if it or the budget is none."""

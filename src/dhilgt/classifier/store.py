@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,10 @@ import numpy as np
 import torch
 
 from dhilgt._version import __version__
+from dhilgt.classifier.auto.record import SearchRecord, read_record, write_record
 from dhilgt.classifier.inputs import FitInputs
+from dhilgt.classifier.members import Member
+from dhilgt.classifier.parameters import PAPER
 from dhilgt.errors import ArtifactError, ConfigError, argument, wording
 from dhilgt.features.from_graph import num_copies
 from dhilgt.features.scale import AUTO, NONE, FeatureScale
@@ -44,24 +48,36 @@ if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
 KIND = "dhilgt-classifier"
-FORMAT = 2
+FORMAT = 3
 _OLDEST_FORMAT = 1  # without checksums
-_TIED = (
+_OF_MEMBER = (
     f"{run_folder.MODEL}/{CONFIG}",
     f"{run_folder.MODEL}/{WEIGHTS}",
-    f"{run_folder.GRAPH}/{MANIFEST}",  # which has the checksums of the graph's arrays
     run_folder.SCALE,
+)
+_TIED = (
+    *_OF_MEMBER,
+    f"{run_folder.GRAPH}/{MANIFEST}",  # which has the checksums of the graph's arrays
     run_folder.RESULT,
     run_folder.METRICS,
+    run_folder.SEARCH_RECORD,
 )
+_MOST_MEMBERS = 100
 _MAX_BYTES = 64 << 20
 _TYPES = {"str": "U", "int": "i", "float": "f", "bool": "b"}  # of classes, by dtype.kind
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A classifier as its folder holds it; see `NodeClassifier` for the parts."""
+    """A classifier as its folder holds it; see `NodeClassifier` for the parts.
 
+    Attributes:
+        given: The parameters that the user gave.
+        others: The other members, each with its own model and settings.
+        search: What the search for settings tried; None where there was none.
+    """
+
+    given: dict[str, Any]
     settings: dict[str, Any]
     cache: bool
     inputs: FitInputs
@@ -71,6 +87,8 @@ class Bundle:
     scores: dict[str, dict[str, float]]
     stages: dict[str, Any]
     batch_size: int
+    others: tuple[Bundle, ...] = ()
+    search: SearchRecord | None = None
 
 
 def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) -> None:
@@ -85,8 +103,11 @@ def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) ->
         with explained("replace", seal):
             if seal.exists():
                 files.ops.unlink(seal)
-        clf.model_.save_pretrained(folder.path / run_folder.MODEL)
-        write_scale(folder.path, clf._pipeline.scale)
+        if (folder.path / run_folder.MEMBERS).exists():
+            shutil.rmtree(folder.path / run_folder.MEMBERS)
+        for at, member in enumerate(clf.members_):
+            _write_member(member, _place(folder.path, at))
+        _write_search(clf.search_, folder.path)
         save_graph(clf.graph_, folder.path / run_folder.GRAPH, overwrite=True)
         folder.rewrite(clf.result_.history)
         folder.write(run_folder.RESULT, clf.result_.to_dict())
@@ -94,13 +115,54 @@ def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) ->
             device = next(clf.model_.parameters()).device
             folder.write(run_folder.ENVIRONMENT, run_folder.environment(device, 1))
         folder.write(run_folder.BUNDLE, _sealed(_facts(clf), folder.path))
+        # The trainings of the search; what they led to is written.
+        shutil.rmtree(folder.path / run_folder.SEARCH, ignore_errors=True)
     finally:
         folder.close()
 
 
+def _place(folder: Path, at: int) -> Path:
+    """Return where a member is: the first in the folder itself, the others in members/2, ..."""
+    return folder / _prefix(at)
+
+
+def _prefix(at: int) -> str:
+    return f"{run_folder.MEMBERS}/{at + 1}/" if at else ""
+
+
+def _write_member(member: Member, folder: Path) -> None:
+    with explained("write", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    member.model.save_pretrained(folder / run_folder.MODEL)
+    write_scale(folder, member.pipeline.scale)
+
+
+def _write_search(record: SearchRecord | None, folder: Path) -> None:
+    path = folder / run_folder.SEARCH_RECORD
+    if record is not None:
+        write_record(record, folder)
+    elif path.exists():
+        with explained("replace", path):
+            files.ops.unlink(path)
+
+
+def _member_facts(member: Member) -> dict[str, Any]:
+    return {
+        "scaled_columns": _num_scaled(member.pipeline.scale),
+        "settings": member.settings.to_dict(),
+        "batch_size": member.batch_size,
+    }
+
+
 def _facts(clf: NodeClassifier) -> dict[str, Any]:
     kinds = {letter: name for name, letter in _TYPES.items()}
+    first, *others = map(_member_facts, clf.members_)
     return {
+        **first,
+        "members": others,
+        "recipe": clf.recipe,
+        "budget": clf.budget,
+        "given": {name: first["settings"][name] for name in clf._given()},
         "kind": KIND,
         "format": FORMAT,
         "library": __version__,
@@ -109,10 +171,7 @@ def _facts(clf: NodeClassifier) -> dict[str, Any]:
         "features": clf.n_features_in_,
         "from_array": clf._from_array,
         "graph": clf.graph_.fingerprint,
-        "scaled_columns": _num_scaled(clf._pipeline.scale),
-        "settings": clf.settings_.to_dict(),
         "cache": bool(clf.cache),
-        "batch_size": clf.batch_size_,
         "split": {part: len(nodes) for part, nodes in clf.split_.items()},
         "scores": {
             part: {name: finite_or_none(value) for name, value in scores.items()}
@@ -138,11 +197,8 @@ def read(path: str | PathLike[str]) -> Bundle:
     _check_head(seal, facts)
     try:
         num_metrics = _check_seal(seal, facts)
-        # Folders from before there were scales do not name one.
-        settings = Settings.from_dict({"feature_scale": NONE} | facts["settings"]).to_dict()
         classes = _classes(facts)
         graph = load_graph(folder / run_folder.GRAPH)
-        model = DHILGT.from_pretrained(folder / run_folder.MODEL)
         result = _result(folder, num_metrics)
         scores = {
             part: {name: math.nan if value is None else float(value) for name, value in one.items()}
@@ -150,21 +206,39 @@ def read(path: str | PathLike[str]) -> Bundle:
         }
         split = {name: np.flatnonzero(mask) for name, mask in (graph.masks or {}).items()}
         inputs = FitInputs(graph, classes, split, bool(facts["from_array"]), 0)
-        bundle = Bundle(
-            settings=settings,
-            cache=bool(facts["cache"]),
-            inputs=inputs,
-            model=model,
-            scale=_scale(folder, settings["feature_scale"], int(facts["features"])),
-            result=result,
-            scores=scores,
-            stages=dict(facts["stages"]),
-            batch_size=int(facts["batch_size"]),
-        )
-        _check_parts(bundle, facts)
+        members = []
+        for at, own in enumerate(({}, *facts.get("members", ()))):
+            own_facts = {**facts, **own}
+            place = _place(folder, at)
+            # Folders from before there were scales do not name one.
+            settings = Settings.from_dict({"feature_scale": NONE} | own_facts["settings"]).to_dict()
+            bundle = Bundle(
+                given=_given(facts, settings),
+                settings=settings,
+                cache=bool(facts["cache"]),
+                inputs=inputs,
+                model=DHILGT.from_pretrained(place / run_folder.MODEL),
+                scale=_scale(place, settings["feature_scale"], int(facts["features"])),
+                result=result,
+                scores=scores,
+                stages=dict(facts["stages"]),
+                batch_size=int(own_facts["batch_size"]),
+            )
+            _check_parts(bundle, own_facts)
+            members.append(bundle)
+        search = read_record(folder) if facts["format"] >= FORMAT else None
+        bundle = replace(members[0], others=tuple(members[1:]), search=search)
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise ArtifactError(f"{seal} is not as written ({error!r}); save it again") from error
     return bundle
+
+
+def _given(facts: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that the user gave; before there were recipes, that is the paper's."""
+    if "recipe" not in facts:
+        return settings | {"recipe": PAPER}
+    given = {name: settings[name] for name in facts["given"]}
+    return given | {"recipe": str(facts["recipe"]), "budget": facts["budget"]}
 
 
 def _check_head(path: Path, facts: dict[str, Any]) -> None:
@@ -184,13 +258,22 @@ def _check_head(path: Path, facts: dict[str, Any]) -> None:
 def _sealed(facts: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the facts with a checksum of the files of the folder, and of everything."""
     sums = {}
-    for name in _TIED:
+    for name in _tied(facts):
         path = folder / name
         with explained("read", path):
             if path.exists():
                 sums[name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
     facts = facts | {"files": sums}
     return facts | {"sha256": hashlib.sha256(canonical_json(facts)).hexdigest()}
+
+
+def _tied(facts: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the files that a bundle belongs with."""
+    members = facts.get("members", [])
+    if not isinstance(members, list) or len(members) >= _MOST_MEMBERS:
+        raise TypeError("members are not a list")
+    others = (f"{_prefix(at + 1)}{name}" for at in range(len(members)) for name in _OF_MEMBER)
+    return (*_TIED, *others)
 
 
 def _check_seal(seal: Path, facts: dict[str, Any]) -> int:
@@ -208,9 +291,10 @@ def _check_seal(seal: Path, facts: dict[str, Any]) -> int:
             "copy, or save the classifier again"
         )
     sums = facts.get("files")
-    if not isinstance(sums, dict) or not {*sums} <= {*_TIED} or run_folder.METRICS not in sums:
+    tied = _tied(facts)
+    if not isinstance(sums, dict) or not {*sums} <= {*tied} or run_folder.METRICS not in sums:
         raise ArtifactError(f"{seal} does not list the files it belongs with; save it again")
-    for name in _TIED:
+    for name in tied:
         path = seal.parent / name
         if name in sums:
             _check_sum(path, seal, sums[name])

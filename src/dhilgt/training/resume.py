@@ -88,12 +88,26 @@ def save(run: TrainingRun, folder: RunFolder, group: Group, stages: dict[str, An
         group: The processes.
         stages: Times and memory so far.
     """
-    tensors, plain = rng.capture()
+    checkpoint = packed(run, group, stages, rng.capture())
+    if checkpoint is not None:
+        folder.checkpoints.save(run.state.epoch, run.state.batch, checkpoint)
+
+
+def packed(
+    run: TrainingRun, group: Group, stages: dict[str, Any], states: rng.States
+) -> Checkpoint | None:
+    """Return a checkpoint of all processes to the main one, None to the others.
+
+    Args:
+        run: The run.
+        group: The processes; each must call it.
+        stages: Times and memory so far.
+        states: Of the generators of random numbers of this process.
+    """
+    tensors, plain = states
     own = {"rng": plain, "loss_sum": float(run.loop.loss_sum), "count": run.loop.count}
     processes = group.collect((tensors, own))
-    if processes is not None:
-        checkpoint = _pack(run, processes, stages)
-        folder.checkpoints.save(run.state.epoch, run.state.batch, checkpoint)
+    return None if processes is None else _pack(run, processes, stages)
 
 
 def _pack(
@@ -146,7 +160,7 @@ def interruption_message(
     text = f"stopped by {signal.Signals(signum).name} after {_position(state)}; "
     if run_dir is None:
         return text + "nothing was saved, as run_dir is None"
-    return f"{text}saved in {run_dir}; {_way_on(run_dir, command, call)}"
+    return f"{text}saved in {run_dir}; {way_on(run_dir, command, call)}"
 
 
 def cut_off_message(folder: RunFolder | None, command: str | None, call: str = RESUME_CALL) -> str:
@@ -170,7 +184,7 @@ def cut_off_message(folder: RunFolder | None, command: str | None, call: str = R
     else:
         state = TrainState.from_dict(saved.get("state"))
         text += f"; the last save in {folder.path} is of {_position(state)}"
-    return f"{text}; {_way_on(str(folder.path), command, call)}"
+    return f"{text}; {way_on(str(folder.path), command, call)}"
 
 
 def _position(state: TrainState) -> str:
@@ -178,7 +192,8 @@ def _position(state: TrainState) -> str:
     return epochs + (f" and {state.batch} batches" if state.batch else "")
 
 
-def _way_on(run_dir: str, command: str | None, call: str) -> str:
+def way_on(run_dir: str, command: str | None, call: str) -> str:
+    """Return how to go on with a run; the arguments are those of `interruption_message`."""
     in_python = f" {call.format(run_dir=run_dir)}"
     if command is None:
         return f"go on with{in_python}"

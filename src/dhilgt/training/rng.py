@@ -22,7 +22,11 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def capture() -> tuple[dict[str, Tensor], dict[str, Any]]:
+States = tuple[dict[str, Tensor], dict[str, Any]]
+"""The states of all generators: byte tensors, and a few plain values."""
+
+
+def capture() -> States:
     """Return the state of every generator: byte tensors, and a few plain values."""
     version, words, gauss = random.getstate()
     _, key, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002

@@ -33,8 +33,12 @@ CHOSEN = "chosen.yaml"
 REPORT = "report.html"
 REPORT_DATA = "report.json"
 PREDICTIONS = "predictions"
+SEARCH = "search"
+SEARCH_RECORD = "search.json"
+MEMBERS = "members"
 _TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
 _OURS = _TRAINING | {BUNDLE, MODEL, SCALE, GRAPH, SETTINGS, CHOSEN, REPORT, REPORT_DATA}
+_OURS |= {SEARCH, SEARCH_RECORD, MEMBERS}
 
 
 def is_ours(name: str) -> bool:

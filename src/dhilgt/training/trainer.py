@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from dhilgt.errors import (
     warn,
 )
 from dhilgt.training import resume as resuming
-from dhilgt.training import run_folder
+from dhilgt.training import rng, run_folder
 from dhilgt.training.average import WeightAverage
 from dhilgt.training.checkpoint import Checkpoint, write_tensors
 from dhilgt.training.clock import StageClock
@@ -130,6 +130,9 @@ class Trainer:
         self._after_epoch = after_epoch
         self._origin = dict(origin or {})
         self._folder = None if run_dir is None else RunFolder(run_dir)
+        self._run: TrainingRun | None = None
+        self._rng: rng.States | None = None  # of a run that is paused
+        self._given: Checkpoint | None = None
 
     # ---- training ------------------------------------------------------------------------------
 
@@ -147,20 +150,77 @@ class Trainer:
             TrainingError: If training cannot go on, for example because the loss is not a number.
             ArtifactError: If the run folder cannot be written or resumed from.
         """
-        steps = self._count_steps(train_loader)
         val_loader = self._checked_validation(val_loader)
+        try:
+            with self._training(train_loader) as (run, stop):
+                with memory_for(self._batch_words(train_loader), _SMALLER):
+                    self._run_epochs(run, train_loader, val_loader, stop, self.config.epochs)
+                return self._finish(run, val_loader)
+        finally:
+            self._run = None
+
+    def advance(
+        self, train_loader: Loader, val_loader: Loader | None = None, *, until: int
+    ) -> TrainState:
+        """Train to the end of an epoch, for another `advance` or `fit` to go on from there.
+
+        The plan stays that of all epochs, and the result that of one uninterrupted `fit`.
+
+        Args:
+            train_loader: As for `fit`.
+            val_loader: As for `fit`.
+            until: The epoch (from 1). A run that is past it, or over, is left as it is.
+
+        Returns:
+            Where the run stands, and its best score so far.
+
+        Raises:
+            TrainingInterrupted: As `fit` does. The run stands where it stopped: `checkpoint`
+                returns it.
+            TrainingError: As `fit` does.
+        """
+        val_loader = self._checked_validation(val_loader)
+        with self._training(train_loader) as (run, stop):
+            try:
+                with memory_for(self._batch_words(train_loader), _SMALLER):
+                    self._run_epochs(run, train_loader, val_loader, stop, until)
+            finally:
+                # Other trainings draw random numbers before this one goes on.
+                self._rng = rng.capture()
+            return run.state
+
+    def end(self, train_loader: Loader, val_loader: Loader | None = None) -> TrainResult:
+        """End a run where it stands, and leave the model with the weights of its best epoch.
+
+        Args:
+            train_loader: As for `fit`.
+            val_loader: As for `fit`.
+        """
+        try:
+            with self._training(train_loader) as (run, _):
+                return self._finish(run, val_loader)
+        finally:
+            self._run = None
+
+    @contextlib.contextmanager
+    def _training(self, loader: Loader) -> Iterator[tuple[TrainingRun, StopSignals]]:
+        """Prepare for epochs: determinism, folder, signals, and the run, new or continued."""
+        steps = self._count_steps(loader)
         with contextlib.ExitStack() as stack:
             stack.enter_context(deterministic_algorithms(self.config.deterministic))
             if self._folder is not None and self.group.is_main:
-                self._folder.open(resume=self._resume)
+                self._folder.open(resume=self._resume or self._run is not None)
                 stack.callback(self._folder.close)
             stop = stack.enter_context(StopSignals())
             try:
-                run = self._begin(train_loader, steps)
-                with memory_for(self._batch_words(train_loader), _SMALLER):
-                    self._run_epochs(run, train_loader, val_loader, stop)
-                return self._finish(run, val_loader)
+                if self._run is None:
+                    self._run = self._begin(loader, steps)
+                elif self._rng is not None:
+                    rng.restore(*self._rng)
+                self._rng = None
+                yield self._run, stop
             except StoppedAtOnce as error:
+                self._run = self._rng = None  # it may stand inside a step
                 text = resuming.cut_off_message(
                     self._folder, self._resume_command, self._resume_call
                 )
@@ -224,9 +284,14 @@ class Trainer:
         return run
 
     def _run_epochs(
-        self, run: TrainingRun, loader: Loader, val_loader: Loader | None, stop: StopSignals
+        self,
+        run: TrainingRun,
+        loader: Loader,
+        val_loader: Loader | None,
+        stop: StopSignals,
+        until: int,
     ) -> None:
-        """Train epoch by epoch until the run is over, and save it."""
+        """Train epoch by epoch until the run or epoch ``until`` is over, and save it."""
         state = run.state
         display = TrainDisplay(
             f"training on {self.device}",
@@ -235,7 +300,7 @@ class Trainer:
         )
         display.start()
         try:
-            is_over = self._is_over(state, val_loader)
+            is_over = self._is_over(state, val_loader, until)
             while not is_over:
                 display.epoch(state.epoch + 1)
                 is_whole = self._train_epoch(run, loader, stop, display)
@@ -243,7 +308,7 @@ class Trainer:
                     self._save(run)
                     raise self._interrupted(state, stop)
                 display.scored(state.history[-1], _best_text(state))
-                is_over = self._is_over(state, val_loader)
+                is_over = self._is_over(state, val_loader, until)
                 stop_asked = self.group.add_up([int(stop.requested)])[0] > 0
                 if is_over or stop_asked or state.epoch % self.config.checkpoint_every == 0:
                     self._save(run)
@@ -338,9 +403,9 @@ class Trainer:
         if self._after_epoch is not None and line["val_loss"] is not None:
             self._after_epoch(dict(line))
 
-    def _is_over(self, state: TrainState, val_loader: Loader | None) -> bool:
+    def _is_over(self, state: TrainState, val_loader: Loader | None, until: int) -> bool:
         out_of_time = self._out_of_time()  # all processes must ask
-        at_end = state.epoch >= self.config.epochs
+        at_end = state.epoch >= min(until, self.config.epochs)
         return out_of_time or at_end or self._stops_early(state, val_loader)
 
     def _stops_early(self, state: TrainState, val_loader: Loader | None) -> bool:
@@ -386,7 +451,23 @@ class Trainer:
         if self._folder is not None:
             resuming.save(run, self._folder, self.group, self.stages.to_dict())
 
+    def checkpoint(self) -> Checkpoint | None:
+        """Return the state of a run that `advance` left, to the main process.
+
+        Returns:
+            None in other processes, and where no run can be continued: a second SIGINT ended it.
+        """
+        if self._run is None or self._rng is None:
+            return None
+        return resuming.packed(self._run, self.group, self.stages.to_dict(), self._rng)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Begin from what `checkpoint` returned, when training begins."""
+        self._given = checkpoint
+
     def _load_checkpoint(self) -> Checkpoint | None:
+        if self._given is not None:
+            return self._given
         if self._folder is None or not self._resume:
             return None
         checkpoint = self._folder.checkpoints.load()

@@ -1,0 +1,70 @@
+"""Parts of pipelines of one graph that several settings have in common: each is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dhilgt.classifier.pipeline import Pipeline
+from dhilgt.labels.orders import DRAWN
+from dhilgt.settings.settings import Settings
+
+_FEATURES = ("hops", "hop_kind", "hop_restart", "hop_channels", "feature_scale")
+_INPUTS = ("neighbor_inputs", "hub_inputs", "class_inputs", "table_rows")
+
+
+def _ranking(settings: Settings) -> tuple[Any, ...]:
+    return settings.order, settings.seed if settings.order in DRAWN else 0
+
+
+def _rows(settings: Settings) -> tuple[Any, ...]:
+    options = tuple(sorted(settings.token_options().items()))
+    # A model without layers reads the node alone.
+    return _ranking(settings), options, settings.copies, settings.fresh, settings.num_layers == 0
+
+
+def _features(settings: Settings) -> tuple[Any, ...]:
+    return tuple(getattr(settings, name) for name in _FEATURES)
+
+
+def _inputs(settings: Settings) -> tuple[Any, ...]:
+    return (*(getattr(settings, name) for name in _INPUTS), _ranking(settings))
+
+
+# Attributes of a pipeline, and the settings that decide them.
+_PARTS = {
+    "_labels": _ranking,
+    "_tokens": _rows,
+    "_features": _features,
+    "_scale": _features,
+    "_projection": lambda settings: (settings.hop_channels, settings.feature_scale),
+    "_vocabulary": _inputs,
+    "_ego": _inputs,
+}
+
+
+def share(pipeline: Pipeline, others: Iterable[Pipeline]) -> None:
+    """Take over what other pipelines of the same graph have made already, where it is the same.
+
+    Args:
+        pipeline: It lacks parts, and will make those that are not found.
+        others: Pipelines of the same graph with other settings.
+
+    Example:
+        >>> import dhilgt
+        >>> graph = dhilgt.generate(50, 4, seed=1, num_features=3)
+        >>> first, second = (
+        ...     Pipeline(graph, Settings(size=4, epochs=n), cache=None, progress=False)
+        ...     for n in (1, 2)
+        ... )
+        >>> tokens = first.tokens
+        >>> share(second, [first])
+        >>> second.tokens is tokens
+        True
+    """
+    for other in others:
+        for part, key in _PARTS.items():
+            made = getattr(other, part, None)
+            same = key(pipeline.settings) == key(other.settings)
+            if made is not None and same and getattr(pipeline, part, None) is None:
+                setattr(pipeline, part, made)
