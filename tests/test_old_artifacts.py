@@ -367,6 +367,7 @@ def test_its_settings_repeat_the_run(copied, tmp_path):
     assert facts["config"].items() >= expected.items()
     assert facts.keys() >= RECORD.keys()  # values are added, none is taken away
     then, now = (read_settings(path) for path in (config, tmp_path / "again" / "config.yaml"))
+    assert now.pop("recipe") == "paper"
     assert (
         Settings().to_dict() | then | {"data": now["data"]} == now
     )  # and what later versions added, as it is by default

@@ -13,6 +13,7 @@ from dhilgt.cli.app import app
 SMALL = (
     "--size", "8", "--hidden-channels", "16", "--num-layers", "1", "--heads", "2",
     "--epochs", "2", "--lr", "0.02", "--warmup-epochs", "0", "--dropout", "0.1",
+    "--recipe", "paper",
 )  # fmt: skip
 
 

@@ -181,7 +181,8 @@ def test_the_folder_holds_its_settings_and_they_repeat_the_run(files, tmp_path):
 def test_paths_of_a_file_are_relative_to_it(files, tmp_path, monkeypatch):
     config = files.write(
         "mine.yaml",
-        "data: {edges: edges.csv, features: x.csv, labels: y.csv}\nepochs: 1\nlr: 1e-3\n",
+        "recipe: paper\ndata: {edges: edges.csv, features: x.csv, labels: y.csv}\n"
+        "epochs: 1\nlr: 1e-3\n",
     )
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -353,8 +354,8 @@ def test_the_short_help_describes_what_a_newcomer_needs():
     text = ok("train", "--help").stdout
     assert [first for first, _ in listed_options(text)] == [
         "--output", "--data", "--edges", "--features", "--labels", "--config", "--recipe",
-        "--seeds", "--resume", "--size", "--hidden-channels", "--num-layers", "--epochs", "--lr",
-        "--seed", "--device", "--help-all", "--help",
+        "--budget", "--seeds", "--resume", "--size", "--hidden-channels", "--num-layers",
+        "--epochs", "--lr", "--seed", "--device", "--help-all", "--help",
     ]  # fmt: skip
     assert [first for first, _ in listed_options(ok("tune", "--help").stdout)] == [
         "--output", "--data", "--edges", "--features", "--labels", "--config", "--recipe",

@@ -96,5 +96,44 @@ def classifier(
     )
 
 
+def record(**changes):
+    """The record of a search: three candidates, one of them chosen, and the plain MLP."""
+
+    def candidate(name, status, scores, seconds=2.0, error=None, **settings):
+        rungs = [
+            {"epochs": epochs, "scores": of_seeds, "seconds": seconds}
+            for epochs, of_seeds in zip((30, 90, 270), scores, strict=False)
+        ]
+        about = f"what {name} is"
+        return {"name": name, "about": about, "settings": settings, "rungs": rungs,
+                "status": status, "error": error}  # fmt: skip
+
+    return {
+        "format": 1,
+        "recipe": "auto",
+        "metric": "accuracy",
+        "higher_is_better": True,
+        "num_epochs": 270,
+        "seconds": 31.5,
+        "rungs": [30, 90, 270],
+        "seeds": 2,
+        "candidates": [
+            candidate(
+                "features alone", "reference", [[0.5, 0.6], [0.6, 0.6], [0.7, 0.7]], num_layers=0
+            ),
+            candidate("neighbours", "chosen", [[0.6, 0.6], [0.7, 0.8], [0.85, 0.95]],
+                      neighbor_inputs=True),
+            candidate("token row", "dropped", [[0.4, 0.6]], hops=2),
+            candidate("hubs", "failed", [], error="out of memory", hub_inputs=True),
+        ],
+        "references": {
+            "mlp": {"val": 0.7, "test": 0.25}, "majority": {"val": 0.4, "test": 0.125},
+        },
+        "chosen": [{"name": "neighbours", "seed": 0, "weight": 1.0}],
+        "sentence": "Chosen: neighbours, accuracy 0.900 on the validation nodes.",
+        **changes,
+    }  # fmt: skip
+
+
 def facts_of(graph=None, **options):
     return run_facts(classifier(graph, **options))

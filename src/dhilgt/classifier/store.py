@@ -20,9 +20,9 @@ import torch
 from dhilgt._version import __version__
 from dhilgt.classifier.auto.record import SearchRecord, read_record, write_record
 from dhilgt.classifier.inputs import FitInputs
-from dhilgt.classifier.projection_file import check_projection, read_projection, write_projection
 from dhilgt.classifier.members import Member
 from dhilgt.classifier.parameters import PAPER
+from dhilgt.classifier.projection_file import check_projection, read_projection, write_projection
 from dhilgt.errors import ArtifactError, ConfigError, argument, wording
 from dhilgt.features.ego_vocabulary import EgoVocabulary
 from dhilgt.features.from_graph import num_copies

@@ -11,7 +11,7 @@ from dhilgt.cli.inspect_runs import value_text
 from dhilgt.cli.shell import columns
 from dhilgt.cli.train_output import score_text, spread_text
 from dhilgt.errors import ArtifactError
-from dhilgt.report.run import folder, seeds
+from dhilgt.report.run import folder, seeds, tried
 from dhilgt.settings.settings import Settings
 from dhilgt.store.artifact import Artifact
 
@@ -60,6 +60,8 @@ def lines_of(facts: Facts) -> list[str]:
     lines = [f"A  {one}", f"B  {other}", ""]
     if "settings" in facts:
         lines += _table("setting", facts["settings"], "settings: the same")
+        if facts["choice"]:
+            lines += ["", *_table("choice", facts["choice"], "")]
         lines += ["", *_data_lines(facts)]
     else:
         lines += _table("", facts["differences"], "the descriptions are the same")
@@ -81,6 +83,7 @@ def _runs(first: Facts, second: Facts) -> dict[str, Any]:
     data = _data(first, second)
     return {
         "settings": _settings(first["settings"], second["settings"]),
+        "choice": _choice(first, second),
         "data": data,
         "scores": _scores(first, second),
         "paired": _paired(first, second, data),
@@ -92,6 +95,19 @@ def _settings(first: Facts, second: Facts) -> dict[str, list[Any]]:
     pairs = {
         name: [first.get(name, default), second.get(name, default)]
         for name, default in defaults.items()
+    }
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _choice(first: Facts, second: Facts) -> dict[str, list[Any]]:
+    """Return how the settings of two runs came about, where that differs."""
+    pairs = {
+        "recipe": [one["recipe"] for one in (first, second)],
+        "chosen": [tried.chosen_names(one["search"]) or None for one in (first, second)],
+        "tried": [
+            None if one["search"] is None else len(one["search"]["candidates"])
+            for one in (first, second)
+        ],
     }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
@@ -185,6 +201,7 @@ def _seeds(first: Facts, second: Facts) -> dict[str, Any]:
     pairs = [(named[0][name], named[1][name]) for name in shared] if same_metric else []
     return {
         "settings": settings,
+        "choice": _choice(one, other),
         "data": _data(one, other),
         "scores": rows,
         "paired": _paired_seeds(pairs),

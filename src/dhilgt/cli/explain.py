@@ -47,12 +47,17 @@ def run(
     # PyTorch takes a second to import: no other command waits for it.
     from dhilgt.classifier.classifier import NodeClassifier
     from dhilgt.classifier.explaining import explain
+    from dhilgt.report.run.tried import search_record
 
     clf = NodeClassifier.load(folder, device="cpu")
     explanation = explain(clf, shell.typed_id(clf.graph_.ids, node, "this graph"))
     if output is not None:
         explanation.save(output, color.value)
+    record = search_record(clf)
     if as_json:
-        shell.print_json(explanation.to_dict())
+        chosen = {} if record is None else {"chosen": record["sentence"]}
+        shell.print_json(explanation.to_dict() | chosen)
     elif output is None or not quiet:
         typer.echo(explanation.table(top or None))
+        if record is not None:
+            typer.echo(f"\nthe model: {record['sentence']}")

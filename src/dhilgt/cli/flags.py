@@ -216,7 +216,10 @@ _INPUTS: dict[str, Any] = {
     ],
     "recipe": Annotated[
         str | None,
-        typer.Option(help="Settings to begin with: paper, or best (from a search on the dataset)."),
+        typer.Option(
+            help="auto (the default of train, and for it alone) tries a few kinds of models and "
+            "keeps the best; paper; best, from a long search on the dataset."
+        ),
     ],
 }
 _COMMON_INPUTS = ("dataset", "edges", "features", "labels", "config", "recipe")

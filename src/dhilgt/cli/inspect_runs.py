@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt.classifier.planning import format_seconds
+from dhilgt.cli import search_lines
 from dhilgt.cli.shell import columns
 from dhilgt.cli.train_output import score_rows, score_text, spread_text
-from dhilgt.report.run import folder, parts, seeds
+from dhilgt.report.run import folder, parts, seeds, tried
 from dhilgt.utils.memory import format_bytes
 
 Facts = Mapping[str, Any]
 Rows = list[tuple[str, str]]
+RECIPES = {
+    "auto": "auto: several kinds of models tried, the best kept",
+    "paper": "paper: fixed settings",
+}
 _CLASSES_SHOWN = 8
 _COLUMNS_SHOWN = 6
 
@@ -69,6 +74,10 @@ def _run(facts: Facts) -> tuple[Rows, list[str]]:
         rows += graph_rows(facts)
     if facts["split"]:
         rows.append(("split", split_text(facts["split"])))
+    record = facts["search"]
+    rows.append(("recipe", RECIPES.get(facts["recipe"], facts["recipe"])))
+    if record is not None:
+        rows += search_lines.summary_rows(record, facts["metric"], facts["scores"])
     rows.append(("settings", settings_text(facts["changed_settings"])))
     rows.append(("epochs", epochs_text(facts)))
     if facts["stages"]:
@@ -77,6 +86,8 @@ def _run(facts: Facts) -> tuple[Rows, list[str]]:
     files = ", ".join(facts["files"])
     rows.append(("files", f"{format_bytes(facts['bytes_on_disk'])}: {files}"))
     lines = ["", *columns(score_rows(dict(facts)))] if facts["scores"] else []
+    if record is not None:
+        lines += ["", *columns(search_lines.candidate_rows(record)), ""]
     return rows, [*lines, *_next(facts["next"])]
 
 
@@ -100,6 +111,8 @@ def state_text(facts: Facts) -> str:
         return f"running now: epoch {facts['epochs'] + 1:,} of at most {facts['most_epochs']:,}"
     if state == folder.NOT_BEGUN:
         return "stopped before its first epoch was over"
+    if facts["search"] is not None and not facts["epochs"]:
+        return f"cut off in its search, after {facts['search']['num_epochs']:,} epochs in all"
     return f"cut off after epoch {facts['epochs']:,} of at most {facts['most_epochs']:,}"
 
 
@@ -190,12 +203,16 @@ def _runs(facts: Facts) -> tuple[Rows, list[str]]:
     changed = {name: value for name, value in first["changed_settings"].items() if name != "seed"}
     rows.append(("settings", settings_text(changed)))
     used = list(facts["summary"])
-    table: list[tuple[str, ...]] = [("seed", *(f"{part} {metric}" for part in used), "state")]
+    searched = any(one["search"] for one in runs)
+    heads = [f"{part} {metric}" for part in used] + (["chosen"] if searched else [])
+    table: list[tuple[str, ...]] = [("seed", *heads, "state")]
     for one in runs:
         scores = one["scores"] or {}
         shown = [_of_part(scores, part, metric) for part in used]
+        shown += [tried.chosen_names(one["search"])] if searched else []
         table.append((Path(one["path"]).name.removeprefix(seeds.PREFIX), *shown, _ending(one)))
-    table.append(("mean ± sd", *map(spread_text, facts["summary"].values()), ""))
+    spread = [spread_text(one) for one in facts["summary"].values()]
+    table.append(("mean ± sd", *spread, *([""] if searched else []), ""))
     again = [command for one in runs if one["state"] != folder.WHOLE for command in one["next"]]
     return rows, ["", *columns(table), *_next(again)]
 

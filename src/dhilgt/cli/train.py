@@ -4,15 +4,15 @@ import re
 import shlex
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhilgt.cli import processes, shell, train_output, train_runs
+from dhilgt.cli import processes, shell, train_output, train_plan, train_runs
 from dhilgt.cli.flags import with_help_all, with_inputs, with_settings
 from dhilgt.cli.inputs import Inputs, InputSource
+from dhilgt.cli.request import Request, check_metric, file_values, requested
 from dhilgt.cli.train_runs import Options, train_one, train_seeds
 from dhilgt.errors import ArtifactError, DhilgtError, GraphWarning
 from dhilgt.graph.graph import Graph
@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 RUNS = "runs.jsonl"
 
 
-@with_help_all("output", "seeds", "resume")
+@with_help_all("output", "budget", "seeds", "resume")
 @with_settings
 @with_inputs
 def run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write the run to.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Seconds that the search of --recipe auto may take.", min=1),
     ] = None,
     seeds: Annotated[
         str | None,
@@ -62,8 +66,8 @@ def run(
 ) -> None:
     """Train a classifier of nodes on your graph or a public one and write it to a folder.
 
-    Settings are the paper's by default. The folder will hold config.yaml: passed with --config, it
-    repeats the run.
+    A few kinds of models are tried and the best is kept; settings that you give hold in all of
+    them. The folder will hold config.yaml: passed with --config, it repeats the run.
 
     \b
     Example:
@@ -81,8 +85,8 @@ def run(
     seed_list = None if seeds is None else parse_seeds(seeds)
     if resume and config is None and output is not None and (output / yaml_files.NAME).exists():
         config = output / yaml_files.NAME
-    chosen, inputs = combined(config, settings, sources, recipe)
-    folders = {} if output is None else run_folders(output, chosen, seed_list)
+    request, inputs = requested(config, settings, sources, recipe, budget)
+    folders = {} if output is None else run_folders(output, request, seed_list)
     # All that can be refused is refused before the files, which may be large, are read.
     with processes.agreed():
         if processes.is_main() and not dry_run:
@@ -95,15 +99,15 @@ def run(
             )
         inputs.check()
         classifier_class()
-        choose_device(chosen.device)
+        choose_device(request.settings.device)
     verbose = not (quiet or as_json)
-    source = InputSource(inputs, chosen.threads)
-    first = next(iter(folders.values()), chosen)
+    source = InputSource(inputs, request.settings.threads)
+    first = next(iter(folders.values()), request).settings
     with processes.agreed():
         graph = read(source, first.seed, verbose=verbose, bar=not quiet)
     if dry_run:
         if processes.is_main():
-            _print_plan(graph, chosen, as_json)
+            train_plan.show(graph, request, as_json)
         return
     assert output is not None
     again = anew = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
@@ -119,23 +123,23 @@ def run(
         progress=False if quiet else "auto",
     )
     if seed_list is None:
-        train_output.show(train_one(source, chosen, output, options), as_json, quiet)
+        train_output.show(train_one(source, request, output, options), as_json, quiet)
         return
     runs = train_seeds(source, folders, options, jobs, output / RUNS, verbose=verbose)
     train_output.show_seeds(runs, output / RUNS, as_json, quiet)
 
 
-def run_folders(output: Path, settings: Settings, seeds: list[int] | None) -> dict[Path, Settings]:
-    """Return the settings of each run by its folder.
+def run_folders(output: Path, request: Request, seeds: list[int] | None) -> dict[Path, Request]:
+    """Return what each run is asked to be by its folder.
 
     Args:
         output: Folder of the command.
-        settings: The settings.
+        request: What the command line asks for.
         seeds: One run for each, in a folder of its own; None for one run.
     """
     if seeds is None:
-        return {output: settings}
-    return {output / f"seed-{seed}": replace(settings, seed=seed) for seed in seeds}
+        return {output: request}
+    return {output / f"seed-{seed}": request.with_seed(seed) for seed in seeds}
 
 
 def combined(
@@ -144,7 +148,7 @@ def combined(
     sources: dict[str, Any],
     recipe: str | None = None,
 ) -> tuple[Settings, Inputs]:
-    """Return settings and inputs: the command line overrides a file, which overrides a recipe.
+    """Return fixed settings and inputs: options override a file, which overrides a recipe.
 
     Args:
         config: File of settings.
@@ -152,23 +156,13 @@ def combined(
         sources: Inputs of the command line.
         recipe: Name of the recipe; None is the paper's where the graph is a public one.
     """
-    inputs = Inputs()
-    values: dict[str, Any] = {}
-    if config is not None:
-        values = yaml_files.read_settings(config)
-        inputs = Inputs.from_file(values.pop("data", {}), config)
-    inputs = inputs.updated(sources)
+    values, inputs = file_values(config, sources)
+    values = {name: value for name, value in values.items() if name not in ("recipe", "budget")}
     if recipe is not None or inputs.dataset is not None:
-        values = recipes.recipe(recipe or "paper", inputs.dataset) | values
+        values = recipes.recipe(recipe or yaml_files.PAPER, inputs.dataset) | values
     chosen = Settings.from_dict({**values, **flags})
-    _check_metric(chosen.metric)
+    check_metric(chosen.metric)
     return chosen, inputs
-
-
-def _check_metric(name: str) -> None:
-    from dhilgt import metrics
-
-    metrics.metric(name)
 
 
 def classifier_class() -> "type[NodeClassifier]":
@@ -208,15 +202,3 @@ def parse_seeds(text: str) -> list[int]:
             raise shell.usage_error(f"{part!r} is not a seed or a range like 0-9", "--seeds")
         seeds += [seed for seed in range(first, last + 1) if seed not in seeds]
     return seeds
-
-
-def _print_plan(graph: Graph, settings: Settings, as_json: bool) -> None:
-    from dhilgt.classifier.planning import plan
-
-    costs = plan(graph, settings)
-    if as_json:
-        shell.print_json(costs.to_dict())
-        return
-    typer.echo(f"{costs.num_parameters:,} parameters, {costs.num_train:,} training nodes, "
-               f"on {costs.device}")  # fmt: skip
-    shell.print_columns(costs.lines())

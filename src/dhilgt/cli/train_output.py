@@ -10,11 +10,13 @@ import numpy as np
 import typer
 
 from dhilgt.classifier.planning import format_seconds
-from dhilgt.cli import shell
+from dhilgt.cli import search_lines, shell
 from dhilgt.datasets.splits import split_hash
 from dhilgt.graph.graph import Graph
 from dhilgt.metrics import constant_score
+from dhilgt.report.run import tried
 from dhilgt.report.run.seeds import summary as summary_of
+from dhilgt.settings import yaml_files
 from dhilgt.store.files import strict_json
 
 if TYPE_CHECKING:
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 
 
 ENVIRONMENT = "environment.json"
-_FILES = ("config.yaml", "metrics.jsonl", "model", "graph", "checkpoints", "report.html")
+_FILES = (
+    "config.yaml", "chosen.yaml", "metrics.jsonl", "search.json", "model", "members", "graph",
+    "checkpoints", "report.html",
+)  # fmt: skip
 
 
 def graph_lines(graph: Graph, edges: str | None) -> list[str]:
@@ -66,6 +71,7 @@ def facts(
     counts = np.bincount(known, minlength=len(clf.classes_))
     common = int(counts.argmax())
     scaled = clf._pipeline.scale_summary
+    record = tried.search_record(clf)
     return ({"scaled_features": scaled} if scaled else {}) | {
         "path": str(place),
         "seed": clf.settings_.seed,
@@ -100,6 +106,8 @@ def facts(
         },
         "data": data,
         "config": clf.settings_.to_dict(),
+        "recipe": yaml_files.PAPER if record is None else yaml_files.AUTO,
+        "search": record,
         "environment": _environment(place),
     }
 
@@ -120,14 +128,20 @@ def _finite(value: float) -> float | None:
 def score_rows(run: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return the table of scores: a heading, then a line per part.
 
-    The last column is the score of one answer for all nodes, by the metric of the run.
+    The last column is the score of one answer for all nodes, by the metric of the run; after a
+    search that of a plain MLP stands before it.
     """
     names = list(next(iter(run["scores"].values())))
-    rows: list[tuple[str, ...]] = [("part", "nodes", *names, "majority class")]
+    record = run.get("search")
+    beside = ("majority class",) if record is None else ("plain MLP", "majority class")
+    rows: list[tuple[str, ...]] = [("part", "nodes", *names, *beside)]
     majority = run["majority"] or {}
     for part, scores in run["scores"].items():
         shown = [score_text(scores.get(name)) for name in names]
         nodes = (run["split"] or {}).get(part, 0)
+        if record is not None:
+            alone = tried.reference(record, "mlp", part)
+            shown.append("-" if alone is None else score_text(alone))
         rows.append((part, f"{nodes:,}", *shown, score_text(majority.get(part))))
     return rows
 
@@ -165,8 +179,14 @@ def show(run: dict[str, Any], as_json: bool, quiet: bool) -> None:
     place = run["path"]
     stages = ", ".join(f"{name} {value:.2f}" for name, value in run["stages"].items())
     reused = run["reused_from_cache"]
+    record = run["search"]
     shell.print_table(
         [
+            *(
+                []
+                if record is None
+                else search_lines.summary_rows(record, run["metric"], run["scores"])
+            ),
             ("epochs", f"{run['epochs']:,}, the best was {run['best_epoch']:,}"),
             *([("features", run["scaled_features"])] if "scaled_features" in run else []),
             ("cache", f"{' and '.join(reused)} reused" if reused else "nothing reused"),
@@ -189,12 +209,15 @@ def show_seeds(runs: list[dict[str, Any]], lines: Path, as_json: bool, quiet: bo
     if quiet:
         return
     parts = list(summary)
-    rows: list[tuple[str, ...]] = [("seed", *(f"{part} {metric}" for part in parts), "time")]
+    searched = any(run["search"] for run in runs)
+    heads = [f"{part} {metric}" for part in parts] + (["chosen"] if searched else [])
+    rows: list[tuple[str, ...]] = [("seed", *heads, "time")]
     for run in runs:
         shown = [score_text(run["scores"].get(part, {}).get(metric)) for part in parts]
+        shown += [tried.chosen_names(run["search"])] if searched else []
         rows.append((str(run["seed"]), *shown, format_seconds(run["seconds"])))
     spread = [spread_text(one) for one in summary.values()]
-    rows.append(("mean ± sd", *spread, ""))
+    rows.append(("mean ± sd", *spread, *([""] if searched else []), ""))
     shell.print_columns(rows)
     shell.print_table([("written", f"{lines.parent} (a folder per seed, {lines.name})")])
 

@@ -15,10 +15,11 @@ from dhilgt.classifier.cache import Cache
 from dhilgt.classifier.inputs import prepare
 from dhilgt.cli import processes, shell, train_output
 from dhilgt.cli.inputs import InputSource
+from dhilgt.cli.request import Request
 from dhilgt.errors import ArtifactError, DhilgtError, TrainingInterrupted
 from dhilgt.graph.graph import Graph
-from dhilgt.settings import yaml_files
-from dhilgt.settings.settings import Settings
+from dhilgt.report.run.tried import search_record
+from dhilgt.settings import recipes, yaml_files
 from dhilgt.settings.yaml_files import NAME
 from dhilgt.store.files import canonical_json, explained, write_file
 from dhilgt.utils.workers import Workers
@@ -112,7 +113,7 @@ class Options:
 
 def train_seeds(
     source: InputSource,
-    places: Mapping[Path, Settings],
+    places: Mapping[Path, Request],
     options: Options,
     jobs: int,
     lines: Path,
@@ -123,7 +124,7 @@ def train_seeds(
 
     Args:
         source: The graph.
-        places: Settings by folder; they differ in their seed.
+        places: What each run is asked to be, by folder; they differ in their seed.
         options: How runs are made.
         jobs: Runs at once.
         lines: File with one line of JSON per run, rewritten after each.
@@ -143,12 +144,12 @@ def train_seeds(
 
     def announce(place: Path) -> None:
         if verbose:
-            typer.echo(f"seed {places[place].seed}: {place}", err=True)
+            typer.echo(f"seed {places[place].settings.seed}: {place}", err=True)
 
     if jobs == 1:
-        for place, settings in places.items():
+        for place, request in places.items():
             announce(place)
-            keep(str(place), train_one(source, settings, place, options))
+            keep(str(place), train_one(source, request, place, options))
         return list(done.values())
     waiting = list(places)
     alone = replace(options, progress=False)
@@ -170,30 +171,29 @@ def train_seeds(
 
 
 def train_one(
-    source: InputSource, settings: Settings, place: Path, options: Options
+    source: InputSource, request: Request, place: Path, options: Options
 ) -> dict[str, Any]:
     """Train once, or load the run if it has ended, and return the facts of the run.
 
     Args:
         source: The graph.
-        settings: The settings.
+        request: What the run is asked to be.
         place: Folder of the run.
         options: How the run is made.
     """
     import dhilgt
     from dhilgt.training.run_folder import BUNDLE, REPORT, REPORT_DATA
 
+    graph = source(request.settings.seed)
     if options.resume and (place / BUNDLE).exists():
         clf = dhilgt.NodeClassifier.load(place)
-        if clf.settings_ == settings:
-            _check_inputs(clf, source(settings.seed), place)
+        if request.fits(clf):
+            _check_inputs(clf, graph, place)
             if options.report and not any((place / one).exists() for one in (REPORT, REPORT_DATA)):
                 _write_report(clf, place, options)
             return train_output.facts(clf, place, set(), 0.0, options.data)
-    clf = dhilgt.NodeClassifier(
-        **settings.to_dict(), recipe="paper", cache=options.cache, progress=options.progress
-    )
-    return _trained(clf, source(settings.seed), settings, place, options)
+    clf = request.classifier(cache=options.cache, progress=options.progress)
+    return _trained(clf, graph, request, place, options)
 
 
 def _check_inputs(clf: "NodeClassifier", graph: Graph, place: Path) -> None:
@@ -209,13 +209,13 @@ def _check_inputs(clf: "NodeClassifier", graph: Graph, place: Path) -> None:
 
 
 def _trained(
-    clf: "NodeClassifier", graph: Graph, settings: Settings, place: Path, options: Options
+    clf: "NodeClassifier", graph: Graph, request: Request, place: Path, options: Options
 ) -> dict[str, Any]:
     clf._resume_command = options.again.replace("{", "{{").replace("}", "}}")
     cache = Cache() if clf.cache and graph.num_edges else None
     before = set() if cache is None else {entry.path for entry in cache.entries()}
     start_seconds = time.perf_counter()
-    text = yaml_files.settings_text(settings, options.data)
+    text = request.text(options.data)
     with ExitStack() as stack:
         with processes.agreed():
             if processes.is_main():
@@ -226,14 +226,32 @@ def _trained(
             raise
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_stopped(place, options)) from None
+    if processes.is_main():
+        _write_chosen(clf, place, options)
     if options.report:
         _write_report(clf, place, options)
     reused: set[str] = set()
     if cache is not None:
         made = {entry.kind for entry in cache.entries() if entry.path not in before}
-        reused = {"labels"} - made if settings.fresh else {"labels", "tokens"} - made
+        reused = {"labels"} - made if clf.settings_.fresh else {"labels", "tokens"} - made
     seconds = time.perf_counter() - start_seconds
     return train_output.facts(clf, place, reused, seconds, options.data)
+
+
+def _write_chosen(clf: "NodeClassifier", place: Path, options: Options) -> None:
+    """Write the settings that a search chose, as a file to train with them again."""
+    from dhilgt.training.run_folder import CHOSEN
+
+    record = search_record(clf)
+    if record is None:
+        return
+    about = recipes.header(
+        f"The settings that a search chose. {record['sentence']}"
+        " Passed with --config, this file trains with them, without the search."
+    )
+    text = yaml_files.settings_text(clf.settings_, options.data, recipe=yaml_files.PAPER)
+    with explained("write", place / CHOSEN):
+        _write(place / CHOSEN, (about + text).encode())
 
 
 def _stopped(place: Path, options: Options) -> str:

@@ -15,6 +15,7 @@ from dhilgt.store.files import explained, write_file
 from dhilgt.utils.checks import name_hint
 
 NAME = "config.yaml"
+AUTO, PAPER, BEST = RECIPES = ("auto", "paper", "best")
 _LARGEST_BYTES = 1 << 20
 _FIELDS = {one.name: one for one in fields(Settings)}
 _SETTINGS = "file of settings"
@@ -26,6 +27,7 @@ _SETTINGS = "file of settings"
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     r"""Return the settings in a file by name, and its ``data`` section unchanged.
 
+    Beside settings a file may have lines ``recipe:`` and ``budget:``, which are returned likewise.
     Settings may stand alone or in sections (``tokens:``, ``model:``, ...). Only plain values are
     read, and an unknown or repeated key is refused with its line.
 
@@ -48,6 +50,8 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     for key, value, line, node in _pairs(file, root):
         if key == "data" and isinstance(value, dict):
             settings["data"] = value
+        elif key in _BESIDE:
+            settings[key] = _BESIDE[key](value, f"{file}, line {line}")
         elif key in GROUPS and isinstance(value, dict):
             for name, inner, inner_line, _ in _pairs(file, node):
                 _put(settings, name, inner, f"{file}, line {inner_line}")
@@ -138,10 +142,29 @@ def checked_value(name: str, value: Any, place: str) -> Any:
     return settings[name]
 
 
+def _recipe(value: Any, place: str) -> str:
+    if value not in RECIPES:
+        listed = " or ".join(map(repr, RECIPES))
+        raise ConfigError(f"{place}: there is no recipe {value!r}; choose {listed}")
+    return str(value)
+
+
+def _budget(value: Any, place: str) -> float | None:
+    seconds = number(value)
+    if seconds is None or seconds == "none":
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ConfigError(f"{place}: budget is {value!r}; write seconds above 0, or none")
+    return float(seconds)
+
+
+_BESIDE = {"recipe": _recipe, "budget": _budget}
+
+
 def _put(settings: dict[str, Any], name: str, value: Any, place: str) -> None:
     """Add one setting, checked alone: whether all fit together is asked when all are known."""
     if name not in _FIELDS:
-        hint = name_hint(name, [*_FIELDS, *GROUPS, "data"])
+        hint = name_hint(name, [*_FIELDS, *GROUPS, *_BESIDE, "data"])
         raise ConfigError(f"{place}: {name!r} is not a setting; {hint}")
     if name in settings:
         raise ConfigError(f"{place}: {name!r} is set twice; keep one")
@@ -210,12 +233,20 @@ def _yaml() -> Any:
 # ---- writing -----------------------------------------------------------------------------------
 
 
-def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> str:
+def settings_text(
+    settings: Settings | Mapping[str, Any],
+    data: Mapping[str, Any] | None = None,
+    *,
+    recipe: str | None = None,
+    budget: float | None = None,
+) -> str:
     """Return the text of a file that `read_settings` reads back.
 
     Args:
-        settings: All settings; none is left out.
+        settings: All settings, none is left out; or some of them by name.
         data: Where the graph came from.
+        recipe: The recipe that the settings are given to.
+        budget: Seconds that its search may take.
 
     Example:
         >>> print(settings_text(Settings(), {"edges": "e.csv"})[:21])
@@ -223,10 +254,14 @@ def settings_text(settings: Settings, data: Mapping[str, Any] | None = None) -> 
           edges: e.csv
         <BLANKLINE>
     """
+    values = settings.to_dict() if isinstance(settings, Settings) else settings
     sections: dict[str, Any] = {} if data is None else {"data": dict(data)}
     for group in GROUPS:
-        sections[group] = {one.name: getattr(settings, one.name) for one in Settings.group(group)}
-    return sections_text(sections)
+        given = {one.name: values[one.name] for one in Settings.group(group) if one.name in values}
+        sections |= {group: given} if given else {}
+    lines = [] if recipe is None else [f"recipe: {recipe}\n"]
+    lines += [] if budget is None else [f"budget: {budget:g}\n"]
+    return "".join([*lines, "\n" if lines else "", sections_text(sections)])
 
 
 def sections_text(sections: Mapping[str, Mapping[str, Any]]) -> str:

@@ -30,6 +30,7 @@ SCALE = "feature_scale.safetensors"
 PROJECTION = "projection.safetensors"
 GRAPH = "graph"
 SETTINGS = "config.yaml"
+CHOSEN = "chosen.yaml"
 REPORT = "report.html"
 REPORT_DATA = "report.json"
 PREDICTIONS = "predictions"
@@ -37,7 +38,7 @@ SEARCH = "search"
 SEARCH_RECORD = "search.json"
 MEMBERS = "members"
 _TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
-_OURS = _TRAINING | {BUNDLE, MODEL, SCALE, PROJECTION, GRAPH, SETTINGS, REPORT, REPORT_DATA}
+_OURS = _TRAINING | {BUNDLE, MODEL, SCALE, PROJECTION, GRAPH, SETTINGS, CHOSEN, REPORT, REPORT_DATA}
 _OURS |= {SEARCH, SEARCH_RECORD, MEMBERS}
 
 

@@ -106,7 +106,7 @@ def write_best(search: Search, state: SearchState, command: str) -> Path:
     lines = b"".join(canonical_json(one) + b"\n" for one in state.trials)
     path = search.folder / BEST
     text = _best_header(search, state, command) + yaml_files.settings_text(
-        state.settings, dict(search.about) or None
+        state.settings, dict(search.about) or None, recipe=yaml_files.PAPER
     )
     for place, data in ((search.folder / TRIALS, lines), (path, text.encode())):
         with explained("write", place):

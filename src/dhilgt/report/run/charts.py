@@ -61,7 +61,7 @@ class Curve:
     """A line of a chart.
 
     Attributes:
-        name: For the legend.
+        name: For the legend; "" leaves the line out of it.
         points: (x, y), by ascending x.
         style: Class of the style sheet.
     """
@@ -107,9 +107,10 @@ def line_chart(
         parts += [line(at, top, at, bottom, "mark"), label(mark[1], at, top - 7, anchor)]
     start = float(left)
     for curve in curves:
-        parts.append(line(start, 14, start + 22, 14, f"line {curve.style}"))
-        parts.append(label(curve.name, start + 28, 18))
-        start += 44 + 6.2 * len(curve.name)
+        if curve.name:
+            parts.append(line(start, 14, start + 22, 14, f"line {curve.style}"))
+            parts.append(label(curve.name, start + 28, 18))
+            start += 44 + 6.2 * len(curve.name)
         points = [(x(a), y(b)) for a, b in thinned(curve.points)]
         if len(points) == 1:
             parts.append(circle(*points[0], 3.5, f"dot {curve.style}"))

@@ -15,6 +15,7 @@ from dhilgt.errors import ArtifactError, TrainingWarning
 from dhilgt.metrics import METRICS, constant_score, metric
 from dhilgt.report import text
 from dhilgt.report.run import analysis
+from dhilgt.report.run.tried import search_record
 from dhilgt.store.files import explained, strict_json
 from dhilgt.tokens.sampler import PackedRows
 from dhilgt.tokens.single import TokenSource
@@ -59,6 +60,7 @@ def run_facts(
     probabilities = np.asarray(clf.predict_proba(clf.graph_.ids_of(nodes)), np.float64)  # (n, C)
     confusion = analysis.confusion_matrix(truth, probabilities.argmax(axis=1), len(classes))
     graph = _graph(clf.graph_, clf)
+    record = search_record(clf)
     return {
         "kind": KIND,
         "format": FORMAT,
@@ -82,6 +84,7 @@ def run_facts(
             "majority": _majority(clf, classes, name, truth),
             "warning": str(TrainingWarning(majority_note(clf))),
         },
+        **({} if record is None else {"search": record}),
         "training": {
             "best_epoch": clf.result_.best_epoch,
             "epochs": clf.result_.epochs,
@@ -92,7 +95,8 @@ def run_facts(
         },
         "confusion": _sparse(confusion),
         "calibration": _calibration(truth, probabilities),
-        "tokens": _tokens(clf.tokens_),
+        # Without a layer of attention the model sees no token rows.
+        "tokens": _tokens(clf.tokens_) if clf.settings_.num_layers else None,
         "stages": {key: dict(stage) for key, stage in clf.stages_.items()},
         "settings": _settings(clf.settings_),
         "environment": dict(environment or _environment(clf)),

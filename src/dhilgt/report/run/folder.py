@@ -19,9 +19,11 @@ from dhilgt.errors import ArtifactError, ConfigError, GraphError
 from dhilgt.graph.checks import MASK_NAMES
 from dhilgt.graph.store import read_columns
 from dhilgt.metrics import METRICS, constant_score
+from dhilgt.report.run.tried import read_search
 from dhilgt.settings import yaml_files
 from dhilgt.settings.earlier import renamed
 from dhilgt.settings.settings import Settings
+from dhilgt.settings.yaml_files import AUTO, PAPER
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.files import explained, read_object, strict_json
 
@@ -62,6 +64,9 @@ def run_state(folder: Path) -> dict[str, Any]:
     result = _values(folder / _RESULT, problems) if bundle else None
     history = _history(folder / _METRICS, problems)
     saved, data = _saved_settings(folder, problems)
+    search = _search(folder, problems)
+    recipe = saved.pop("recipe", PAPER if search is None else AUTO)
+    saved.pop("budget", None)
     settings = renamed((bundle or {}).get("settings") or saved)
     graph = _graph(folder / _GRAPH, problems)
     if ended:
@@ -72,7 +77,7 @@ def run_state(folder: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "path": str(folder),
         "kind": "run",
-        "state": _state(folder, ended, bool(history), bool(problems)),
+        "state": _state(folder, ended, bool(history or search), bool(problems)),
         "problems": problems,
         "written_by": (bundle or {}).get("library"),
         "ended": _date(folder / _BUNDLE) if ended else None,
@@ -83,6 +88,8 @@ def run_state(folder: Path) -> dict[str, Any]:
         "classes": (bundle or {}).get("classes"),
         "split": _by_part((bundle or {}).get("split")),
         "split_hash": None,
+        "recipe": recipe,
+        "search": search,
         "settings": settings,
         "changed_settings": changed(settings),
         "metric": metric,
@@ -197,6 +204,15 @@ def _saved_settings(folder: Path, problems: list[str]) -> tuple[dict[str, Any], 
         return {}, {}
     data = values.pop("data", {})
     return values, data if isinstance(data, dict) else {}
+
+
+def _search(folder: Path, problems: list[str]) -> dict[str, Any] | None:
+    """Return the record of what was tried; None for a run with fixed settings."""
+    try:
+        return read_search(folder)
+    except ArtifactError as error:
+        problems.append(str(error))
+        return None
 
 
 def _state(folder: Path, ended: bool, begun: bool, trouble: bool) -> str:

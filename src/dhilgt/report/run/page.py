@@ -11,13 +11,15 @@ from dhilgt.report.run.class_sections import calibration, classes, confusion
 from dhilgt.report.run.facts import run_facts
 from dhilgt.report.run.run_sections import environment, settings, stages, tokens
 from dhilgt.report.run.score_sections import score, training
+from dhilgt.report.run.search_sections import search
 from dhilgt.store.files import canonical_json, explained, strict_json, write_file
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
 
 _SECTIONS: tuple[Callable[[Mapping[str, Any]], Markup], ...] = (
-    score, training, confusion, classes, calibration, tokens, stages, settings, environment,
+    score, search, training, confusion, classes, calibration, tokens, stages, settings,
+    environment,
 )  # fmt: skip
 
 

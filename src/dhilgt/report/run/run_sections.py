@@ -32,6 +32,9 @@ _ENVIRONMENT = {
 def tokens(facts: Facts) -> Markup:
     """Return what the model sees of each node: its token row of hubs and holders."""
     stats = facts["tokens"]
+    if stats is None:
+        alone = "The chosen model sees a node's own inputs only: it draws no token rows."
+        return section("tokens", "What the model sees of a node", tag("p", alone))
     size = stats["size"]
     about = tag(
         "p",
@@ -145,8 +148,9 @@ def settings(facts: Facts) -> Markup:
         if not one["changed"]
     ]
     heads = ["Setting", "Value", "What it does"]
+    caption = "Given or chosen for this run" if facts.get("search") else "Set for this run"
     parts = [
-        table("Set for this run", heads, changed, text_columns=3)
+        table(caption, heads, changed, text_columns=3)
         if changed
         else tag("p", "All settings have their defaults.")
     ]

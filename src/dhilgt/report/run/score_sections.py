@@ -148,6 +148,12 @@ def training(facts: Facts) -> Markup:
         about += " without validation nodes; the weights are those of the last one."
     if run["metric"] == "loss" and facts["metric"] != "loss":
         about += f" The {name} was undefined on them, so epochs were compared by loss."
+    members = (facts.get("search") or {}).get("chosen", ())
+    if len(members) > 1:
+        about += (
+            f" The run averages {len(members):,} trained models; this is the first of them, "
+            f"{members[0]['name']!r}."
+        )
     mark = (float(best), f"best: {best:,}") if validated and best else None
     losses = [
         Curve("training loss", _points(history, "train_loss"), "first"),
