@@ -14,7 +14,7 @@ from dhilgt.settings.settings import Settings
 from dhilgt.utils.checks import name_hint
 
 OURS = "dhilgt"
-PAPER, BEST = "paper", "best"
+PAPER, BEST, AUTO = "paper", "best", "auto"
 AS_IN_PAPER = {"feature_scale": NONE}
 """Settings of DHIL-GT whose default is not the paper's: every system is given the same features."""
 PARTS = ("model", "training")
@@ -47,7 +47,7 @@ class Recipe:
     """Changes by system and dataset.
 
     Attributes:
-        name: Recorded with every result: "paper", "best", or the name of the file.
+        name: Recorded with every result: "paper", "best", "auto", or the name of the file.
         values: The content of the file, checked; empty without one.
 
     Example:
@@ -63,8 +63,8 @@ class Recipe:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def name_for(self, system: str) -> str:
-        """Return the name to record; best settings are known only for DHIL-GT."""
-        return PAPER if self.name == BEST and system != OURS else self.name
+        """Return the name to record; "best" and "auto" are of DHIL-GT alone."""
+        return PAPER if self.name in (BEST, AUTO) and system != OURS else self.name
 
     def changes(self, system: str, data: str) -> Changes:
         """Return the changes for a system on a dataset; a more specific section overrides others.
@@ -102,24 +102,25 @@ def _changes(section: Mapping[str, Any]) -> Changes:
 
 
 def read(name: str, systems: Collection[str]) -> Recipe:
-    """Return a recipe: "paper", "best", or that of a YAML file.
+    """Return a recipe: "paper", "best", "auto", or that of a YAML file.
 
     Args:
         name: "paper" (every system as its own paper has it), "best" (DHIL-GT with the best settings
-            that come with the package, the others by their papers), or a path.
+            that come with the package) or "auto" (DHIL-GT as `NodeClassifier()` trains it), the
+            others by their papers in both, or a path.
         systems: The systems there are.
 
     Raises:
         ConfigError: If the file cannot be read or names something unknown.
     """
-    if name in (PAPER, BEST):
+    if name in (PAPER, BEST, AUTO):
         return Recipe(name)
     path = Path(name)
     if not path.exists():
         raise ConfigError(
-            f"recipe {name!r} is neither 'paper' nor 'best' nor a file; check the path"
+            f"recipe {name!r} is neither 'paper', 'best' nor 'auto', nor a file; check the path"
         )
-    if path.stem in (PAPER, BEST):
+    if path.stem in (PAPER, BEST, AUTO):
         raise ConfigError(f"{path} has the name of a recipe of the package; choose another name")
     values = yaml_files.read_mapping(path, "recipe")
     known = ("all", *systems)
