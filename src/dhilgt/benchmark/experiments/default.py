@@ -20,6 +20,7 @@ from dhilgt.benchmark.show.paired import BySeed, Difference, difference_texts, s
 from dhilgt.benchmark.show.tables import (
     NOTHING,
     SCORES,
+    TITLES,
     Row,
     RowKey,
     Table,
@@ -30,6 +31,7 @@ from dhilgt.benchmark.show.tables import (
     seconds_text,
     sorted_keys,
 )
+from dhilgt.errors import ArtifactError
 
 GRAPHS = (
     "chameleon", "squirrel", "tolokers", "cora", "citeseer", "pubmed", "physics", "photo", "actor",
@@ -170,8 +172,10 @@ def graph_results(records: Iterable[Record]) -> list[GraphResult]:
     """
     rows: dict[str, dict[RowKey, BySeed]] = {}
     metrics: dict[str, str] = {}
+    splits: dict[tuple[str, int], str] = {}
     for record in records:
         if record.cell.trial is None and record.standin_for is None:
+            _check_split(record, splits)
             metrics[record.cell.data] = record.metrics[0]
             by_seed = rows.setdefault(record.cell.data, {}).setdefault(row_key(record), {})
             paired.add(by_seed, record)
@@ -180,6 +184,15 @@ def graph_results(records: Iterable[Record]) -> list[GraphResult]:
         GraphResult(data, metrics[data], rows[data])
         for data in sorted(rows, key=lambda name: (order.get(name, len(order)), name))
     ]
+
+
+def _check_split(record: Record, splits: dict[tuple[str, int], str]) -> None:
+    cell, split = record.cell, record.split_hash
+    if split is not None and splits.setdefault((cell.data, cell.seed), split) != split:
+        raise ArtifactError(
+            f"{cell.data}, seed {cell.seed}: {cell.name} has another split than the lines before "
+            "it, so that no difference can be taken; run them again with one version"
+        )
 
 
 # ---- tables ------------------------------------------------------------------------------------
@@ -250,8 +263,20 @@ def _notes(results: Sequence[GraphResult]) -> list[str]:
                     f"{one.data} and is not ranked there; the default minus it: {mean} "
                     f"({interval})."
                 )
+    notes += _not_run(results)
     if any(SHARED in one.seconds(key) for one in results for key in one.rows):
         notes.append(f"{SHARED} several trainings ran at once: not to be compared as a time.")
+    return notes
+
+
+def _not_run(results: Sequence[GraphResult]) -> list[str]:
+    """Return a note for each system without a line on some graph."""
+    notes = []
+    for system, title in TITLES.items():
+        missing = [one.data for one in results if system not in {key.system for key in one.rows}]
+        if missing:
+            where = "any of these graphs" if len(missing) == len(results) else ", ".join(missing)
+            notes.append(f"{title} was not run on {where}.")
     return notes
 
 
@@ -317,9 +342,10 @@ def _choices(results: Sequence[GraphResult]) -> Table | None:
         names: Counter[str] = Counter()
         for record in one.rows.get(DEFAULT, {}).values():
             if record.chosen is not None:
-                names.update(dict.fromkeys(c["name"] for c in record.chosen.get("chosen", ())))
+                names.update({member["name"] for member in record.chosen.get("chosen", ())})
         if names:
-            text = ", ".join(f"{name} ({count})" for name, count in names.most_common())
+            ranked = sorted(names.items(), key=lambda item: (-item[1], item[0]))
+            text = ", ".join(f"{name} ({count})" for name, count in ranked)
             rows.append(Row(one.data, ((TableEntry(text),),)))
     if not rows:
         return None

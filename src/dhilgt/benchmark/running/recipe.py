@@ -14,7 +14,9 @@ from dhilgt.settings.settings import Settings
 from dhilgt.utils.checks import name_hint
 
 OURS = "dhilgt"
-PAPER, BEST, AUTO = "paper", "best", "auto"
+PAPER, BEST = "paper", "best"
+AUTO = "auto"
+"""DHIL-GT as `NodeClassifier()` trains it; see `experiments.default`."""
 AS_IN_PAPER = {"feature_scale": NONE}
 """Settings of DHIL-GT whose default is not the paper's: every system is given the same features."""
 PARTS = ("model", "training")
@@ -102,23 +104,22 @@ def _changes(section: Mapping[str, Any]) -> Changes:
 
 
 def read(name: str, systems: Collection[str]) -> Recipe:
-    """Return a recipe: "paper", "best", "auto", or that of a YAML file.
+    """Return a recipe: "paper", "best", or that of a YAML file.
 
     Args:
         name: "paper" (every system as its own paper has it), "best" (DHIL-GT with the best settings
-            that come with the package) or "auto" (DHIL-GT as `NodeClassifier()` trains it), the
-            others by their papers in both, or a path.
+            that come with the package, the others by their papers), or a path.
         systems: The systems there are.
 
     Raises:
         ConfigError: If the file cannot be read or names something unknown.
     """
-    if name in (PAPER, BEST, AUTO):
+    if name in (PAPER, BEST):
         return Recipe(name)
     path = Path(name)
     if not path.exists():
         raise ConfigError(
-            f"recipe {name!r} is neither 'paper', 'best' nor 'auto', nor a file; check the path"
+            f"recipe {name!r} is neither 'paper' nor 'best' nor a file; check the path"
         )
     if path.stem in (PAPER, BEST, AUTO):
         raise ConfigError(f"{path} has the name of a recipe of the package; choose another name")

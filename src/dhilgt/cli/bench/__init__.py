@@ -40,8 +40,7 @@ def run_table(
     recipe: Annotated[
         str,
         typer.Option(
-            help="paper (each by its own paper), best or auto (ours by the best known, or by its "
-            "default), or a file."
+            help="paper (each by its own paper), best (ours by the best known), or a file."
         ),
     ] = "paper",
     epochs: Annotated[

@@ -49,7 +49,7 @@ def run_default(
     if minutes is not None and not minutes > 0:
         raise shell.usage_error(f"{minutes:g} is not a time above 0", "--minutes")
     if not render_only:
-        shared.read_recipe("auto")  # refuses where training lacks a package
+        shared.read_recipe("paper")  # refuses where training lacks a package
         from dhilgt.benchmark import models as systems_of
         from dhilgt.benchmark.experiments.default import GRAPHS, default_cells
         from dhilgt.benchmark.running import data as graphs
