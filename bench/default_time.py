@@ -2,7 +2,8 @@
 
 Wall-clock seconds of `dhilgt train` and `dhilgt predict` in fresh processes, nothing in the cache,
 and beside cora those of a GCN searched with the same number of trainings and epochs. Lines are
-appended to `default-time.jsonl`. Needs the datasets (`DHILGT_DATA`).
+appended to `default-time.jsonl`, from which `--render` makes a table. Needs the datasets
+(`DHILGT_DATA`).
 """
 
 import argparse
@@ -74,12 +75,12 @@ def ours(folder: Path, run: Path, metric: str, epochs: int | None) -> dict[str, 
     shell = [sys.executable, "-m", "dhilgt"]
     features = next(folder.glob("features.*"))
     train = [*shell, "train", "--edges", str(folder / "edges.csv"), "--nodes"]
-    train += [str(folder / "nodes.csv"), "--features", str(features), "--quiet"]
+    train += [str(folder / "nodes.csv"), "--features", str(features), "--json"]
     train += ["--labels", str(folder / "labels.csv"), "--split", str(folder / "split.csv")]
     train += ["--metric", metric] if metric != "accuracy" else []
     train += ["--epochs", str(epochs)] if epochs is not None else []
     train += ["-o", str(run)]
-    trained, _ = timed(train, run.parent)
+    trained, printed = timed(train, run.parent)
     predict = [*shell, "predict", str(run), "-o", str(run.parent / "predictions.csv"), "--quiet"]
     predicted, _ = timed(predict, run.parent)
     found: dict[str, Any] = {
@@ -88,6 +89,7 @@ def ours(folder: Path, run: Path, metric: str, epochs: int | None) -> dict[str, 
         "train_seconds": trained,
         "predict_seconds": predicted,
         "features": features.suffix[1:],
+        "test": json.loads(printed)["scores"]["test"][metric],
         "report": (run / "report.html").is_file(),
         "command": " ".join(train[1:]),
     }
@@ -122,13 +124,34 @@ def measure(data: str, epochs: int | None) -> list[dict[str, Any]]:
     return [{**line, **about} for line in lines]
 
 
+def table(lines: list[dict[str, Any]]) -> str:
+    """Return the last line of each dataset, system and machine as a Markdown table."""
+    names = ("seconds", "candidates", "trainings", "epochs", "test", "ratio")
+    rows = ["| graph | system | machine | " + " | ".join(names) + " |"]
+    rows.append("|---|---|---|" + "---:|" * len(names))
+    last = {(line["data"], line["system"], _machine(line)): line for line in lines}
+    for (data, system, where), line in last.items():
+        values = [f"{line[name]:,.4g}" if line.get(name) is not None else "–" for name in names]
+        rows.append(f"| {data} | {system} | {where} | " + " | ".join(values) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _machine(line: dict[str, Any]) -> str:
+    return f"{line['machine']['cores']} cores of {line['machine']['cpu']}"
+
+
 def main() -> None:
     """Measure the datasets, print the figures and append the lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="cora,pubmed,physics")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     parser.add_argument("--epochs", type=int, help="the last rung, for trials of this script")
+    parser.add_argument("--render", type=Path, help="print the table of a file of lines")
     options = parser.parse_args()
+    if options.render is not None:
+        lines = options.render.read_text(encoding="utf-8").splitlines()
+        print(table([json.loads(line) for line in lines]), end="")
+        return
     options.results.mkdir(parents=True, exist_ok=True)
     for data in options.data.split(","):
         for line in measure(data, options.epochs):
