@@ -249,6 +249,14 @@ def test_graphs_are_counted_by_the_mean_difference_to_the_best_baseline(shift, w
     assert "at or above the MLP on 1 of 1 graphs" in text
 
 
+def test_systems_without_a_line_are_named():
+    lines = known() + [line for line in known("actor") if line.cell.system != "gcn"]
+    notes = default_tables(lines)[0].notes
+    assert "Not run on actor: GCN." in notes
+    (others,) = (note for note in notes if note.startswith("Not run on these graphs: "))
+    assert "LINKX" in others
+
+
 def test_splits_that_differ_are_refused():
     lines = known()
     lines[1] = changed(lines[1], split_hash="another")

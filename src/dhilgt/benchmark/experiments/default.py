@@ -270,14 +270,18 @@ def _notes(results: Sequence[GraphResult]) -> list[str]:
 
 
 def _not_run(results: Sequence[GraphResult]) -> list[str]:
-    """Return a note for each system without a line on some graph."""
-    notes = []
+    """Return the systems without a line on some graphs, those of the same graphs in one note."""
+    systems: dict[tuple[str, ...], list[str]] = {}
     for system, title in TITLES.items():
-        missing = [one.data for one in results if system not in {key.system for key in one.rows}]
+        present = [one.data for one in results if any(key.system == system for key in one.rows)]
+        missing = tuple(one.data for one in results if one.data not in present)
         if missing:
-            where = "any of these graphs" if len(missing) == len(results) else ", ".join(missing)
-            notes.append(f"{title} was not run on {where}.")
-    return notes
+            systems.setdefault(missing, []).append(title)
+    return [
+        f"Not run on {', '.join(missing) if len(missing) < len(results) else 'these graphs'}: "
+        f"{', '.join(titles)}."
+        for missing, titles in systems.items()
+    ]
 
 
 def _counts(measured: Sequence[GraphResult]) -> list[str]:
