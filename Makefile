@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-gpu bench-scaling clean
+.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-gpu bench-scaling bench-default bench-default-time clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -101,6 +101,15 @@ bench-train: $(VENV)/.bench $(VENV)/.test  ## training on the CPU: loader, memor
 
 bench-scaling: $(VENV)/.bench $(VENV)/.test  ## time and memory of all systems against nodes and edges
 	$(BIN)/dhilgt bench scaling --budget 240 --resume -o $(RESULTS)/scaling.jsonl --into $(RESULTS)
+
+# Long: 2,000 trainings. It goes on where it stopped; JOBS are trainings at once, MINUTES those of one call.
+JOBS ?= 1
+MINUTES ?= 480
+bench-default: $(VENV)/.bench $(VENV)/.test  ## the default against every baseline on twelve graphs
+	$(BIN)/dhilgt bench default --jobs $(JOBS) --minutes $(MINUTES) --resume -o $(RESULTS)/default.jsonl --into $(RESULTS)
+
+bench-default-time: $(VENV)/.bench $(VENV)/.test  ## from files to predictions with nothing set: seconds
+	$(BIN)/python -m bench.default_time --results $(RESULTS)
 
 bench-grow: $(VENV)/.bench $(VENV)/.test  ## new nodes: quick labels against labelling again
 	$(BIN)/python -m bench.grow --results $(RESULTS)

@@ -56,7 +56,7 @@ class LINKX(NodeBaseline):
         "optimizer": "adamw",
         "warmup_epochs": 0,
         "decay": "none",
-        "patience": 100,
+        "patience": None,
     }
 
     def build(self) -> None:

@@ -30,6 +30,7 @@ class SAGESettings(Settings):
         norm: Normalisation in each round: "none", "batch" or "layer".
         residual: Add a round's input to its output (through a linear map in the first).
         unit_length: Scale every representation to length 1, as the paper does.
+        feature_dropout: Apply dropout to the features, too.
         batch_size: Largest number of nodes of a random block in training; None for the whole graph.
     """
 
@@ -39,6 +40,7 @@ class SAGESettings(Settings):
     norm: str = choice("none", "batch", "layer")
     residual: bool = switch(False)
     unit_length: bool = switch(True)
+    feature_dropout: bool = switch(True)
     batch_size: int | None = count(None, optional=True)
 
 
@@ -87,10 +89,10 @@ class SAGE(GraphBaseline):
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
         """Return [B, C] from x [n, F0], the n x n matrix and rows [B]."""
         s = self.settings
-        for own, others, norm, skip in zip(
-            self.own, self.others, self.norms, self.skips, strict=True
-        ):
-            x = dropout(x, s.dropout, self.training)
+        rounds = zip(self.own, self.others, self.norms, self.skips, strict=True)
+        for number, (own, others, norm, skip) in enumerate(rounds):
+            if number or s.feature_dropout:
+                x = dropout(x, s.dropout, self.training)
             h = own(x) + others(x, adjacency)
             if s.residual:
                 h = h + skip(x)

@@ -126,6 +126,8 @@ class Record:
         settings: All settings of the system.
         training: All settings of its training.
         search: The search before the training; None without one.
+        chosen: What a system that chooses its own settings tried and chose; None for others.
+        command: The command that ran the cell; None where it was run from Python.
         extra: Values of a line that this version does not know.
         timed_apart: Whether this is a short training that was run for its times only, placed in the
             row of longer ones. Never written.
@@ -154,6 +156,8 @@ class Record:
     settings: dict[str, Any] | None = None
     training: dict[str, Any] | None = None
     search: SearchSummary | None = None
+    chosen: dict[str, Any] | None = None
+    command: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     timed_apart: bool = False
 
@@ -205,8 +209,9 @@ class Record:
         for part in ("cell", "costs", "extra"):
             values |= values.pop(part)
         del values["timed_apart"]
-        if self.search is None:
-            del values["search"]
+        for name in ("search", "chosen", "command"):
+            if values[name] is None:
+                del values[name]
         return {**values, "format": FORMAT, "metrics": list(self.metrics)}
 
     def __getitem__(self, name: str) -> Any:

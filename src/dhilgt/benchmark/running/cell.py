@@ -84,6 +84,9 @@ def run_cell(
                 val_score=_finite(training.best_score),
                 chosen_by=training.chosen_by,
                 out_of_time=training.out_of_time,
+                settings=contender.settings.model,
+                training=contender.settings.training.to_dict(),
+                chosen=contender.chosen(),
             )
             # A trial is chosen by its validation score: the test nodes are not looked at.
             if cell.trial is None:

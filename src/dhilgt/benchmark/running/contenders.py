@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.benchmark.running.grid import Cell
-from dhilgt.benchmark.running.recipe import AS_IN_PAPER, OURS
+from dhilgt.benchmark.running.recipe import AS_IN_PAPER, AUTO, OURS
 from dhilgt.graph.graph import Graph
 from dhilgt.settings.settings import Settings
 from dhilgt.training.clock import StageClock
@@ -54,12 +54,10 @@ def resolved(cell: Cell, metric: str) -> Resolved:
     """
     run = {"metric": metric, "seed": cell.seed}
     if cell.system == OURS:
-        own = {**AS_IN_PAPER, **cell.changes.model, **cell.changes.training}
-        settings = Settings.from_dict({**own, **run})
-        config = settings.train_config()
-        training = config.to_dict()
-        model = {name: v for name, v in settings.to_dict().items() if name not in training}
-        return Resolved(model, config)
+        given = {**cell.changes.model, **cell.changes.training, **run}
+        if cell.recipe == AUTO:  # the others are chosen in training
+            return Resolved(dict(cell.changes.model), Settings.from_dict(given).train_config())
+        return of_settings(Settings.from_dict({**AS_IN_PAPER, **given}))
     from dhilgt.baselines.registry import system
 
     cls = system(cell.system)
@@ -68,10 +66,19 @@ def resolved(cell: Cell, metric: str) -> Resolved:
     return Resolved(cls.settings_type.from_dict(own).to_dict(), config)
 
 
+def of_settings(settings: Settings) -> Resolved:
+    """Return the settings of DHIL-GT as those of the system and those of its training."""
+    config = settings.train_config()
+    training = config.to_dict()
+    model = {name: v for name, v in settings.to_dict().items() if name not in training}
+    return Resolved(model, config)
+
+
 class Contender(ABC):
     """A system on a graph with a split.
 
     Attributes:
+        settings: All of its settings; after `train`, those that were used.
         clock: What each stage took, in seconds and memory; also after an error.
         num_parameters: Trained numbers; 0 before `prepare`.
     """
@@ -111,6 +118,10 @@ class Contender(ABC):
 
     def rows(self) -> dict[str, float] | None:
         """Return what token rows hold on average; None for systems without them."""
+        return None
+
+    def chosen(self) -> dict[str, Any] | None:
+        """Return what a system that chooses its own settings tried and chose; None for others."""
         return None
 
     def part(self, name: str) -> NDArray[np.int64]:
@@ -282,5 +293,9 @@ def contender(
         device: Where to train.
         threads: For labels and tokens; None for all.
     """
-    kind = OurContender if cell.system == OURS else BaselineContender
+    kind: type[Contender] = OurContender if cell.system == OURS else BaselineContender
+    if cell.system == OURS and cell.recipe == AUTO:
+        from dhilgt.benchmark.running.default_contender import DefaultContender
+
+        kind = DefaultContender
     return kind(cell, settings, graph, device, threads)

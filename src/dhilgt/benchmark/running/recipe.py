@@ -15,6 +15,8 @@ from dhilgt.utils.checks import name_hint
 
 OURS = "dhilgt"
 PAPER, BEST = "paper", "best"
+AUTO = "auto"
+"""DHIL-GT as `NodeClassifier()` trains it; see `experiments.default`."""
 AS_IN_PAPER = {"feature_scale": NONE, "order": "degree-id"}
 """Settings of DHIL-GT that differ from the defaults in comparisons.
 
@@ -50,7 +52,7 @@ class Recipe:
     """Changes by system and dataset.
 
     Attributes:
-        name: Recorded with every result: "paper", "best", or the name of the file.
+        name: Recorded with every result: "paper", "best", "auto", or the name of the file.
         values: The content of the file, checked; empty without one.
 
     Example:
@@ -66,8 +68,8 @@ class Recipe:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def name_for(self, system: str) -> str:
-        """Return the name to record; best settings are known only for DHIL-GT."""
-        return PAPER if self.name == BEST and system != OURS else self.name
+        """Return the name to record; "best" and "auto" are of DHIL-GT alone."""
+        return PAPER if self.name in (BEST, AUTO) and system != OURS else self.name
 
     def changes(self, system: str, data: str) -> Changes:
         """Return the changes for a system on a dataset; a more specific section overrides others.
@@ -122,7 +124,7 @@ def read(name: str, systems: Collection[str]) -> Recipe:
         raise ConfigError(
             f"recipe {name!r} is neither 'paper' nor 'best' nor a file; check the path"
         )
-    if path.stem in (PAPER, BEST):
+    if path.stem in (PAPER, BEST, AUTO):
         raise ConfigError(f"{path} has the name of a recipe of the package; choose another name")
     values = yaml_files.read_mapping(path, "recipe")
     known = ("all", *systems)

@@ -31,6 +31,7 @@ class Limits:
     Attributes:
         budget: Seconds of each cell; None for any time.
         total: Seconds of the whole run: cells that are not done then are left for `--resume`.
+        starts: Seconds after which no further cell begins; those that run may end.
         jobs: Cells at once. More than one disturbs all times, which is recorded.
         device: Where to train.
         apart: Whether cells run in processes apart from this one.
@@ -46,9 +47,10 @@ class Limits:
     apart: bool = True
     root: str | PathLike[str] | None = None
     reuse: bool = False
+    starts: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("budget", "total"):
+        for name in ("budget", "total", "starts"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise ConfigError(f"{name} = {value!r}; pass a number of seconds above 0")
@@ -80,6 +82,7 @@ def run(
     results: Results,
     limits: Limits | None = None,
     tell: OnCell = lambda cell, record, done, of: None,
+    command: str | None = None,
 ) -> Summary:
     """Run all cells that have no record yet, those of searches first.
 
@@ -88,6 +91,7 @@ def run(
         results: An open file; a record is added as soon as its cell ends.
         limits: Time, processes, device.
         tell: Called after each cell with its record, how many are done, and of how many.
+        command: The command of this run, for the records.
 
     Raises:
         DatasetError: If a dataset is not available; nothing was run then.
@@ -96,7 +100,7 @@ def run(
     limits = Limits() if limits is None else limits
     for name in dict.fromkeys(cell.data for cell in cells):
         make_ready(name, limits.root)
-    queued = _Queue(results, limits, tell)
+    queued = _Queue(results, limits, tell, command)
     searches = _searches(cells)
     try:
         queued.run([_Job.of(trial) for trials in searches.values() for trial in trials])
@@ -181,11 +185,13 @@ class _Job:
 class _Queue:
     """The records there are, and the running of cells that have none."""
 
-    def __init__(self, results: Results, limits: Limits, tell: OnCell) -> None:
+    def __init__(self, results: Results, limits: Limits, tell: OnCell, command: str | None) -> None:
         self.known = results.by_key()
         self.ran = self.skipped = self.left = 0
         self._results, self._limits, self._tell = results, limits, tell
-        self._ends = float("inf") if limits.total is None else time.monotonic() + limits.total
+        self._command = command
+        self._ends = _deadline(limits.total)
+        self._last_start = _deadline(limits.starts)
         self._stop = threading.Event()
         self._neighbours = _Neighbours()
         self._pool = ThreadPoolExecutor(limits.jobs) if limits.apart else None
@@ -207,7 +213,7 @@ class _Queue:
             self._in_processes(pending, self._pool)
             return
         for done, job in enumerate(pending, 1):
-            record = None if self._late() else self._run_in_process(job.cell)
+            record = self._run_in_process(job.cell) if self._may_start() else None
             self._keep(job, record, done, len(pending))
 
     def _in_processes(self, pending: list[_Job], pool: ThreadPoolExecutor) -> None:
@@ -234,6 +240,9 @@ class _Queue:
     def _late(self) -> bool:
         return self._stop.is_set() or time.monotonic() > self._ends
 
+    def _may_start(self) -> bool:
+        return not self._late() and time.monotonic() <= self._last_start
+
     def _run_in_process(self, cell: Cell) -> Record | None:
         from dhilgt.benchmark.running.cell import run_cell
 
@@ -253,7 +262,7 @@ class _Queue:
         return replace(record, budget_seconds=limits.budget)
 
     def _run_apart(self, cell: Cell) -> Record | None:
-        if self._late():
+        if not self._may_start():
             return None
         ticket = self._neighbours.enter()
         child = self._children.get_nowait()  # there are as many as jobs
@@ -273,7 +282,7 @@ class _Queue:
             self.left += 1
             return
         costs = replace(record.costs, jobs=self._limits.jobs)
-        record = replace(record, key=job.key, search=job.search, costs=costs)
+        record = replace(record, key=job.key, search=job.search, costs=costs, command=self._command)
         self._results.add(record)
         self.known[record.key] = record
         self.ran += 1
@@ -286,6 +295,10 @@ class _Queue:
             self._pool.shutdown(wait=True, cancel_futures=True)
         while not self._children.empty():
             self._children.get().close()
+
+
+def _deadline(seconds: float | None) -> float:
+    return float("inf") if seconds is None else time.monotonic() + seconds
 
 
 class _Neighbours:

@@ -7,6 +7,7 @@ import typer
 
 from dhilgt.cli import flags, shell
 from dhilgt.cli.bench.ablation import run_ablation
+from dhilgt.cli.bench.default import run_default
 from dhilgt.cli.bench.paper import run_paper
 from dhilgt.cli.bench.running import check_form, measure, read_recipe, records_of
 from dhilgt.cli.bench.scaling import run_scaling
@@ -137,6 +138,7 @@ def _text(paths: list[Path], form: str, across: int, published: bool) -> str:
 for _name, _run, _summary in (
     ("table", run_table, "Train systems on datasets with seeds, and print the table."),
     ("show", run_show, "Print the tables of results beside the paper's figures."),
+    ("default", run_default, "Train DHIL-GT and all baselines, each with its defaults."),
     ("ablation", run_ablation, "Train DHIL-GT with one part left out at a time."),
     ("study", run_study, "Train DHIL-GT with different token rows."),
     ("paper", run_paper, "Run the systems of a table of the paper."),

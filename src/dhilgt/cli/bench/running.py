@@ -51,11 +51,14 @@ def limits_of(
     device: str,
     root: Path | None,
     in_process: bool,
+    starts: float | None = None,
 ) -> "Limits":
     """Return the limits of many small cells: a process runs several, as its start takes longer."""
     from dhilgt.benchmark import Limits
 
-    return Limits(budget, total, jobs, device, not in_process, root, reuse=not in_process)
+    return Limits(
+        budget, total, jobs, device, not in_process, root, reuse=not in_process, starts=starts
+    )
 
 
 def measure(
@@ -70,7 +73,7 @@ def measure(
             typer.echo(f"[{done}/{of}] {cell.name}{recipe}: {outcome(record)}", err=True)
 
     def work(results: "benchmark.Results") -> "Summary":
-        return run(grid, results, limits, report)
+        return run(grid, results, limits, report, shlex.join(["dhilgt", *sys.argv[1:]]))
 
     resumable(work, output, resume=resume, quiet=quiet)
 
