@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dhilgt.features.known_classes import matched_nodes
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import IN, OUT, HubLabels
-from dhilgt.labels.orders import order_by_degree
+from dhilgt.labels.orders import node_order
 
 MOST_NEIGHBORS = 512
 """Neighbours of a node that count, the most frequent ones first."""
@@ -108,7 +108,7 @@ class EgoVocabulary:
         """
         near, far, counts = None, None, [0, 0]
         if neighbors:
-            order = order_by_degree(graph)
+            order = node_order(graph, "degree")
             degrees = graph.degrees + np.diff(graph.in_offsets) if graph.directed else graph.degrees
             counts[0] = int(np.count_nonzero(degrees))
             near = order[: min(counts[0], table_rows)].astype(np.int64)
