@@ -91,7 +91,7 @@ def ours(folder: Path, run: Path, metric: str, epochs: int | None) -> dict[str, 
         "features": features.suffix[1:],
         "test": json.loads(printed)["scores"]["test"][metric],
         "report": (run / "report.html").is_file(),
-        "command": " ".join(train[1:]),
+        "command": " ".join(train[2:]).replace(f"{run.parent}/", ""),
     }
     search = run / "search.json"
     if search.is_file():
@@ -117,7 +117,9 @@ def measure(data: str, epochs: int | None) -> list[dict[str, Any]]:
         write_files(datasets.load(data, seed=10), folder)
         run = Path(temporary) / "run"
         lines = [ours(folder, run, metric, epochs)]
-        if data in PEERS and (run / "search.json").is_file():
+        if data in PEERS and "trainings" not in lines[0]:
+            print(f"{data}: the run has no search.json, so that its peer has no budget", flush=True)
+        elif data in PEERS:
             lines.append(peer(folder, run))
             lines[0]["ratio"] = lines[0]["seconds"] / lines[1]["seconds"]
     about = {"data": data, "machine": {**machine(), "torch": torch.__version__}}
