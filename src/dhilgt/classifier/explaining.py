@@ -73,7 +73,7 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         clf.graph_,
         node,
         features=clf.features_,
-        copies=clf.settings_.copies,
+        copies=clf._pipeline.copies,
         classes=clf.classes_.tolist(),
         known=clf._pipeline.known,
         ego=clf._pipeline.ego,
