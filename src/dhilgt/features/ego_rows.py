@@ -6,7 +6,7 @@ sees of a training node what it sees of any other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,7 @@ from dhilgt.features.ego_vocabulary import (
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import IN, OUT, HubLabels
 
-if TYPE_CHECKING:
-    import scipy.sparse
-
-    Rows = scipy.sparse.csr_array[Any]
+Rows = Any  # a SciPy CSR array; SciPy is imported where it is used
 
 
 def ego_rows(
