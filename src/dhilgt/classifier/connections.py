@@ -149,7 +149,7 @@ def _named(
 ) -> tuple[str, Any, Any]:
     """Return the kind of a column, the id or class it stands for, and the class of a node."""
     if column >= vocabulary.first_class:
-        return CLASSES, classes[column - vocabulary.first_class], None
+        return CLASSES, classes[(column - vocabulary.first_class) % vocabulary.num_classes], None
     kind, table, first = NEIGHBORS, vocabulary.neighbors, 0
     if column >= vocabulary.first_hub:
         kind, table, first = HUBS, vocabulary.hubs, vocabulary.first_hub

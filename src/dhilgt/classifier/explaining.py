@@ -22,7 +22,7 @@ from dhilgt.classifier.explanation import (
     Member,
 )
 from dhilgt.errors import ConfigError
-from dhilgt.features.ego_vocabulary import EgoVocabulary
+from dhilgt.features.ego_vocabulary import CLASSES, HUBS, NEIGHBORS, EgoVocabulary
 from dhilgt.graph.graph import Graph
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
@@ -73,7 +73,7 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         clf.graph_,
         node,
         features=clf.features_,
-        copies=clf.settings_.copies,
+        copies=clf._pipeline.copies,
         classes=clf.classes_.tolist(),
         known=clf._pipeline.known,
         ego=clf._pipeline.ego,
@@ -150,7 +150,13 @@ def explain_token(
         graph=graph,
         classes=list(classes),
     )
-    return replace(found, connected=True, **parts)
+    return replace(
+        found,
+        connected=True,
+        neighbors=parts[NEIGHBORS],
+        hubs=parts[HUBS],
+        classes=parts[CLASSES],
+    )
 
 
 def _slots(tokens: TokenSource, at: int, copy: int) -> tuple[NDArray[np.int64], list[str]]:

@@ -146,6 +146,11 @@ class Pipeline:
         return self._tokens
 
     @property
+    def copies(self) -> int:
+        """Rows per node; a model without layers needs no second one."""
+        return self.settings.copies if self.settings.num_layers else 1
+
+    @property
     def features(self) -> Any:
         """The features with their hops, scaled; the graph's own where nothing changes them."""
         if self._features is None:
@@ -382,7 +387,6 @@ class Pipeline:
             training: Shuffle and, with the setting `fresh`, draw new rows each epoch.
         """
         settings = self.settings
-        draws = settings.num_layers > 0  # else all rows of a node are the same
         all_nodes = len(nodes) == self.graph.num_nodes
         return TokenLoader(
             self.tokens,
@@ -394,8 +398,8 @@ class Pipeline:
             shuffle=training,
             seed=settings.seed,
             device=device,
-            fresh=training and settings.fresh and draws,
-            copies=settings.copies if draws else 1,
+            fresh=training and settings.fresh and settings.num_layers > 0,
+            copies=self.copies,
             known=self.known,
             ego=self.ego,
         )

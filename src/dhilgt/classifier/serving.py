@@ -81,7 +81,7 @@ def _serving_facts(clf: NodeClassifier) -> dict[str, Any]:
         "hop_kind": settings.hop_kind,
         "hop_restart": settings.hop_restart,
         "tokens": settings.token_options() if settings.num_layers else SingleRows.spec.to_dict(),
-        "copies": settings.copies if settings.num_layers else 1,
+        "copies": clf._pipeline.copies,
         "order": settings.order,
         "graph": clf.graph_.fingerprint,
     }

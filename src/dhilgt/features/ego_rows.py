@@ -6,7 +6,7 @@ sees of a training node what it sees of any other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,12 @@ from dhilgt.features.ego_vocabulary import (
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import IN, OUT, HubLabels
 
-if TYPE_CHECKING:
-    import scipy.sparse
+Rows = Any  # a SciPy CSR array; SciPy is imported where it is used
 
-    Rows = scipy.sparse.csr_array[Any]
+
+CLASS_WEIGHT = 4.0
+"""What a row of classes sums to. Classes are few and each is seen often: their vectors may be
+learned faster than those of single nodes."""
 
 
 def ego_rows(
@@ -38,9 +40,10 @@ def ego_rows(
 ) -> Rows:
     """Return the rows of all nodes: row v * K + k is that of node v and group k of K.
 
-    An entry of a row of neighbours or hubs is 1 / sqrt(number of entries of the row). A row of
-    classes holds the fraction of each class among the training nodes one step away, or at the ends
-    of all paths of two steps that do not return to the node; edges count in both directions.
+    An entry of a row of neighbours is 1 / sqrt(mean degree of the graph), of a row of hubs
+    1 / sqrt(number of entries of the row). A row of classes holds `CLASS_WEIGHT` times the fraction
+    of each class among the training nodes one step away, or at the ends of all paths of two steps
+    that do not return to the node; edges count in both directions.
 
     Args:
         vocabulary: The columns, for this graph; see `EgoVocabulary.carried_over`.
@@ -94,7 +97,7 @@ def _neighbor_rows(vocabulary: EgoVocabulary, graph: Graph, side: int) -> Rows:
         (np.ones(len(columns), np.float32), columns, kept[offsets]),
         shape=(graph.num_nodes, len(vocabulary.neighbors)),
     )
-    return _weighted(rows, MOST_NEIGHBORS, 0)
+    return _weighted(rows, MOST_NEIGHBORS, 0, vocabulary.neighbor_weight)
 
 
 def _hub_rows(vocabulary: EgoVocabulary, labels: HubLabels, side: int) -> list[Rows]:
@@ -123,8 +126,11 @@ def _columns_of_nodes(table: NDArray[np.int64], num_nodes: int) -> NDArray[np.in
     return columns
 
 
-def _weighted(rows: Rows, most: int, first_column: int) -> Rows:
-    """Return rows with their first entries alone, the most frequent ones, scaled to length 1."""
+def _weighted(rows: Rows, most: int, first_column: int, weight: float | None = None) -> Rows:
+    """Return rows with their first entries alone, the most frequent ones.
+
+    All entries are `weight`, or such that each row has length 1.
+    """
     import scipy.sparse
 
     rows.sort_indices()  # columns are ranks
@@ -135,6 +141,8 @@ def _weighted(rows: Rows, most: int, first_column: int) -> Rows:
         place = np.arange(len(columns)) - np.repeat(offsets[:-1], counts)
         columns = columns[place < most]
     values = np.repeat((1 / np.sqrt(np.maximum(few, 1))).astype(np.float32), few)
+    if weight is not None:
+        values[:] = weight
     offsets = np.concatenate([[0], np.cumsum(few)])
     shape = (rows.shape[0], first_column + rows.shape[1])
     return scipy.sparse.csr_array((values, columns + first_column, offsets), shape=shape)
@@ -169,7 +177,10 @@ def class_fractions(
     )
     near = joined @ own
     returning = scipy.sparse.diags_array(np.diff(joined.indptr).astype(np.float64)) @ own
-    return [_fractions(part, first_column) for part in (near, joined @ near - returning)]
+    far = joined @ near - returning
+    return [
+        _fractions(part, first_column + at * num_classes) for at, part in enumerate((near, far))
+    ]
 
 
 def _fractions(counts: Rows, first_column: int) -> Rows:
@@ -180,7 +191,7 @@ def _fractions(counts: Rows, first_column: int) -> Rows:
     counts.eliminate_zeros()  # counts are whole numbers: what cancels is exactly 0
     counts.sort_indices()
     lengths = np.diff(counts.indptr)
-    values = counts.data / np.repeat(counts.sum(axis=1), lengths)
+    values = CLASS_WEIGHT * counts.data / np.repeat(counts.sum(axis=1), lengths)
     parts = values.astype(np.float32), counts.indices + first_column, counts.indptr
     shape = (counts.shape[0], first_column + counts.shape[1])
     return scipy.sparse.csr_array(parts, shape=shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -58,15 +59,18 @@ class EgoVocabulary:
     """The columns of the rows that `ego_rows` makes, for one graph.
 
     There is a column for each of the most frequent neighbours, then for each of the most frequent
-    hubs, then for each class. Nodes without a column are left out of the rows.
+    hubs, then for each class one step away and for each class two steps away. Nodes without a
+    column are left out of the rows.
 
     Attributes:
         neighbors: Node index of each column of neighbours, -1 where this graph has no such node;
             None for a model that does not see them.
         hubs: Likewise for hubs.
-        num_classes: Columns of classes; 0 for a model that does not see them.
+        num_classes: Classes that have columns; 0 for a model that does not see them.
         directed: Whether rows tell outgoing from incoming.
         num_candidates: Distinct neighbours and distinct hubs that could have had a column.
+        neighbor_weight: The value of a neighbour in a row: 1 / sqrt(mean degree), the same for all
+            nodes, so that a sum over many neighbours is larger than one over few.
 
     Example:
         >>> star = Graph.from_edges([0, 0, 0], [1, 2, 3])
@@ -80,6 +84,7 @@ class EgoVocabulary:
     num_classes: int
     directed: bool
     num_candidates: tuple[int, int] = (0, 0)
+    neighbor_weight: float = 1.0
 
     @classmethod
     def of(
@@ -121,12 +126,14 @@ class EgoVocabulary:
             order = labels.order
             order = order[np.argsort(-times[order], kind="stable")]
             far = order[: min(counts[1], table_rows)]
-        return cls(near, far, num_classes, graph.directed, (counts[0], counts[1]))
+        mean_degree = len(graph.targets) / max(1, graph.num_nodes)
+        weight = 1 / math.sqrt(max(1.0, mean_degree))
+        return cls(near, far, num_classes, graph.directed, (counts[0], counts[1]), weight)
 
     @property
     def num_channels(self) -> int:
         """Number of columns."""
-        return self.first_class + self.num_classes
+        return self.first_class + len(CLASS_STEPS) * self.num_classes
 
     @property
     def first_hub(self) -> int:

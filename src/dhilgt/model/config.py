@@ -16,6 +16,7 @@ _UNUSED: tuple[dict[str, Any], ...] = (
     {"bias_slope": 0.0},
     {"output_dropout": 0.0},
     {"ego_channels": 0, "ego_groups": 0},
+    {"input_activation": False},
 )
 
 
@@ -67,6 +68,11 @@ class DHILGTConfig(CheckedSettings):
         help="How steeply the distance bias falls with distance at first: near slots count more.",
     )
     output_dropout: float = rate(0.0, help="Dropout on the input of the output layers.")
+    input_activation: bool = switch(
+        False,
+        help="Apply ReLU and dropout to what the first layer takes; without layers, also add a "
+        "residual layer.",
+    )
     ego_channels: int = count(0, 0, 2**31 - 1, help="Columns of the sparse rows of the egos.")
     ego_groups: int = count(0, 0, 1000, help="Sparse rows of each ego, one per kind of entry.")
 

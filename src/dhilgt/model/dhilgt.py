@@ -76,6 +76,8 @@ class DHILGT(nn.Module):
             as for distance 1, so that a node first attends to itself and learns which other nodes
             to attend to.
         output_dropout: Dropout on the representation of the ego, before the output MLP.
+        input_activation: Whether ReLU and `dropout` follow the sum of all inputs of a node. A model
+            without layers then has a residual layer, h + ReLU(h W), in their place.
         ego_channels: Columns of the sparse rows that `forward` takes for each ego, in which it sees
             what it is connected to; 0 for models that take none.
         ego_groups: Rows of each ego, one per kind of entry.
@@ -108,6 +110,8 @@ class DHILGT(nn.Module):
         has_virtual = config.num_virtual > 0 and config.num_layers > 0
         self.virtual = nn.Parameter(torch.empty(config.num_virtual, width)) if has_virtual else None
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_layers))
+        has_residual = config.input_activation and config.num_layers == 0
+        self.residual = nn.Linear(width, width) if has_residual else None
         self.norm = nn.LayerNorm(width)
         reads_row = config.readout == "attention" and config.num_layers > 0
         self.readout = AttentionReadout(width) if reads_row else None
@@ -361,7 +365,13 @@ class DHILGT(nn.Module):
             is_own = torch.arange(index.shape[1], device=at.device) == 0
             at = torch.where(is_own & (first >= 0)[:, None], own[:, None], at)  # [B, s]
             rows = torch.cat([rows, egos])
-        return rows, at
+        return self._activated(rows), at
+
+    def _activated(self, rows: Tensor) -> Tensor:
+        """Return the inputs of nodes as the first layer takes them, [..., F]."""
+        if not self._config.input_activation:
+            return rows
+        return dropout(F.relu(rows), self._config.dropout, self.training)
 
     def _encode(
         self,
@@ -439,9 +449,12 @@ class DHILGT(nn.Module):
             egos = torch.where(egos == PADDING, egos, each)
         h: Tensor = self.input(x).to(self.norm.weight.dtype)
         h = F.embedding(egos + 1, torch.cat([h.new_zeros(1, h.shape[1]), h]), padding_idx=0)
-        if self.ego_input is None:
-            return h
-        return h + self.ego_input(ego).masked_fill(index[:, :1] == PADDING, 0.0)
+        if self.ego_input is not None:
+            h = h + self.ego_input(ego).masked_fill(index[:, :1] == PADDING, 0.0)
+        h = self._activated(h)
+        if self.residual is not None:
+            h = h + dropout(F.relu(self.residual(h)), self._config.dropout, self.training)
+        return h
 
     def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:
         if x.dim() != 2 or x.shape[1] != self._config.in_channels:
