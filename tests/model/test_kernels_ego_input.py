@@ -117,13 +117,15 @@ def step_cases():
 
 
 @on_gpu
+@pytest.mark.parametrize("num_layers", [0, 2])
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
-def test_a_recorded_step_with_rows_is_the_step_itself(clip_norm):
+def test_a_recorded_step_with_rows_is_the_step_itself(clip_norm, num_layers):
     labels = torch.arange(40, device=DEVICE) % 3
     weights = []
     for recorded in (False, True):
         # What PyTorch's dropout drops of features depends on the size of their table.
-        model = model_of(train=True, input_dropout=0.0, **SETTINGS).to(DEVICE)
+        settings = {"input_dropout": 0.0, "num_layers": num_layers, **SETTINGS}
+        model = model_of(train=True, **settings).to(DEVICE)
         optimizer = build_optimizer(model, TrainConfig(lr=1e-2))
         graphs = StepGraphs(model, optimizer, clip_norm, contextlib.nullcontext)
         torch.manual_seed(4)
@@ -142,8 +144,9 @@ def test_a_recorded_step_with_rows_is_the_step_itself(clip_norm):
 
 
 @on_gpu
-def test_recorded_logits_with_rows_are_the_models_own():
-    model = model_of(**SETTINGS).to(DEVICE)
+@pytest.mark.parametrize("num_layers", [0, 2])
+def test_recorded_logits_with_rows_are_the_models_own(num_layers):
+    model = model_of(num_layers=num_layers, **SETTINGS).to(DEVICE)
     forward = ForwardGraphs(model, contextlib.nullcontext)
     for number, batch in enumerate(step_cases()):
         with torch.inference_mode():

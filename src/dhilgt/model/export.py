@@ -141,9 +141,10 @@ class _WithEgoRows(nn.Module):
 
     def forward(self, x: Tensor, index: Tensor, spd: Tensor, *more: Tensor) -> Tensor:
         """Return the logits; `more` holds known, where the model takes it, and the three."""
-        *known, offsets, columns, values = more
+        known = more[0] if self.model.config.label_inputs else None
+        offsets, columns, values = more[-3:]
         ego = CsrParts(offsets, columns, values, self.model.config.ego_channels)
-        logits: Tensor = self.model(x, index, spd, *(known or [None]), ego)
+        logits: Tensor = self.model(x, index, spd, known, ego)
         return logits
 
 

@@ -60,7 +60,7 @@ def sparse_product(x: Tensor | CsrParts, values: Tensor, table: Tensor) -> Tenso
     """
     offsets, columns = x.crow_indices(), x.col_indices()
     if _on_host(values, table):
-        product: Tensor = _HostProduct.apply(offsets, columns, values, table)
+        product: Tensor = _HostProduct.apply(offsets, columns, values, table)  # type: ignore[no-untyped-call]
         return product
     if torch.compiler.is_compiling():
         return _scattered(offsets, columns, values, table)
@@ -86,14 +86,19 @@ def grouped_product(x: Tensor | CsrParts, values: Tensor, table: Tensor, scale: 
     """
     if _on_host(values, table):
         parts = x.crow_indices(), x.col_indices(), values
-        product: Tensor = _HostGroups.apply(*parts, table, scale)
+        product: Tensor = _HostGroups.apply(*parts, table, scale)  # type: ignore[no-untyped-call]
         return product
     return _group_sums(sparse_product(x, values, table), scale)
 
 
 def _group_sums(rows: Tensor, scale: Tensor) -> Tensor:
     # Not a product of matrices: under autocast it would not have the table's precision.
-    return (scale[:, None] * rows.unflatten(0, (-1, scale.shape[0]))).sum(1)
+    return (scale[:, None] * _grouped(rows, scale)).sum(1)
+
+
+def _grouped(rows: Tensor, scale: Tensor) -> Tensor:
+    groups = scale.shape[0]
+    return rows.view(rows.shape[0] // groups, groups, rows.shape[1])  # [B, K, F]
 
 
 def _bags(offsets: Tensor, columns: Tensor, values: Tensor, table: Tensor) -> Tensor:
@@ -148,9 +153,10 @@ class _HostProduct(torch.autograd.Function):
         return _bags(offsets, columns, values, table)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, Tensor]:
-        return None, None, None, _turned_product(*ctx.saved_tensors, grad, ctx.num_columns)
+        offsets, columns, values = ctx.saved_tensors
+        return None, None, None, _turned_product(offsets, columns, values, grad, ctx.num_columns)
 
 
 class _HostGroups(torch.autograd.Function):
@@ -166,15 +172,16 @@ class _HostGroups(torch.autograd.Function):
         return _group_sums(rows, scale)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, Tensor, Tensor]:
         offsets, columns, values, scale, rows = ctx.saved_tensors
         groups = len(scale)
-        scale_grad = torch.einsum("bkf,bf->k", rows.unflatten(0, (-1, groups)), grad)
+        scale_grad = torch.einsum("bkf,bf->k", _grouped(rows, scale), grad)
         # A row for each group of rows, with the scales in its values.
         scales = torch.repeat_interleave(scale.repeat(len(grad)), offsets.diff())
-        parts = offsets[::groups], columns, values * scales
-        return None, None, None, _turned_product(*parts, grad, ctx.num_columns), scale_grad
+        starts, values = offsets[::groups], values * scales
+        table_grad = _turned_product(starts, columns, values, grad, ctx.num_columns)
+        return None, None, None, table_grad, scale_grad
 
 
 def _turned_product(
@@ -185,5 +192,5 @@ def _turned_product(
 
     parts = (values.numpy(), columns.numpy(), offsets.numpy())
     turned = scipy.sparse.csr_matrix(parts, shape=(len(offsets) - 1, num_columns)).tocsc()
-    turned_parts = (turned.indptr, turned.indices, turned.data)
-    return _bags(*map(torch.from_numpy, turned_parts), rows)
+    offsets, columns = torch.from_numpy(turned.indptr), torch.from_numpy(turned.indices)
+    return _bags(offsets, columns, torch.from_numpy(turned.data), rows)
