@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-EPOCHS = 270
 FEATURES_ALONE = "features alone"
 WITHOUT_CHOICE = "propagated"
 """The candidate that is trained where there are no validation nodes to choose by."""
 
-_MOST_EGOS = EPOCHS * 20_000  # training nodes that one training sees, repeats included
-_FEWEST_EPOCHS = 27
 _SEVERAL_SEEDS = 5_000  # nodes below which the choice by one seed is mostly noise
 _FEW_VALIDATION_NODES = 100
 _NUM_SEEDS = 3
+
+_FULL_BATCH = 4096  # training nodes up to which a step takes all of them
+_MOST_EGOS = 2_000_000  # training nodes that one training sees, repeats included
+_FEWEST_EPOCHS = 9
+_WIDE = 512  # columns above which features are averaged over two steps, not three
+_FEW = 64  # columns up to which features are taken for measurements, which ranks suit
+_MOST_HOP_BYTES = 512 << 20  # of averaged features; wider ones are projected first
+_HOP_CHANNELS = 256
 
 
 @dataclass(frozen=True)
@@ -65,41 +70,69 @@ WITHOUT_GRAPH = {
 }
 """What makes a model one of the features alone, beside the settings of that candidate."""
 
-# A node's own slot is all that a row of one slot has: no neighbour and no hub.
-_ALONE = {"size": 1, "num_layers": 1, "readout": "ego", "num_virtual": 0}
-_ROW = {"size": 16, "readout": "ego", "bias_slope": 2.0}
-_HOPS = {"hops": 3, "hop_kind": "stack"}
-
-# From simple to complex: of equal scores the first one wins.
-_PORTFOLIO = (
-    Candidate(FEATURES_ALONE, "the node's own features", _ALONE),
-    Candidate(WITHOUT_CHOICE, "features averaged over neighbours", _ALONE | _HOPS),
-    Candidate("token row", "features of near nodes and hubs", _ROW | {"num_layers": 1}),
-    Candidate(
-        "propagated, token row", "averaged features, also of near nodes and hubs",
-        _ROW | _HOPS | {"num_layers": 1},
-    ),
-    Candidate(
-        "known classes", "averaged features, and the known classes of near nodes and hubs",
-        _ROW | _HOPS | {"num_layers": 1, "label_inputs": True},
-    ),
-    Candidate(
-        "deeper", "averaged features of near nodes and hubs, through three layers",
-        _ROW | _HOPS | {"num_layers": 3},
-    ),
-)  # fmt: skip
+_NODE = {"num_layers": 0, "size": 16, "readout": "ego", "num_virtual": 0, "input_activation": True}
+_ROW = _NODE | {"num_layers": 1, "bias_slope": 2.0}
+_NEIGHBORS, _HUBS, _CLASSES = ({f"{kind}_inputs": True} for kind in ("neighbor", "hub", "class"))
 
 
 def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
-    """Return the candidates for a graph, from simple to complex.
+    """Return the candidates for a graph, from simple to complex: of equal scores the first wins.
 
     Example:
         >>> facts = GraphFacts(100, 0, 8, 60, 20, 3, "cpu")
         >>> [one.name for one in portfolio(facts)]
         ['features alone']
     """
-    common = _common(facts)
-    listed = _PORTFOLIO if facts.num_edges else _PORTFOLIO[:1]
+    common, hops = _common(facts), _hops(facts)
+    # Vectors of single nodes are learned from few examples each, in larger steps.
+    quick = {"lr": 1e-2, "weight_decay": 0.01, "dropout": 0.5}
+    row = _ROW | hops | {"batch_size": _FULL_BATCH}
+    listed = [
+        Candidate(FEATURES_ALONE, "the node's own features", _NODE),
+        Candidate(WITHOUT_CHOICE, "features averaged over neighbours", _NODE | hops),
+        Candidate(
+            "classes nearby", "averaged features, and the known classes near the node",
+            _NODE | hops | _CLASSES,
+        ),
+        Candidate(
+            "neighbours", "its own features, and who its neighbours are",
+            _NODE | _NEIGHBORS | quick,
+        ),
+        Candidate(
+            "propagated, neighbours", "averaged features, and who its neighbours are",
+            _NODE | hops | _NEIGHBORS | quick,
+        ),
+        Candidate(
+            "propagated, hubs", "averaged features, and which hubs are near",
+            _NODE | hops | _HUBS,
+        ),
+        Candidate(
+            "neighbours and classes",
+            "averaged features, who its neighbours are, and the known classes near the node",
+            _NODE | hops | _NEIGHBORS | _CLASSES,
+        ),
+        Candidate("token row", "averaged features, also of near nodes and hubs", row),
+        Candidate(
+            "token row, classes",
+            "averaged features, also of near nodes and hubs, and the known classes near the node",
+            row | _CLASSES,
+        ),
+        Candidate(
+            "deeper token row",
+            "averaged features, also of near nodes and hubs, through two layers, and neighbours",
+            row | _NEIGHBORS | {"num_layers": 2},
+        ),
+    ]  # fmt: skip
+    if facts.num_features <= _FEW:
+        listed.insert(
+            3,
+            Candidate(
+                "ranks", "averaged features as ranks, and the known classes near the node",
+                _NODE | hops | _CLASSES | {"feature_scale": "rank"} | quick,
+            ),
+        )  # fmt: skip
+    if not facts.num_edges:
+        listed = listed[:1]
     return tuple(Candidate(one.name, one.about, common | one.settings) for one in listed)
 
 
@@ -109,19 +142,30 @@ def num_seeds(facts: GraphFacts) -> int:
     return _NUM_SEEDS if noisy and facts.num_val else 1
 
 
+def _hops(facts: GraphFacts) -> dict[str, Any]:
+    """Return the settings of averages over neighbours."""
+    hops = 3 if facts.num_features <= _WIDE else 2
+    num_bytes = 4 * facts.num_nodes * facts.num_features * (1 + hops)
+    hop_channels = None
+    if num_bytes > _MOST_HOP_BYTES and facts.num_features > _HOP_CHANNELS:
+        hops, hop_channels = 3, _HOP_CHANNELS
+    return {"hops": hops, "hop_kind": "stack", "hop_channels": hop_channels}
+
+
 def _common(facts: GraphFacts) -> dict[str, Any]:
     """Return the settings that all candidates share."""
-    small = facts.num_train < _SEVERAL_SEEDS
-    epochs = min(EPOCHS, max(_FEWEST_EPOCHS, _MOST_EGOS // max(1, facts.num_train)))
+    small = facts.num_train <= _FULL_BATCH
+    epochs = min(200 if small else 100, _MOST_EGOS // max(1, facts.num_train))
+    epochs = max(_FEWEST_EPOCHS, epochs)
     return {
         "hidden_channels": 128,
         "epochs": epochs,
-        "lr": 3e-3,
+        "lr": 3e-3 if small else 5e-3,
         "weight_decay": 0.1 if small else 0.01,
-        "warmup_epochs": max(1.0, epochs / 27),
-        "dropout": 0.5,
-        "output_dropout": 0.5,
-        "input_dropout": 0.3 if small else 0.1,
-        "patience": None,
-        "batch_size": 512 if small else 1024,
+        "warmup_epochs": max(1.0, epochs / 40),
+        "dropout": 0.7 if small else 0.5,
+        "input_dropout": 0.2 if small else 0.0,
+        "bias_dropout": 0.0,
+        "patience": max(10, epochs // 4),
+        "batch_size": _FULL_BATCH if small else 1024,
     }
