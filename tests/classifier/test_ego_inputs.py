@@ -123,8 +123,8 @@ def test_the_table_has_at_most_the_rows_asked_for(clf):
     small = trained(table_rows=7)
     vocabulary = small._pipeline.vocabulary
     assert len(vocabulary.neighbors) == len(vocabulary.hubs) == 7
-    assert small.model_.config.ego_channels == vocabulary.num_channels == 17
-    assert clf._pipeline.vocabulary.num_channels > 17
+    assert small.model_.config.ego_channels == vocabulary.num_channels == 20
+    assert clf._pipeline.vocabulary.num_channels > 20
 
 
 def test_a_table_that_does_not_fit_is_refused_in_words(monkeypatch):
@@ -214,7 +214,7 @@ def test_new_nodes_see_the_old_ones_they_are_joined_to(ids, is_quick):
     old = ["node-000", "node-003"] if ids else [0, 3]
     new = ["zoe", "zed"] if ids else [90, 91]
     larger = clf.graph_with(([*new, new[0]], [*old, new[1]]), graph.features[:2], nodes=new)
-    pipeline = clf._pipeline_of(larger, is_quick)
+    (pipeline,) = clf._pipelines_of(larger, is_quick)
     vocabulary, groups = pipeline.vocabulary, len(pipeline.vocabulary.groups)
     for node, expected in zip(new, old, strict=True):
         row = pipeline.ego[[int(larger.index_of(node)) * groups]]
@@ -226,7 +226,7 @@ def test_new_nodes_see_the_old_ones_they_are_joined_to(ids, is_quick):
 def test_a_graph_of_strangers_has_no_known_neighbours():
     clf = trained()
     strangers = clf.graph_.with_nodes(features=clf.graph_.features + 1)
-    pipeline = clf._pipeline_of(strangers, False)
+    (pipeline,) = clf._pipelines_of(strangers, False)
     assert pipeline.ego.shape[1] == clf.model_.config.ego_channels
     assert not pipeline.ego.nnz
     assert np.isfinite(clf.predict_proba(graph=strangers)).all()
@@ -312,7 +312,9 @@ def test_an_effect_is_that_of_leaving_a_connection_out(copies):
             assert one.label == clf.classes_[clf.graph_.labels[one.name]]
             assert one.effect == pytest.approx(_without(clf, 4, column, groups), abs=1e-5)
     for one in found.classes:
-        column = vocabulary.first_class + clf.classes_.tolist().index(one.name)
+        (row,) = one.rows  # a class has a column for each number of steps
+        steps = vocabulary.groups.index(row) - vocabulary.groups.index("classes at 1")
+        column = vocabulary.first_class + 3 * steps + clf.classes_.tolist().index(one.name)
         assert one.effect == pytest.approx(_without(clf, 4, column, groups), abs=1e-5)
     for ones in (found.neighbors, found.hubs, found.classes):
         sizes = [abs(one.effect) for one in ones]
@@ -400,7 +402,7 @@ def test_commands_train_predict_evaluate_and_explain(tmp_path, monkeypatch, laye
     assert "inputs" in [stage["name"] for stage in costs["stages"]]
     ok(*files.train(split=files.split), *inputs)
     clf = dhilgt.NodeClassifier.load(tmp_path / "run")
-    assert clf.model_.config.ego_channels == 83
+    assert clf.model_.config.ego_channels == 86
     assert_commands_agree(clf, tmp_path / "run")
     shown = json.loads(ok("explain", tmp_path / "run", "n07", "--json").stdout)
     assert {"neighbors", "hubs", "classes"} <= shown.keys()

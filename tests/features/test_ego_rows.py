@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import dhilgt
 from dhilgt.features import ego_rows as rows_module
-from dhilgt.features.ego_rows import ego_rows
-from dhilgt.features.ego_vocabulary import EgoVocabulary
+from dhilgt.features.ego_estimate import estimate_ego_rows
+from dhilgt.features.ego_rows import CLASS_WEIGHT, ego_rows
+from dhilgt.features.ego_vocabulary import CLASS_STEPS, EgoVocabulary
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.grow import quick_labels
 from dhilgt.labels.hub_labels import HubLabels
@@ -44,7 +45,7 @@ def named_rows(vocabulary, rows, node):
     """{group: {(kind, index of the node or class): value}} of one node."""
     names = [("neighbor", at) for at in vocabulary.neighbors]
     names += [("hub", at) for at in vocabulary.hubs]
-    names += [("class", at) for at in range(vocabulary.num_classes)]
+    names += [("class", at) for _ in CLASS_STEPS for at in range(vocabulary.num_classes)]
     first = node * len(vocabulary.groups)
     found = {}
     for at, group in enumerate(vocabulary.groups, start=first):
@@ -63,10 +64,11 @@ def expected_rows(graph, known):
     if graph.directed:
         sides = [(" out", out, reached), (" in", back, reaching)]
     joined = [sorted({*out[at], *back[at]}) for at in range(graph.num_nodes)]
+    weight = max(1, np.mean([len(row) for row in out])) ** -0.5
     for node in range(graph.num_nodes):
         found = {}
         for side, rows, _ in sides:
-            found[f"neighbors{side}"] = _even([("neighbor", other) for other in rows[node]])
+            found[f"neighbors{side}"] = {("neighbor", other): weight for other in rows[node]}
         for side, _, labels in sides:
             for away in (1, 2, 3, 4):
                 near = [("hub", hub) for hub, distance in labels[node].items() if distance == away]
@@ -74,7 +76,10 @@ def expected_rows(graph, known):
         ends = [joined[node], [end for near in joined[node] for end in joined[near] if end != node]]
         for steps, others in enumerate(ends, start=1):
             seen = [known[other] for other in others if known[other] >= 0]
-            parts = {("class", one): seen.count(one) / len(seen) for one in sorted({*seen})}
+            parts = {
+                ("class", one): CLASS_WEIGHT * seen.count(one) / len(seen)
+                for one in sorted({*seen})
+            }
             found[f"classes at {steps}"] = parts
         yield found
 
@@ -119,7 +124,7 @@ def test_fractions_of_classes_sum_to_one_or_there_are_none(drawn):
     vocabulary, rows = made(graph, known)
     at = [place for place, name in enumerate(vocabulary.groups) if name.startswith("classes")]
     sums = rows.sum(axis=1).reshape(graph.num_nodes, -1)[:, at].reshape(-1)
-    assert np.all((sums == 0) | np.isclose(sums, 1))
+    assert np.all((sums == 0) | np.isclose(sums, CLASS_WEIGHT))
 
 
 @settings(deadline=None, max_examples=40)
@@ -131,10 +136,10 @@ def test_a_small_table_keeps_the_most_frequent(drawn, most):
     for name in ("neighbors", "hubs"):
         assert getattr(small, name).tolist() == getattr(whole, name)[:most].tolist()
     assert small.num_candidates == whole.num_candidates
-    assert rows.shape[1] == small.num_channels <= 2 * most + CLASSES
+    assert rows.shape[1] == small.num_channels <= 2 * most + 2 * CLASSES
     for node in range(graph.num_nodes):
         for group, row in named_rows(small, rows, node).items():
-            if not group.startswith("classes"):
+            if group.startswith("hubs"):
                 assert all(value == pytest.approx(len(row) ** -0.5) for value in row.values())
 
 
@@ -160,7 +165,7 @@ def test_long_rows_keep_the_most_frequent_entries(monkeypatch):
         at = node * len(vocabulary.groups) + place
         long, short = whole[[at]], cut[[at]]
         assert short.indices.tolist() == long.indices[:most].tolist()
-        if short.nnz and group[0] != "c":
+        if short.nnz and group[0] == "h":
             assert short.data == pytest.approx(np.full(short.nnz, short.nnz**-0.5))
 
 
@@ -175,7 +180,7 @@ def test_a_node_without_edges_has_empty_rows_and_no_column():
 def test_a_graph_without_edges_has_no_columns_but_those_of_classes():
     graph = Graph.from_edges([], [], num_nodes=3)
     vocabulary, rows = made(graph, np.array([0, 1, 2]))
-    assert vocabulary.num_channels == CLASSES
+    assert vocabulary.num_channels == 2 * CLASSES
     assert not rows.nnz
     assert EgoVocabulary.of(graph, None, neighbors=True).num_channels == 0
 
@@ -193,12 +198,6 @@ def test_labels_on_disk_give_the_same_rows(tmp_path):
 
 
 # ---- another graph -------------------------------------------------------------------------------
-
-
-def named(count, edges, directed=False, **changes):
-    names = [f"n{at:02}" for at in range(count)]
-    src, dst = ([names[end] for end in ends] for ends in zip(*edges, strict=True))
-    return Graph.from_edges(src, dst, nodes=names, num_nodes=None, directed=directed, **changes)
 
 
 def by_id(graph, vocabulary, rows, node):
@@ -230,7 +229,8 @@ def test_old_nodes_keep_their_columns_and_new_ones_have_none(directed):
     rows = ego_rows(carried, grown, labels, np.full(grown.num_nodes, -1))
     out = "neighbors out" if directed else "neighbors"
     row = by_id(grown, carried, rows, "c")[out]
-    assert row == {("neighbor", "b2"): 1.0}  # not a, which the table does not know
+    # Not a, which the table does not know; weighted as in training.
+    assert row == {("neighbor", "b2"): pytest.approx(vocabulary.neighbor_weight)}
 
 
 def test_quick_labels_give_rows_of_new_nodes():
@@ -241,7 +241,7 @@ def test_quick_labels_give_rows_of_new_nodes():
     carried = vocabulary.carried_over(old, grown)
     rows = ego_rows(carried, grown, quick_labels(labels, old, grown))
     found = by_id(grown, carried, rows, "a")
-    assert found["neighbors"] == {("neighbor", "b"): 1.0}
+    assert list(found["neighbors"]) == [("neighbor", "b")]
     hubs = {name: d for d in (1, 2, 3, 4) for _, name in found[f"hubs at distance {d}"]}
     assert hubs == {"c": 2} | ({"b": 1} if "b" in hubs else {})
 
@@ -273,3 +273,17 @@ def test_the_summary_says_what_is_left_out():
     assert f"10 of {vocabulary.num_candidates[1]} hubs" in words
     assert "at most 512 neighbours and 64 hubs per distance" in words
     assert "3 classes of training nodes" in words
+
+
+@settings(deadline=None, max_examples=40)
+@given(graphs(), st.integers(1, 20))
+def test_estimates_bound_what_is_made(drawn, table_rows):
+    graph, known = drawn
+    labels = HubLabels.build(graph, progress=False, threads=1)
+    vocabulary, rows = made(graph, known, table_rows=table_rows)
+    bounds = estimate_ego_rows(graph, labels.num_entries, **ALL, table_rows=table_rows)
+    assert bounds.num_groups == len(vocabulary.groups)
+    assert bounds.num_channels >= vocabulary.num_channels
+    assert bounds.num_entries >= rows.nnz
+    assert bounds.num_bytes >= rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes - 4
+    assert bounds.peak_bytes > bounds.num_bytes

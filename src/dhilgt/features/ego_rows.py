@@ -59,9 +59,9 @@ def ego_rows(
         >>> vocabulary = EgoVocabulary.of(path, None, neighbors=True, num_classes=2)
         >>> rows = ego_rows(vocabulary, path, known=np.array([0, 1, -1, 1]))
         >>> vocabulary.groups, rows.shape
-        (('neighbors', 'classes at 1', 'classes at 2'), (12, 6))
-        >>> rows[[6, 7, 8], 4:].toarray().tolist()  # node 2: next to 1 and 3, two steps from 0
-        [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+        (('neighbors', 'classes at 1', 'classes at 2'), (12, 8))
+        >>> rows[[7, 8], 4:].toarray().tolist()  # node 2: next to 1 and 3, two steps from 0
+        [[0.0, 4.0, 0.0, 0.0], [0.0, 0.0, 4.0, 0.0]]
     """
     parts: list[Rows] = []
     kinds = {group.kind for group in vocabulary.kinds}
