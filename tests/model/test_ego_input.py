@@ -224,6 +224,18 @@ def test_a_saved_model_comes_back(tmp_path):
     assert torch.equal(loaded(*batch), model(*batch))
 
 
+def test_autocast_leaves_the_rows_in_the_precision_of_the_table():
+    model = model_of(**SETTINGS)
+    rows = ego_rows(5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        vectors = model.ego_input(rows)
+        logits = model(*batch_of(), None, rows)
+    assert torch.equal(vectors, model.ego_input(rows))
+    logits.float().sum().backward()
+    assert model.ego_input.weight.grad.dtype == torch.float32
+    torch.testing.assert_close(logits.float(), model(*batch_of(), None, rows), rtol=0.1, atol=0.1)
+
+
 def test_the_host_adds_in_one_order():
     """Whatever the number of threads: the gradient repeats to the last bit."""
     layer, rows = EgoInput(CHANNELS, 16, GROUPS, 0.0), ego_rows(300)
