@@ -1,7 +1,8 @@
 """What must not change while the code does: bytes of labels and tokens, scores for a seed.
 
 `python -m tests.byte_cases` prints what this version makes of all of it; what version 0.1.0 made is
-kept in `fixtures/same_bytes.json`, and `test_same_bytes.py` compares.
+kept in `fixtures/same_bytes.json`, and `test_same_bytes.py` compares. The training "directed" is
+newer: with `readout="ego"` the last layer now draws dropout for the egos alone.
 """
 
 import hashlib

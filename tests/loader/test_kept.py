@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from dhilgt import TokenLoader, Tokens
+from dhilgt import TokenLoader, Tokens, TokenSampler
 from dhilgt.errors import MemoryLimitError
 from tests.tokens.cases import generated_labels
 
@@ -43,6 +43,8 @@ def test_batches_do_not_depend_on_what_is_kept(tokens, features, shuffle, batch_
     nodes = np.arange(0, NODES, 2)
     settings = {"shuffle": shuffle, "batch_size": batch_size, "copies": 2, "nodes": nodes}
     plain, *others = loaders(tokens, values, **settings)
+    plain._is_kept = lambda: False
+    others.append(TokenLoader(tokens, values, np.arange(NODES) % 3, seed=5, **settings))
     for epoch in (0, 1, 2, 0):
         for loader in (plain, *others):
             loader.set_epoch(epoch)
@@ -54,8 +56,9 @@ def test_batches_do_not_depend_on_what_is_kept(tokens, features, shuffle, batch_
                 assert all(map(torch.equal, tensors(one), tensors(two)))
 
 
-def test_one_batch_is_made_once(tokens, features, monkeypatch):
-    loader = TokenLoader(tokens, features, resident=True, batch_size=NODES, shuffle=True)
+@pytest.mark.parametrize("resident", [True, False])
+def test_one_batch_is_made_once(tokens, features, monkeypatch, resident):
+    loader = TokenLoader(tokens, features, resident=resident, batch_size=NODES, shuffle=True)
     first = next(iter(loader))
     monkeypatch.setattr(loader, "_maker", None)  # whoever calls it now fails
     again = next(iter(loader))
@@ -64,6 +67,23 @@ def test_one_batch_is_made_once(tokens, features, monkeypatch):
     other = next(iter(loader))
     assert not torch.equal(first.nodes, other.nodes)
     assert torch.equal(first.nodes.sort().values, other.nodes.sort().values)
+
+
+def test_a_batch_that_was_first_scored_can_be_learned_from(tokens, features):
+    loader = TokenLoader(tokens, features, batch_size=NODES)
+    with torch.inference_mode():
+        next(iter(loader))
+    weight = torch.ones(features.shape[1], requires_grad=True)
+    (next(iter(loader)).inputs[0] @ weight).sum().backward()
+    assert weight.grad is not None
+
+
+def test_fresh_rows_are_not_kept(tokens, features):
+    sampler = TokenSampler(generated_labels(), size=SIZE, progress=False)
+    loader = TokenLoader(sampler, features, batch_size=NODES, fresh=True)
+    first = next(iter(loader))
+    loader.set_epoch(1)
+    assert not torch.equal(first.inputs[1], next(iter(loader)).inputs[1])
 
 
 def test_features_that_do_not_fit_are_refused(tokens, features, monkeypatch):

@@ -282,7 +282,8 @@ class TokenLoader:
     # ---- making batches ------------------------------------------------------------------------
 
     def _run(self, jobs: list[tuple[NDArray[np.int64], int]]) -> Iterator[TokenBatch]:
-        if self.prefetch == 0 or not jobs:
+        is_one = len(jobs) == 1 and self.device.type == "cpu"  # a thread would only be waited for
+        if self.prefetch == 0 or not jobs or is_one:
             return self._made(jobs, self._maker())
         if self.device.type != "cuda":
             return Prefetcher(lambda: self._made(jobs, self._maker()), self.prefetch)
@@ -290,9 +291,11 @@ class TokenLoader:
         return _handed_over(ahead, self.device)
 
     def _is_kept(self) -> bool:
-        """Return whether all rows are one small batch on the device, which is made only once."""
+        """Return whether all rows are one small batch, which is made only once."""
+        at_hand = self._device_rows is not None or self.device.type == "cpu"
         return (
-            self._device_rows is not None
+            at_hand
+            and not self.fresh
             and len(self._nodes) <= self.batch_size
             and self.world_size == 1
             and self.copies <= _MOST_KEPT
@@ -306,7 +309,8 @@ class TokenLoader:
         """Yield the one batch in the order of `places`; its distinct nodes are always the same."""
         whole = self._kept.get(copy)
         if whole is None:
-            whole = self._maker()(np.arange(len(self._nodes)), self._nodes, copy)
+            with torch.inference_mode(False):  # another epoch may learn from it
+                whole = self._maker()(np.arange(len(self._nodes)), self._nodes, copy)
             if self.device.type == "cuda":  # later epochs may read it on another stream
                 torch.cuda.current_stream(self.device).synchronize()
             self._kept[copy] = whole
@@ -318,6 +322,8 @@ class TokenLoader:
             if self._device_ego is not None:
                 stored = more[1].values().numel()  # known: the device need not be waited for
                 more[1] = self._device_ego.take(nodes, stored)
+            elif self._ego is not None:
+                more[1] = self._ego.take(self._nodes[places]).build(self._place)
             rows = (x, index.index_select(0, at), spd.index_select(0, at), *more)
             whole = TokenBatch(rows, labels, nodes, whole.filled)
         yield whole
