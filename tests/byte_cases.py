@@ -3,7 +3,9 @@
 `python -m tests.byte_cases` prints what this version makes of all of it; what version 0.1.0 made is
 kept in `fixtures/same_bytes.json`, and `test_same_bytes.py` compares. Its orders broke ties by id,
 so that is what is asked for here. Labels whose ties are broken by a hash are a later promise:
-`python -m tests.byte_cases hashed` prints them, `fixtures/hashed_ties.json` keeps them.
+`python -m tests.byte_cases hashed` prints them, `fixtures/hashed_ties.json` keeps them. The
+training "directed" is newer: with `readout="ego"` the last layer now draws dropout for the egos
+alone.
 """
 
 import hashlib

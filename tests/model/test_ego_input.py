@@ -123,7 +123,7 @@ def test_a_row_has_the_size_of_one_vector_however_long_it_is(count):
     rows = torch.zeros(5, 500)
     for row in range(5):
         rows[row, row * count : (row + 1) * count] = count**-0.5
-    norms = layer(rows.to_sparse_csr()).norm(dim=1)
+    norms = layer(rows.to_sparse_csr()).norm(dim=1) / layer.weight.norm(dim=1).mean()
     assert ((norms > 0.6) & (norms < 1.4)).all()
 
 
@@ -222,6 +222,18 @@ def test_a_saved_model_comes_back(tmp_path):
     loaded, batch = DHILGT.from_pretrained(tmp_path), (*batch_of(), None, ego_rows(5))
     assert loaded.config == model.config
     assert torch.equal(loaded(*batch), model(*batch))
+
+
+def test_autocast_leaves_the_rows_in_the_precision_of_the_table():
+    model = model_of(**SETTINGS)
+    rows = ego_rows(5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        vectors = model.ego_input(rows)
+        logits = model(*batch_of(), None, rows)
+    assert torch.equal(vectors, model.ego_input(rows))
+    logits.float().sum().backward()
+    assert model.ego_input.weight.grad.dtype == torch.float32
+    torch.testing.assert_close(logits.float(), model(*batch_of(), None, rows), rtol=0.1, atol=0.1)
 
 
 def test_the_host_adds_in_one_order():

@@ -12,7 +12,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 TOLERANCE = 1e-5
 EGO = ["ego_offsets", "ego_columns", "ego_values"]
 CASES = [
-    pytest.param({"label_inputs": True}, id="with classes"),
+    pytest.param({"label_inputs": True, "num_layers": 1}, id="with classes"),
     pytest.param({}, id="alone", marks=pytest.mark.full),
     pytest.param({"num_layers": 0}, id="without layers"),
 ]

@@ -68,6 +68,13 @@ def test_gradients_are_those_of_the_reference(packing):
         assert off(actual[name], grads[name]) < 10 * TOLERANCE, name
 
 
+def test_egos_without_entries_have_no_gradient():
+    _, _, ours, (*batch, _) = pair()
+    grads = gradients(ours, (*batch, ego_rows(3, kept=0.0).to(DEVICE)))
+    assert not grads["ego_input.weight"].any()
+    assert not grads["ego_input.scale"].any()
+
+
 # ---- recordings ----------------------------------------------------------------------------------
 
 

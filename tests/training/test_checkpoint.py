@@ -151,6 +151,20 @@ def test_rare_saves_lose_epochs_not_exactness(tmp_path, whole_run):
     assert_same_run(folder, whole_run)
 
 
+@pytest.mark.parametrize(("seconds", "saved"), [(1e9, [1, 10]), (0.0, list(range(1, 11)))])
+def test_short_epochs_share_a_save(tmp_path, monkeypatch, seconds, saved):
+    monkeypatch.setattr("dhilgt.training.trainer._SECONDS_BETWEEN_SAVES", seconds)
+    epochs, save = [], CheckpointFolder.save
+    monkeypatch.setattr(
+        CheckpointFolder,
+        "save",
+        lambda folder, epoch, *rest: (epochs.append(epoch), save(folder, epoch, *rest))[1],
+    )
+    trainer(tmp_path / "run").fit(*loaders())
+    assert epochs == saved
+    assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 10
+
+
 def test_finished_run_resumes_to_its_result(tmp_path):
     first = trainer(tmp_path / "run", epochs=3)
     done = first.fit(*loaders())

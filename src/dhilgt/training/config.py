@@ -55,7 +55,9 @@ class TrainConfig(CheckedSettings):
     precision: str = choice("fp32", "bf16", help='Arithmetic; "bf16" is mixed precision.')
     seed: int = count(0, 0, 2**63 - 1, help="Seed of all random numbers drawn while training.")
     deterministic: bool = switch(False, help="Refuse operations whose result varies between runs.")
-    checkpoint_every: int = count(1, 1, 10**9, help="Epochs between checkpoints.")
+    checkpoint_every: int = count(
+        1, 1, 10**9, help="Epochs between checkpoints; at most one checkpoint a second is written."
+    )
     checkpoint_batches: int | None = count(
         None,
         1,

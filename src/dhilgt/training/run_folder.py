@@ -127,14 +127,20 @@ class RunFolder:
             data = b"".join(_line(line) for line in lines)
             write_file(path, iter((memoryview(data),)))
 
-    def append(self, line: Mapping[str, Any]) -> None:
-        """Append a line to the metrics file and wait until it is on the disk."""
+    def append(self, line: Mapping[str, Any], *, wait: bool = True) -> None:
+        """Append a line to the metrics file.
+
+        Args:
+            line: Of an epoch.
+            wait: Until it is on the disk. Lines after the last save are not needed to resume.
+        """
         path = self.path / METRICS
         with explained("write", path):
             descriptor = files.ops.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
                 write_all(descriptor, _line(line))
-                files.ops.fsync(descriptor)
+                if wait:
+                    files.ops.fsync(descriptor)
             finally:
                 os.close(descriptor)
 

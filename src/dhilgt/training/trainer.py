@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -48,6 +49,7 @@ from dhilgt.training.state import (
 from dhilgt.utils.devices import choose_device
 from dhilgt.utils.memory import memory_for
 
+_SECONDS_BETWEEN_SAVES = 1.0
 _SMALLER = (
     f"lower {argument('batch_size')}, {argument('size')}, {argument('hidden_channels')} or "
     f"{argument('num_layers')}"
@@ -133,6 +135,7 @@ class Trainer:
         self._run: TrainingRun | None = None
         self._rng: rng.States | None = None  # of a run that is paused
         self._given: Checkpoint | None = None
+        self._saved_at = -math.inf
 
     # ---- training ------------------------------------------------------------------------------
 
@@ -313,9 +316,10 @@ class Trainer:
                 display.scored(state.history[-1], _best_text(state))
                 is_over = self._is_over(state, val_loader, until)
                 stop_asked = self.group.add_up([int(stop.requested)])[0] > 0
-                if is_over or stop_asked or state.epoch % self.config.checkpoint_every == 0:
+                is_saved = is_over or stop_asked or self._is_save_due(state)
+                if is_saved:
                     self._save(run)
-                self._report(state.history[-1])
+                self._report(state.history[-1], is_saved)
                 if stop_asked and not is_over:
                     raise self._interrupted(state, stop)
         finally:
@@ -397,12 +401,12 @@ class Trainer:
             run.best = host_copy(self.model)
         return True
 
-    def _report(self, line: Mapping[str, Any]) -> None:
+    def _report(self, line: Mapping[str, Any], is_saved: bool) -> None:
         """Pass on the line of an epoch, after what it is about was saved."""
         if not self.group.is_main:
             return
         if self._folder is not None:
-            self._folder.append(line)
+            self._folder.append(line, wait=is_saved)
         if self._after_epoch is not None and line["val_loss"] is not None:
             self._after_epoch(dict(line))
 
@@ -451,9 +455,19 @@ class Trainer:
 
     # ---- saving --------------------------------------------------------------------------------
 
+    def _is_save_due(self, state: TrainState) -> bool:
+        """Return whether to save after this epoch, the same to all processes."""
+        if state.epoch % self.config.checkpoint_every:
+            return False
+        # A save waits for the disk several times, longer than a short epoch takes. The clocks of
+        # several processes do not agree.
+        late = time.monotonic() - self._saved_at >= _SECONDS_BETWEEN_SAVES
+        return late or self.group.size > 1
+
     def _save(self, run: TrainingRun) -> None:
         if self._folder is not None:
             resuming.save(run, self._folder, self.group, self.stages.to_dict())
+            self._saved_at = time.monotonic()
 
     def checkpoint(self) -> Checkpoint | None:
         """Return the state of a run that `advance` left, to the main process.
