@@ -419,7 +419,9 @@ class DHILGT(nn.Module):
         else:
             h = F.embedding(at, table, padding_idx=0)  # [B, t, F]
             pairs = pair_codes(spd, real, config.num_virtual, dropped)
-            for layer in earlier:
+            first, *others = earlier
+            h = first(h, pairs, path, F.embedding(at, first.queries_keys_values(table)))
+            for layer in others:
                 h = layer(h, pairs, path)
             egos, codes = h[:, 0], pairs.codes[:, 0]
             key, value = last.keys_and_values(h)
