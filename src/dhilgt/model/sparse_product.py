@@ -85,5 +85,5 @@ class _HostProduct(torch.autograd.Function):
         offsets, columns, values = (part.numpy() for part in ctx.saved_tensors)
         shape = (len(offsets) - 1, ctx.num_columns)
         turned = scipy.sparse.csr_matrix((values, columns, offsets), shape=shape).tocsc()
-        parts = (turned.indptr, turned.indices, turned.data)
-        return None, None, None, _bags(*map(torch.from_numpy, parts), grad)
+        ends, rows, entries = map(torch.from_numpy, (turned.indptr, turned.indices, turned.data))
+        return None, None, None, _bags(ends, rows, entries, grad)
