@@ -25,22 +25,33 @@ def probabilities_of(
     from scipy.special import softmax
 
     from dhilgt.features.from_graph import with_hops
+    from dhilgt.features.projection import Projection
     from dhilgt.features.scale import FeatureScale
+    from dhilgt.tokens.single import SingleRows
 
     facts, known = export.facts, export.known
     session = onnxruntime.InferenceSession(model)
-    labels = dhilgt.HubLabels.build(
-        graph, order=facts["order"], seed=facts["tokens"]["seed"], progress=False
-    )
+    groups = len(facts.get("ego_rows", ()))
+    if export.ego is not None:
+        parts = (export.ego[name] for name in ("values", "columns", "offsets"))
+        ego = csr_array(tuple(parts))
     scale = None
     if export.scale is not None:
         scale = FeatureScale.from_arrays(facts["feature_scale"], export.scale)
     features = csr_array(graph.features)
     if scale is not None and scale.kind == "auto":  # the other kinds come after the hops
         features, scale = csr_array(scale.apply(features)), None
+    if export.projection is not None:
+        features = csr_array(Projection.from_arrays(export.projection).apply(features))
     hops = (facts["hops"], facts["hop_kind"], facts["hop_restart"])
     features = csr_array(with_hops(graph, features, *hops))
-    sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
+    if facts["tokens"]["size"] == 1:  # the node alone
+        sampler = SingleRows(graph)
+    else:
+        labels = dhilgt.HubLabels.build(
+            graph, order=facts["order"], seed=facts["tokens"]["seed"], progress=False
+        )
+        sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
 
     def probabilities(nodes: np.ndarray, copy: int) -> np.ndarray:
         ids, spd = sampler.rows(nodes, copy)
@@ -50,6 +61,11 @@ def probabilities_of(
         inputs = {"x": x, "index": index, "spd": spd}
         if known is not None:
             inputs["known"] = known[members[1:]]
+        if export.ego is not None:
+            rows = ego[(nodes[:, None] * groups + np.arange(groups)).reshape(-1)]
+            inputs["ego_offsets"] = rows.indptr.astype(np.int64)
+            inputs["ego_columns"] = rows.indices.astype(np.int64)
+            inputs["ego_values"] = rows.data
         return softmax(session.run(None, inputs)[0], axis=1)
 
     return probabilities

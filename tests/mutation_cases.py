@@ -70,7 +70,8 @@ def labels_of(seed=0, *, directed=False):
 
 def classifier_of(seed):
     settings = {"size": 4, "hidden_channels": 8, "num_layers": 1, "heads": 2, "epochs": 1}
-    options = {"feature_scale": "standard", "label_inputs": True, "batch_size": 16}
+    options = {"feature_scale": "standard", "hop_channels": 2, "label_inputs": True}
+    options |= {"batch_size": 16}
     quiet = {"cache": False, "progress": False, "device": "cpu", "threads": 1}
     return NodeClassifier(**settings, **options, **quiet, seed=seed).fit(graph_of(seed))
 
@@ -162,7 +163,8 @@ def checkpoint_digest(folder):
 
 def export_digest(folder):
     export = read_export(folder / "model.pt2")
-    return digest(export.facts, export.known, export.scale, (folder / "model.pt2").read_bytes())
+    model = (folder / "model.pt2").read_bytes()
+    return digest(export.facts, export.known, export.scale, export.projection, model)
 
 
 def cached_labels(folder):

@@ -7,7 +7,7 @@ from torch.autograd import gradcheck
 from dhilgt import DHILGT, ConfigError
 from dhilgt.model import sparse_product as products
 from dhilgt.model.ego_input import EgoInput
-from dhilgt.model.sparse_product import sparse_product
+from dhilgt.model.sparse_product import grouped_product, sparse_product
 from tests.model.cases import batch_of, gradients, model_of
 from tests.model.ego_cases import CHANNELS, GROUPS, SETTINGS, ego_rows
 
@@ -36,6 +36,21 @@ def test_the_product_and_its_gradient_are_those_of_dense_matrices(way, egos, wid
     mix = torch.randn_like(expected)
     (one,) = torch.autograd.grad((actual * mix).sum(), table)
     (two,) = torch.autograd.grad((expected * mix).sum(), table)
+    torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("egos", [0, 1, 5])
+def test_sums_over_groups_are_those_of_dense_matrices(way, egos):
+    rows = ego_rows(egos, dtype=torch.float64)
+    table = torch.randn(CHANNELS, 4, dtype=torch.float64, requires_grad=True)
+    scale = torch.randn(GROUPS, dtype=torch.float64, requires_grad=True)
+    actual = grouped_product(rows, 2 * rows.values(), table, scale)
+    dense = 2 * rows.to_dense().view(egos, GROUPS, CHANNELS)
+    expected = torch.einsum("k,bkt,tf->bf", scale, dense, table)
+    torch.testing.assert_close(actual, expected)
+    mix = torch.randn_like(expected)
+    one = torch.autograd.grad((actual * mix).sum(), (table, scale))
+    two = torch.autograd.grad((expected * mix).sum(), (table, scale))
     torch.testing.assert_close(one, two)
 
 
@@ -108,7 +123,7 @@ def test_a_row_has_the_size_of_one_vector_however_long_it_is(count):
     rows = torch.zeros(5, 500)
     for row in range(5):
         rows[row, row * count : (row + 1) * count] = count**-0.5
-    norms = layer(rows.to_sparse_csr()).norm(dim=1)
+    norms = layer(rows.to_sparse_csr()).norm(dim=1) / layer.weight.norm(dim=1).mean()
     assert ((norms > 0.6) & (norms < 1.4)).all()
 
 
@@ -207,6 +222,18 @@ def test_a_saved_model_comes_back(tmp_path):
     loaded, batch = DHILGT.from_pretrained(tmp_path), (*batch_of(), None, ego_rows(5))
     assert loaded.config == model.config
     assert torch.equal(loaded(*batch), model(*batch))
+
+
+def test_autocast_leaves_the_rows_in_the_precision_of_the_table():
+    model = model_of(**SETTINGS)
+    rows = ego_rows(5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        vectors = model.ego_input(rows)
+        logits = model(*batch_of(), None, rows)
+    assert torch.equal(vectors, model.ego_input(rows))
+    logits.float().sum().backward()
+    assert model.ego_input.weight.grad.dtype == torch.float32
+    torch.testing.assert_close(logits.float(), model(*batch_of(), None, rows), rtol=0.1, atol=0.1)
 
 
 def test_the_host_adds_in_one_order():

@@ -26,8 +26,9 @@ from dhilgt.classifier.origin import check_origin, origin
 from dhilgt.classifier.parameters import Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.planning import long_run
+from dhilgt.classifier.projection_file import projection_of_run, write_projection
 from dhilgt.classifier.store import scale_of_run
-from dhilgt.errors import GraphError, TrainingWarning, warn
+from dhilgt.errors import GraphError, TrainingWarning, argument, warn
 from dhilgt.features.known_classes import carried_over
 from dhilgt.graph.feature_columns import FeatureColumns
 from dhilgt.graph.graph import Graph
@@ -37,8 +38,7 @@ from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.readers.new_nodes import graph_with_new_nodes
 from dhilgt.settings.settings import Settings
-from dhilgt.tokens.sampler import TokenSampler
-from dhilgt.tokens.tokens import Tokens
+from dhilgt.tokens.single import TokenSource
 from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
 from dhilgt.training.clock import StageClock
 from dhilgt.training.distributed import Group, warnings_of_main
@@ -47,6 +47,7 @@ from dhilgt.training.state import TrainResult
 from dhilgt.training.trainer import Trainer
 from dhilgt.utils.checks import as_array
 from dhilgt.utils.devices import choose_device
+from dhilgt.utils.memory import memory_for
 from dhilgt.utils.progress import progress_note
 
 if TYPE_CHECKING:
@@ -149,19 +150,28 @@ class NodeClassifier(Parameters):
                 began = origin(inputs.graph, inputs.classes, settings)
                 if resume:
                     check_origin(run_dir, began)
-            scale = None
+            scale = projection = None
             if resume and run_dir:
                 scale = scale_of_run(run_dir, settings.feature_scale, inputs.graph.features)
+                width = int(inputs.graph.features.shape[1])
+                projection = projection_of_run(run_dir, width, settings.hop_channels)
         self._note_split(inputs, device, progress)
         if progress and not resume:
             announcement = long_run(inputs.graph, settings)
             if announcement is not None:
                 warn(announcement, TrainingWarning)
         pipeline = Pipeline(
-            inputs.graph, settings, cache=self._cache(), progress=progress, scale=scale
+            inputs.graph,
+            settings,
+            cache=self._cache(),
+            progress=progress,
+            scale=scale,
+            projection=projection,
         )
         if pipeline.scale_summary:
             progress_note(f"features: {pipeline.scale_summary}", enabled=progress)
+        if pipeline.vocabulary is not None and pipeline.vocabulary.num_channels:
+            progress_note(f"inputs: {pipeline.vocabulary.summary()}", enabled=progress)
         model = new_model(pipeline, len(inputs.classes)).to(device)
         trainer = Trainer(
             model,
@@ -394,8 +404,10 @@ class NodeClassifier(Parameters):
         if last is not None and last[1] == quick and same_nodes(last[0], graph):
             return last[2]
         labels = None
-        if quick:
+        if quick and (self.settings_.num_layers or self.settings_.hub_inputs):
             labels = quick_labels(self.hub_labels_, self.graph_, graph)
+        sees_classes = self.settings_.label_inputs or self.settings_.class_inputs
+        vocabulary = self._pipeline.vocabulary
         pipeline = Pipeline(
             graph,
             self.settings_,
@@ -404,7 +416,9 @@ class NodeClassifier(Parameters):
             clock=self._pipeline.clock,
             labels=labels,
             scale=self._pipeline.scale,
-            known=carried_over(self.graph_, graph) if self.settings_.label_inputs else None,
+            projection=self._pipeline.projection,
+            known=carried_over(self.graph_, graph) if sees_classes else None,
+            vocabulary=vocabulary and vocabulary.carried_over(self.graph_, graph),
         )
         if graph.num_edges:
             self._others["last"] = graph, quick, pipeline
@@ -474,7 +488,7 @@ class NodeClassifier(Parameters):
         return self._pipeline.labels
 
     @property
-    def tokens_(self) -> Tokens | TokenSampler:
+    def tokens_(self) -> TokenSource:
         """The token rows of the graph; likewise."""
         self._check_fitted("tokens_")
         return self._pipeline.tokens
@@ -527,6 +541,8 @@ class NodeClassifier(Parameters):
             progress=clf.progress,
             clock=StageClock(saved.stages),
             scale=saved.scale,
+            projection=saved.projection,
+            vocabulary_digest=saved.vocabulary_digest,
         )
         clf._set_fitted(
             saved.inputs, pipeline, saved.model, saved.result, saved.scores, saved.batch_size
@@ -551,7 +567,7 @@ def training_loaders(
 ) -> tuple[dict[str, TokenLoader], int]:
     """Return the loaders of training and validation, and the batch size.
 
-    The scale of the features is written to the run's folder, where there is one.
+    The scale and the projection of the features are written to the folder of the run.
     """
     settings, device, classes = pipeline.settings, trainer.device, inputs.graph.labels
     size = settings.batch_size if isinstance(settings.batch_size, int) else CPU_BATCH
@@ -566,6 +582,7 @@ def training_loaders(
     with trainer.group.agreed():
         if run_dir is not None and trainer.group.is_main:
             store.write_scale(RunFolder(run_dir).path, pipeline.scale)
+            write_projection(RunFolder(run_dir).path, pipeline.projection)
     loaders = {"train": train}
     if "val" in inputs.split:
         loaders["val"] = pipeline.loader(
@@ -577,8 +594,18 @@ def training_loaders(
 def new_model(pipeline: Pipeline, num_classes: int) -> DHILGT:
     """Return a model with initial weights from the seed; the global random state is untouched."""
     settings = pipeline.settings
-    config = settings.model_config(pipeline.num_channels, num_classes)
-    with torch.random.fork_rng(devices=[]):
+    vocabulary = pipeline.vocabulary
+    columns = 0 if vocabulary is None else vocabulary.num_channels
+    groups = len(vocabulary.groups) if vocabulary is not None and columns else 0
+    config = settings.model_config(pipeline.num_channels, num_classes, columns, groups)
+    with (
+        torch.random.fork_rng(devices=[]),
+        memory_for(
+            f"a model with {columns:,} learned vectors of {settings.hidden_channels} numbers",
+            f"lower {argument('hidden_channels')}"
+            + (f" or {argument('table_rows')}" if columns else ""),
+        ),
+    ):
         torch.manual_seed(settings.seed)
         return DHILGT(**config.to_dict())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dhilgt.classifier.connections import connections, repeated
 from dhilgt.classifier.explanation import (
     EGO,
     HOLDER,
@@ -20,12 +22,12 @@ from dhilgt.classifier.explanation import (
     Member,
 )
 from dhilgt.errors import ConfigError
+from dhilgt.features.ego_vocabulary import CLASSES, HUBS, NEIGHBORS, EgoVocabulary
 from dhilgt.graph.graph import Graph
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
-from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.single import TokenSource
 from dhilgt.tokens.spec import FAR, NO_PATH, PADDING
-from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.scoring import evaluating
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
     effect is how much the probability of the predicted class falls: above 0 it supports the
     prediction, below 0 it opposes it. Where the classifier averages several tokens per node, the
     effects are averaged too, and a member counts as 0 in tokens that lack it.
+
+    Where neighbours, hubs or classes are inputs of the node, the most important of them are left
+    out in turn as well.
 
     Args:
         clf: A fitted classifier.
@@ -68,15 +73,17 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         clf.graph_,
         node,
         features=clf.features_,
-        copies=clf.settings_.copies,
+        copies=clf._pipeline.copies,
         classes=clf.classes_.tolist(),
         known=clf._pipeline.known,
+        ego=clf._pipeline.ego,
+        vocabulary=clf._pipeline.vocabulary,
     )
 
 
 def explain_token(
     model: DHILGT,
-    tokens: Tokens | TokenSampler,
+    tokens: TokenSource,
     graph: Graph,
     node: Any,
     *,
@@ -84,6 +91,8 @@ def explain_token(
     copies: int = 1,
     classes: Sequence[Any] | None = None,
     known: Any = None,
+    ego: Any = None,
+    vocabulary: EgoVocabulary | None = None,
 ) -> Explanation:
     """Return what `explain` returns, for a model that was trained without a classifier.
 
@@ -96,6 +105,8 @@ def explain_token(
         copies: Rows per node to average over.
         classes: Names of the classes in the order of the logits; the graph's, or numbers.
         known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
+        ego: With neighbours, hubs or classes as inputs, the rows of all nodes (see `ego_rows`).
+        vocabulary: The columns of these rows.
 
     Raises:
         GraphError: If there is no such node; the message names the nearest ids.
@@ -122,17 +133,33 @@ def explain_token(
         rank=0,
         world_size=1,
         known=known,
+        ego=ego,
     )
+    batches = next(loader.iterate_copies())
     analysed = [
-        _Token(model, batch.inputs, *_slots(tokens, at, copy))
-        for copy, batch in enumerate(next(loader.iterate_copies()))
+        _Token(model, batch.inputs, *_slots(tokens, at, copy)) for copy, batch in enumerate(batches)
     ]
-    return _averaged(analysed, at, graph, list(classes))
+    found = _averaged(analysed, at, graph, list(classes))
+    if ego is None or vocabulary is None:
+        return found
+    parts = connections(
+        model,
+        [batch.inputs for batch in batches],
+        list(classes).index(found.prediction),
+        vocabulary=vocabulary,
+        graph=graph,
+        classes=list(classes),
+    )
+    return replace(
+        found,
+        connected=True,
+        neighbors=parts[NEIGHBORS],
+        hubs=parts[HUBS],
+        classes=parts[CLASSES],
+    )
 
 
-def _slots(
-    tokens: Tokens | TokenSampler, at: int, copy: int
-) -> tuple[NDArray[np.int64], list[str]]:
+def _slots(tokens: TokenSource, at: int, copy: int) -> tuple[NDArray[np.int64], list[str]]:
     """Return the node index and the kind of each slot of a token."""
     ids, _, parts = tokens.packed_rows([at], copy)
     hubs, holders = parts[0].tolist()
@@ -146,7 +173,7 @@ class _Token:
     def __init__(
         self,
         model: DHILGT,
-        inputs: tuple[Tensor, ...],
+        inputs: tuple[Any, ...],
         ids: NDArray[np.int64],
         kinds: list[str],
     ) -> None:
@@ -169,18 +196,19 @@ class _Token:
         self.weights = [float(weights[slots].sum()) for slots in self.slots]
 
 
-def _probabilities(model: DHILGT, inputs: tuple[Tensor, ...], empty: Tensor) -> NDArray[np.float64]:
+def _probabilities(model: DHILGT, inputs: tuple[Any, ...], empty: Tensor) -> NDArray[np.float64]:
     """Return the probabilities with some slots left empty, a row for each row of `empty`."""
-    x, index, spd, *known = inputs
+    x, index, spd, *more = inputs
     rows = index.masked_fill(empty, PADDING)  # (rows, s)
     step = max(1, _PAIRS_AT_ONCE // (index.shape[1] + model.config.num_virtual) ** 2)
-    parts = [
-        model(x, part, spd.expand(len(part), -1, -1), *known) for part in torch.split(rows, step)
-    ]
+    parts = []
+    for part in torch.split(rows, step):
+        others = [*more[:1], *(repeated(ego, len(part)) for ego in more[1:])]
+        parts.append(model(x, part, spd.expand(len(part), -1, -1), *others))
     return np.asarray(torch.softmax(torch.cat(parts).double(), -1).cpu().numpy())
 
 
-def _readout_weights(model: DHILGT, inputs: tuple[Tensor, ...]) -> NDArray[np.float64]:
+def _readout_weights(model: DHILGT, inputs: tuple[Any, ...]) -> NDArray[np.float64]:
     """Return the weight of each slot in the readout; 1 for the ego where it alone is read out."""
     if model.readout is None:
         return np.eye(1, inputs[1].shape[1]).reshape(-1)

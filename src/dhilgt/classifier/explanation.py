@@ -48,6 +48,25 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Connection:
+    """A neighbour, a hub or a class in the node's own rows of inputs.
+
+    Attributes:
+        name: Id of the neighbour or hub, or the class.
+        label: The class of that node, where known; None for a class.
+        rows: The rows it is in, such as "hubs at distance 2".
+        values: Its entry in each of these rows.
+        effect: How much the probability of the predicted class falls without it.
+    """
+
+    name: Any
+    label: Any
+    rows: tuple[str, ...]
+    values: tuple[float, ...]
+    effect: float
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What the model saw of a node, and what it predicted from it.
 
@@ -61,6 +80,10 @@ class Explanation:
         edges: Pairs of places in `members` that an edge joins.
         copies: How many tokens were averaged.
         directed: Whether edges have a direction.
+        connected: Whether neighbours, hubs or classes are inputs of the node.
+        neighbors: Those of its neighbours that have the most effect, the largest first.
+        hubs: Likewise, of its hubs.
+        classes: Likewise, of the classes of training nodes near it.
 
     Example:
         >>> ego = Member("ann", "ego", 0, 0, "red", 0.75, None)
@@ -88,6 +111,10 @@ class Explanation:
     edges: tuple[tuple[int, int], ...]
     copies: int = 1
     directed: bool = False
+    connected: bool = False
+    neighbors: tuple[Connection, ...] = ()
+    hubs: tuple[Connection, ...] = ()
+    classes: tuple[Connection, ...] = ()
 
     def ranked(self) -> list[tuple[Any, float]]:
         """Return classes and probabilities, the likeliest first."""
@@ -97,7 +124,8 @@ class Explanation:
         """Return the explanation as text.
 
         Args:
-            top: How many members besides the ego to list, those of largest effect; None for all.
+            top: How many members besides the ego to list, those of largest effect, and as many of
+                its neighbours, hubs and classes; None for all.
         """
         head = [
             ("node", str(self.node)),
@@ -112,6 +140,9 @@ class Explanation:
         lines += ["", *_columns(shown, self.directed)]
         if len(shown) < len(self.members):
             lines.append(f"... and {len(self.members) - len(shown)} more with less effect")
+        if self.connected:
+            names, rows = connection_rows(self)
+            lines += ["", *(_lines(names, rows[:top]) if rows else ["no neighbours or hubs known"])]
         return "\n".join(lines)
 
     def _truth(self) -> str:
@@ -132,6 +163,15 @@ class Explanation:
             "copies": self.copies,
             "members": [_named_class(asdict(member)) for member in self.members],
             "edges": [list(pair) for pair in self.edges],
+        } | self._connections()
+
+    def _connections(self) -> dict[str, Any]:
+        if not self.connected:
+            return {}
+        parts = {"neighbors": self.neighbors, "hubs": self.hubs, "classes": self.classes}
+        return {
+            name: [_named_class(asdict(one)) for one in connections]
+            for name, connections in parts.items()
         }
 
     def picture(self, color: str = "class") -> str:
@@ -215,8 +255,26 @@ def rows_of(members: tuple[Member, ...], directed: bool) -> tuple[list[str], lis
     return [*names, "effect"], rows
 
 
+def connection_rows(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the columns and the cells of a table of connections, by effect."""
+    ones = [*explanation.neighbors, *explanation.hubs, *explanation.classes]
+    rows = [
+        [
+            str(one.name),
+            ", ".join(one.rows),
+            "" if one.label is None else str(one.label),
+            shown_effect(one.effect),
+        ]
+        for one in sorted(ones, key=lambda one: -abs(one.effect))
+    ]
+    return ["input", "row", "class", "effect"], rows
+
+
 def _columns(members: tuple[Member, ...], directed: bool) -> list[str]:
-    names, rows = rows_of(members, directed)
+    return _lines(*rows_of(members, directed))
+
+
+def _lines(names: list[str], rows: list[list[str]]) -> list[str]:
     widths = [max(len(cell) for cell in column) for column in zip(names, *rows, strict=True)]
     numbers = {"distance", "back", "share"}
     lines = []

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from dhilgt.classifier.cache import Cache
 from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, argument, warn
+from dhilgt.features.ego_rows import ego_rows
+from dhilgt.features.ego_vocabulary import EgoVocabulary
 from dhilgt.features.from_graph import num_copies, with_hops
 from dhilgt.features.known_classes import training_classes
+from dhilgt.features.projection import Projection, is_projected, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
@@ -19,6 +22,7 @@ from dhilgt.loader.copies import probabilities
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.single import SingleRows, TokenSource
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.clock import StageClock
 from dhilgt.training.distributed import Group
@@ -40,8 +44,14 @@ class Pipeline:
         features: Its features with their hops, scaled, if they exist already.
         scale: With a `feature_scale`, the statistics of the graph that a model was trained on.
             None: those of this graph.
-        known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
-            None: those of the graph's training nodes.
+        projection: With `hop_channels`, the main directions of the features that a model was
+            trained on. None: those of this graph.
+        known: With `label_inputs` or `class_inputs`, the class of each node that the model may see,
+            -1 = it may not. None: those of the graph's training nodes.
+        vocabulary: With inputs from neighbours, hubs or classes, the columns of a model that was
+            trained on another graph, carried over to this one. None: those of this graph.
+        vocabulary_digest: `EgoVocabulary.digest` of a model that was trained on this graph before.
+        ego: The rows of these inputs, if they exist already.
 
     Example:
         >>> import dhilgt
@@ -61,10 +71,14 @@ class Pipeline:
         progress: bool | Literal["auto"] = "auto",
         clock: StageClock | None = None,
         labels: HubLabels | None = None,
-        tokens: Tokens | TokenSampler | None = None,
+        tokens: TokenSource | None = None,
         features: Any = None,
         scale: FeatureScale | None = None,
+        projection: Projection | None = None,
         known: NDArray[np.int64] | None = None,
+        vocabulary: EgoVocabulary | None = None,
+        vocabulary_digest: str | None = None,
+        ego: Any = None,
     ) -> None:
         if graph.features is None:
             raise GraphError("the graph has no features; pass features= when you make it")
@@ -83,7 +97,11 @@ class Pipeline:
         self._tokens = tokens
         self._features = features
         self._scale = scale
+        self._projection = projection
         self._known = known
+        self._vocabulary = vocabulary
+        self._vocabulary_digest = vocabulary_digest
+        self._ego = ego
 
     # ---- the stages ----------------------------------------------------------------------------
 
@@ -108,8 +126,13 @@ class Pipeline:
         return self._labels
 
     @property
-    def tokens(self) -> Tokens | TokenSampler:
-        """The token rows: stored, or drawn per batch where they are fresh or too large."""
+    def tokens(self) -> TokenSource:
+        """The token rows: stored, or drawn per batch where they are fresh or too large.
+
+        A model without layers reads the node alone, in rows that need no labels.
+        """
+        if self._tokens is None and self.settings.num_layers == 0:
+            self._tokens = SingleRows(self.graph)
         if self._tokens is None:
             labels = self.labels
             with (
@@ -123,6 +146,11 @@ class Pipeline:
         return self._tokens
 
     @property
+    def copies(self) -> int:
+        """Rows per node; a model without layers needs no second one."""
+        return self.settings.copies if self.settings.num_layers else 1
+
+    @property
     def features(self) -> Any:
         """The features with their hops, scaled; the graph's own where nothing changes them."""
         if self._features is None:
@@ -132,14 +160,15 @@ class Pipeline:
                 assert scale is not None, "there is one of this kind"
                 with self.clock.measure("features"):
                     self._features = self._with_hops(scale.apply(features))
-            elif self.settings.hops == 0 and kind == NONE:
+            elif self.settings.hops == 0 and kind == NONE and not self._is_projected:
                 self._features = features
             else:
                 with (
                     self.clock.measure("features"),
                     memory_for(
                         f"{self.num_channels:,} features of {self.graph.num_nodes:,} nodes",
-                        f"lower {argument('hops')}, or use fewer columns",
+                        f"lower {argument('hops')} or {argument('hop_channels')}, or use fewer "
+                        "columns",
                     ),
                 ):
                     features = self._with_hops(features)
@@ -169,11 +198,38 @@ class Pipeline:
         settings = self.settings
         return with_hops(
             self.graph,
-            features,
+            self._projected(features),
             settings.hops,
             settings.hop_kind,
             settings.hop_restart,
         )
+
+    @property
+    def projection(self) -> Projection | None:
+        """The main directions of the features; None where `hop_channels` asks for none."""
+        if self._projection is None and self._is_projected:
+            scale = self.scale if self.settings.feature_scale == AUTO else None
+            features = self.graph.features
+            with self.clock.measure("features"):
+                self._projected(features if scale is None else scale.apply(features))
+        return self._projection
+
+    @property
+    def _is_projected(self) -> bool:
+        return is_projected(self.graph.features, self.settings.hop_channels)
+
+    def _projected(self, features: Any) -> Any:
+        channels = self.settings.hop_channels
+        if channels is None or not self._is_projected:
+            return features
+        if self._projection is None:
+            group, fitted = Group(), None
+            with group.agreed():
+                if group.is_main:
+                    fitted = Projection.fit(features, channels)
+            self._projection = group.from_main(fitted)  # equal in all processes, to the last bit
+        assert self._projection is not None, "the main process has it"
+        return self._projection.apply(features)
 
     def _scale_of(self, features: Any) -> FeatureScale:
         if self._scale is None:
@@ -183,15 +239,63 @@ class Pipeline:
     @property
     def known(self) -> NDArray[np.int64] | None:
         """The classes that the model may see, -1 = it may not; None without `label_inputs`."""
-        if self._known is None and self.settings.label_inputs:
+        return self._known_classes() if self.settings.label_inputs else None
+
+    def _known_classes(self) -> NDArray[np.int64]:
+        if self._known is None:
             self._known = training_classes(self.graph)
         return self._known
+
+    @property
+    def vocabulary(self) -> EgoVocabulary | None:
+        """The neighbours, hubs and classes that are inputs; None without such settings."""
+        settings = self.settings
+        inputs = (settings.neighbor_inputs, settings.hub_inputs, settings.class_inputs)
+        if self._vocabulary is None and any(inputs):
+            labels = self.labels if settings.hub_inputs else None
+            with self.clock.measure("features"):
+                self._vocabulary = EgoVocabulary.of(
+                    self.graph,
+                    labels,
+                    neighbors=settings.neighbor_inputs,
+                    hubs=settings.hub_inputs,
+                    num_classes=self.graph.num_classes if settings.class_inputs else 0,
+                    table_rows=settings.table_rows,
+                )
+            if self._vocabulary_digest not in (None, self._vocabulary.digest):
+                raise ArtifactError(
+                    "the neighbours and hubs that the model learned are not those of its graph: "
+                    "they were ranked in another way; train again, or use the version of dhilgt "
+                    "that trained it"
+                )
+        return self._vocabulary
+
+    @property
+    def ego(self) -> Any:
+        """The rows of these inputs (see `ego_rows`); None where there are none.
+
+        A graph without edges has none, whatever the settings.
+        """
+        vocabulary = self.vocabulary
+        if self._ego is None and vocabulary is not None and vocabulary.num_channels:
+            labels = self.labels if self.settings.hub_inputs else None
+            known = self._known_classes() if self.settings.class_inputs else None
+            with (
+                self.clock.measure("features"),
+                memory_for(
+                    f"the neighbours and hubs of {self.graph.num_nodes:,} nodes as inputs",
+                    f"lower {argument('table_rows')}, or leave out {argument('hub_inputs')} or "
+                    f"{argument('neighbor_inputs')}",
+                ),
+            ):
+                self._ego = ego_rows(vocabulary, self.graph, labels, known)
+        return self._ego
 
     @property
     def num_channels(self) -> int:
         """Width of the features with their hops."""
         copies = num_copies(self.settings.hops, self.settings.hop_kind)
-        return int(self.graph.features.shape[1]) * copies
+        return projected_width(self.graph.features.shape[1], self.settings.hop_channels) * copies
 
     def _make_tokens(self, labels: HubLabels) -> Tokens | TokenSampler:
         settings, options = self.settings, self.settings.token_options()
@@ -294,9 +398,10 @@ class Pipeline:
             shuffle=training,
             seed=settings.seed,
             device=device,
-            fresh=training and settings.fresh,
-            copies=settings.copies,
+            fresh=training and settings.fresh and settings.num_layers > 0,
+            copies=self.copies,
             known=self.known,
+            ego=self.ego,
         )
 
     def probabilities(
@@ -326,5 +431,5 @@ class Pipeline:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy for another process, without what can be made again."""
-        state = self.__dict__ | {"_tokens": None, "_features": None}
+        state = self.__dict__ | {"_tokens": None, "_features": None, "_ego": None}
         return state | {"_labels": None, "_labels_passed": False}

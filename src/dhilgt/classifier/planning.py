@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from dhilgt.errors import ConfigError, argument
+from dhilgt.features.ego_estimate import EgoEstimate, estimate_ego_rows
 from dhilgt.features.from_graph import num_copies
+from dhilgt.features.projection import is_projected, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import LabelEstimate, estimate
@@ -24,7 +26,10 @@ _ADAM_COPIES = 4  # weights, gradients, two moments
 _SAVED_COPIES = 4 * 2 + 2  # two checkpoints of weights, best ones and moments; both once more
 _NODE_BYTES = 8 + 3 + 8  # label, masks, id
 _MARGIN = 1.25  # for what allocators keep
+_VECTOR_SECONDS = {"cpu": 5e-9, "cuda": 5e-11}  # of a step, per number of the learned vectors
 _LATER_BYTES = 96 << 20  # modules and buffers that only a run has
+
+_NO_LABELS = LabelEstimate(0, 0, 0, 0, 0.0)
 
 _LONG_SECONDS = 300  # a longer run is announced
 _WORTH = 0.7  # what is announced as faster takes at most this fraction of the time
@@ -39,7 +44,7 @@ class StagePlan:
     """One stage of a run.
 
     Attributes:
-        name: labels, tokens, training or prediction.
+        name: labels, tokens, training or prediction; inputs, where neighbours, hubs or classes are.
         seconds: How long it takes.
         ram_bytes: Peak memory of the process.
         disk_bytes: Size of the files it leaves on disk.
@@ -146,66 +151,99 @@ def plan(graph: Graph, settings: Settings) -> Plan:
         raise ConfigError("a plan needs features and labels; add them to the graph")
     check_scalable(graph.features, settings.feature_scale)
     # These need torch, which a command that only shows its help must not wait for.
-    from dhilgt.classifier.trials import measure_graph, measure_model
+    from dhilgt.classifier.trials import GraphCost, measure_graph, measure_model
     from dhilgt.training import clock
     from dhilgt.utils.devices import choose_device
 
     n = graph.num_nodes
     device = choose_device(settings.device)
     copies = num_copies(settings.hops, settings.hop_kind)
-    channels = int(graph.features.shape[1]) * copies
-    config = settings.model_config(channels, max(2, graph.num_classes))
-    model = measure_model(config, settings.size, device)
-    order = node_order(graph, settings.order, settings.seed)
-    labels = estimate(graph, order=order)
-    cost = measure_graph(graph, labels, order, settings)
+    channels = projected_width(graph.features.shape[1], settings.hop_channels) * copies
+    has_tokens = settings.num_layers > 0
+    fresh = settings.fresh or not has_tokens  # nothing is stored
+    order, labels, cost = None, _NO_LABELS, GraphCost(0.0, 0.0, 0.0)
+    if has_tokens or settings.hub_inputs:
+        order = node_order(graph, settings.order, settings.seed)
+        labels = estimate(graph, order=order)
+        cost = measure_graph(graph, labels, order, settings)
+    ego = _ego_estimate(graph, settings, labels)
+    table = (0, 0) if ego is None else (ego.num_channels, ego.num_groups)
+    config = settings.model_config(channels, max(2, graph.num_classes), *table)
+    size = settings.size if has_tokens else 1
+    model = measure_model(config, size, device, 0 if ego is None else ego.num_entries / n)
     rows = _token_plan(graph, settings)
     num_train, num_val = _part_sizes(graph, settings)
 
     in_use = max(clock.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
-    # Copies of the features that are made beside the graph's own.
-    scaled = _scaled_copies(graph, settings, copies)
-    hop_copies = copies - 1 if copies > 1 else min(settings.hops, 1)
-    feature_bytes = _feature_bytes(graph) * (hop_copies + scaled)
+    feature_bytes = _made_feature_bytes(graph, settings, copies)
     batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
     weights = 4 * model.num_parameters
-    step_bytes = int(batch * (model.saved_bytes + _batch_bytes(settings, channels)) * _MARGIN)
+    step_bytes = int(batch * (model.saved_bytes + _batch_bytes(size, channels)) * _MARGIN)
     label_bytes = labels.num_bytes
-    token_bytes = 0 if settings.fresh else rows.row_bytes * rows.num_rows
+    token_bytes = 0 if fresh else rows.row_bytes * rows.num_rows
     sampler_bytes = label_bytes + int(_SAMPLER_BYTES * labels.num_entries)
+    feature_bytes += 0 if ego is None else ego.num_bytes
     shard_bytes = 3 * min(rows.shard_rows, rows.num_rows) * rows.row_bytes
     on_gpu = device.type == "cuda"
-    inputs = sampler_bytes if settings.fresh else token_bytes  # mapped files count as memory too
+    inputs = token_bytes  # mapped files count as memory too
+    if settings.fresh and has_tokens:
+        inputs = sampler_bytes
+    elif settings.hub_inputs:
+        inputs += label_bytes
     at_work = inputs + feature_bytes + (0 if on_gpu else step_bytes + _ADAM_COPIES * weights)
     # A GPU keeps features and rows where they take less than half of it.
     gpu = step_bytes + _ADAM_COPIES * weights + token_bytes + feature_bytes if on_gpu else 0
     visits = settings.epochs * (num_train * model.train_seconds)
     visits += settings.epochs / settings.eval_every * num_val * model.score_seconds
-    if settings.fresh:
+    # The optimizer changes every vector in every step.
+    of_step = _VECTOR_SECONDS["cuda" if on_gpu else "cpu"] * table[0] * settings.hidden_channels
+    visits += settings.epochs * -(-num_train // batch) * of_step
+    if settings.fresh and has_tokens:
         visits += settings.epochs * num_train * cost.row_seconds
     until = "all epochs" if settings.patience is None else "all epochs; often ends earlier"
 
     def ram(extra: float) -> int:
         return int(in_use + _LATER_BYTES + extra * _MARGIN)
 
+    label_plan = StagePlan("labels", 0.0, ram(0), 0, 0, "not needed")
+    if labels is not _NO_LABELS:
+        label_plan = StagePlan(
+            "labels",
+            cost.label_seconds,
+            ram(labels.peak_bytes),
+            int(_LABEL_DISK_BYTES * labels.num_entries) + 24 * n,
+            0,
+            f"entries {_spread(labels)}, time within a factor of 2; none if cached",
+        )
+    token_plan = StagePlan("tokens", 0.0, ram(0), 0, 0, "not needed")
+    if has_tokens:
+        token_plan = StagePlan(
+            "tokens",
+            cost.sampler_seconds + (0 if fresh else rows.num_rows * cost.row_seconds),
+            ram(sampler_bytes + (0 if fresh else shard_bytes)),
+            token_bytes,
+            0,
+            "disk exact, time within a factor of 4; none if cached",
+        )
+    ego_plans = []
+    if ego is not None:
+        vectors = _ADAM_COPIES * 4 * ego.num_channels * settings.hidden_channels
+        ego_plans.append(
+            StagePlan(
+                "inputs",
+                ego.seconds,
+                ram(label_bytes + ego.peak_bytes),
+                0,
+                0,
+                f"{ego.summary}; rows {format_bytes(ego.num_bytes)}, vectors with gradient and "
+                f"moments {format_bytes(vectors)}",
+            )
+        )
     return Plan(
         stages=(
-            StagePlan(
-                "labels",
-                cost.label_seconds,
-                ram(labels.peak_bytes),
-                int(_LABEL_DISK_BYTES * labels.num_entries) + 24 * n,
-                0,
-                f"entries {_spread(labels)}, time within a factor of 2; none if cached",
-            ),
-            StagePlan(
-                "tokens",
-                cost.sampler_seconds + (0 if settings.fresh else rows.num_rows * cost.row_seconds),
-                ram(sampler_bytes + (0 if settings.fresh else shard_bytes)),
-                token_bytes,
-                0,
-                "disk exact, time within a factor of 4; none if cached",
-            ),
+            label_plan,
+            token_plan,
+            *ego_plans,
             StagePlan(
                 "training",
                 visits,
@@ -216,7 +254,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
             ),
             StagePlan(
                 "prediction",
-                n * settings.copies * model.score_seconds,
+                n * (settings.copies if has_tokens else 1) * model.score_seconds,
                 ram(at_work + 8 * n * max(2, graph.num_classes)),
                 0,
                 int(gpu * _MARGIN),
@@ -271,12 +309,14 @@ def _surely_short(graph: Graph, settings: Settings) -> bool:
     if settings.max_batches is not None and isinstance(settings.batch_size, int):
         per_epoch = min(num_train, settings.max_batches * settings.batch_size)
     hidden, size = settings.hidden_channels, settings.size
-    per_ego = 6 * settings.num_layers * (12 * size * hidden**2 + 4 * size**2 * hidden)
+    per_ego = 6.0 * settings.num_layers * (12 * size * hidden**2 + 4 * size**2 * hidden)
+    if settings.num_layers == 0:
+        per_ego = 6 * hidden * (_mean_width(graph) * num_copies(settings.hops, settings.hop_kind))
     on_gpu = choose_device(settings.device).type == "cuda"
     flops = _SLOW_GPU_FLOPS if on_gpu else _SLOW_FLOPS
     if settings.epochs * per_epoch * per_ego > _LONG_SECONDS * flops:
         return False
-    if graph.num_nodes <= _FEW_NODES:
+    if graph.num_nodes <= _FEW_NODES or not (settings.num_layers or settings.hub_inputs):
         return True
     entries = estimate(graph).num_entries
     return entries**2 / graph.num_nodes * _SLOW_TEST_SECONDS < _LONG_SECONDS / 2
@@ -347,6 +387,20 @@ def _feature_bytes(graph: Graph) -> int:
     return int(x.data.nbytes + 8 * len(x.indices)) if hasattr(x, "indptr") else int(x.nbytes)
 
 
+def _made_feature_bytes(graph: Graph, settings: Settings, copies: int) -> int:
+    """Return the bytes of the features that are made beside the graph's own."""
+    scaled = _scaled_copies(graph, settings, copies)
+    if not is_projected(graph.features, settings.hop_channels):
+        hop_copies = copies - 1 if copies > 1 else min(settings.hops, 1)
+        return _feature_bytes(graph) * (hop_copies + scaled)
+    # Dense, whatever the features are; with "auto" it is those that are scaled, before.
+    width = projected_width(graph.features.shape[1], settings.hop_channels)
+    before, after = (scaled, 0) if settings.feature_scale == AUTO else (0, scaled)
+    block = 4 * graph.num_nodes * width  # of one round, held beside the result
+    weights = 4 * graph.features.shape[1] * width
+    return int(_feature_bytes(graph) * before + block * (copies + after + 1) + weights)
+
+
 def _scaled_copies(graph: Graph, settings: Settings, hop_copies: int) -> int:
     """Return how many times the graph's features the scaled ones take."""
     if settings.feature_scale == AUTO:  # before the hops
@@ -354,10 +408,31 @@ def _scaled_copies(graph: Graph, settings: Settings, hop_copies: int) -> int:
     return 0 if settings.feature_scale == NONE else hop_copies
 
 
+def _mean_width(graph: Graph) -> float:
+    """Return the entries of a row of the features."""
+    x = graph.features
+    return float(x.nnz / len(x.indptr) if hasattr(x, "indptr") else x.shape[1])
+
+
 def _graph_bytes(graph: Graph) -> int:
     return int(graph.offsets.nbytes + graph.targets.nbytes + _feature_bytes(graph))
 
 
-def _batch_bytes(settings: Settings, channels: int) -> int:
+def _batch_bytes(size: int, channels: int) -> int:
     """Return the bytes of one ego's inputs (features of its slots, distances, ids), held twice."""
-    return 2 * (4 * settings.size * channels + settings.size**2 + 8 * settings.size)
+    return 2 * (4 * size * channels + size**2 + 8 * size)
+
+
+def _ego_estimate(graph: Graph, settings: Settings, labels: LabelEstimate) -> EgoEstimate | None:
+    """Return the size of the rows of neighbours, hubs and classes; None where none are inputs."""
+    if not (settings.neighbor_inputs or settings.hub_inputs or settings.class_inputs):
+        return None
+    found = estimate_ego_rows(
+        graph,
+        labels.num_entries,
+        neighbors=settings.neighbor_inputs,
+        hubs=settings.hub_inputs,
+        num_classes=max(2, graph.num_classes) if settings.class_inputs else 0,
+        table_rows=settings.table_rows,
+    )
+    return found if found.num_channels else None

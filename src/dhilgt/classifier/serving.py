@@ -6,10 +6,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from dhilgt._version import __version__
 from dhilgt.features.scale import NONE
 from dhilgt.model.export import WRITERS, check_ending
 from dhilgt.store.exports import write_beside
+from dhilgt.tokens.single import SingleRows
 
 if TYPE_CHECKING:
     from dhilgt.classifier.classifier import NodeClassifier
@@ -21,7 +24,9 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     The second file names the classes, the settings of the tokens and the width of the features,
     so that a server needs neither PyTorch nor the classifier. A model with `label_inputs` has a
     third file, model.onnx.known.npy: class + 1 of each node of the graph, 0 = not known. One with
-    a scale has model.onnx.scale.npz: the arrays of its `FeatureScale`.
+    a scale has model.onnx.scale.npz: the arrays of its `FeatureScale`, one with projected features
+    model.onnx.projection.npz: those of its `Projection`. One that takes neighbours, hubs or classes
+    has model.onnx.ego.npz: their rows.
     `dhilgt.store.exports.read_export` reads and checks them.
 
     Args:
@@ -44,12 +49,28 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     if scale is not None and not len(scale.columns):  # no column needed one
         scale = None
     facts = _serving_facts(clf) | {"feature_scale": NONE if scale is None else scale.kind}
-    return write_beside(file, facts, known, None if scale is None else scale.arrays)
+    projection = pipeline.projection
+    return write_beside(
+        file,
+        facts,
+        known,
+        None if scale is None else scale.arrays,
+        None if projection is None else projection.arrays,
+        _ego_arrays(pipeline.ego),
+    )
+
+
+def _ego_arrays(rows: Any) -> dict[str, NDArray[Any]] | None:
+    if rows is None:
+        return None
+    return {"offsets": rows.indptr, "columns": rows.indices, "values": rows.data}
 
 
 def _serving_facts(clf: NodeClassifier) -> dict[str, Any]:
-    settings = clf.settings_
+    settings, vocabulary = clf.settings_, clf._pipeline.vocabulary
     named: dict[str, Any] = {}
+    if vocabulary is not None and vocabulary.num_channels:
+        named["ego_rows"] = list(vocabulary.groups)
     if clf.feature_columns_ is not None:
         named["feature_names"] = list(clf.feature_columns_.names)
     return named | {
@@ -59,8 +80,8 @@ def _serving_facts(clf: NodeClassifier) -> dict[str, Any]:
         "hops": settings.hops,
         "hop_kind": settings.hop_kind,
         "hop_restart": settings.hop_restart,
-        "tokens": settings.token_options(),
-        "copies": settings.copies,
+        "tokens": settings.token_options() if settings.num_layers else SingleRows.spec.to_dict(),
+        "copies": clf._pipeline.copies,
         "order": settings.order,
         "graph": clf.graph_.fingerprint,
     }

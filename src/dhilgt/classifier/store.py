@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,15 @@ import torch
 
 from dhilgt._version import __version__
 from dhilgt.classifier.inputs import FitInputs
+from dhilgt.classifier.projection_file import check_projection, read_projection, write_projection
 from dhilgt.errors import ArtifactError, ConfigError, argument, wording
+from dhilgt.features.ego_vocabulary import EgoVocabulary
 from dhilgt.features.from_graph import num_copies
+from dhilgt.features.projection import Projection, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale
+from dhilgt.graph.graph import Graph
 from dhilgt.graph.store import load_graph, save_graph
+from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.model.store import CONFIG, WEIGHTS, checked_bytes, read_checked
 from dhilgt.settings.settings import Settings
@@ -51,6 +56,7 @@ _TIED = (
     f"{run_folder.MODEL}/{WEIGHTS}",
     f"{run_folder.GRAPH}/{MANIFEST}",  # which has the checksums of the graph's arrays
     run_folder.SCALE,
+    run_folder.PROJECTION,
     run_folder.RESULT,
     run_folder.METRICS,
 )
@@ -67,10 +73,12 @@ class Bundle:
     inputs: FitInputs
     model: DHILGT
     scale: FeatureScale | None
+    projection: Projection | None
     result: TrainResult
     scores: dict[str, dict[str, float]]
     stages: dict[str, Any]
     batch_size: int
+    vocabulary_digest: str | None = None
 
 
 def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) -> None:
@@ -87,6 +95,7 @@ def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) ->
                 files.ops.unlink(seal)
         clf.model_.save_pretrained(folder.path / run_folder.MODEL)
         write_scale(folder.path, clf._pipeline.scale)
+        write_projection(folder.path, clf._pipeline.projection)
         save_graph(clf.graph_, folder.path / run_folder.GRAPH, overwrite=True)
         folder.rewrite(clf.result_.history)
         folder.write(run_folder.RESULT, clf.result_.to_dict())
@@ -100,7 +109,9 @@ def write(clf: NodeClassifier, path: str | PathLike[str], *, overwrite: bool) ->
 
 def _facts(clf: NodeClassifier) -> dict[str, Any]:
     kinds = {letter: name for name, letter in _TYPES.items()}
-    return {
+    vocabulary = clf._pipeline.vocabulary
+    known: dict[str, Any] = {} if vocabulary is None else {"vocabulary": vocabulary.digest}
+    return known | {
         "kind": KIND,
         "format": FORMAT,
         "library": __version__,
@@ -156,10 +167,12 @@ def read(path: str | PathLike[str]) -> Bundle:
             inputs=inputs,
             model=model,
             scale=_scale(folder, settings["feature_scale"], int(facts["features"])),
+            projection=read_projection(folder),
             result=result,
             scores=scores,
             stages=dict(facts["stages"]),
             batch_size=int(facts["batch_size"]),
+            vocabulary_digest=facts.get("vocabulary"),
         )
         _check_parts(bundle, facts)
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
@@ -266,8 +279,10 @@ def _check_parts(bundle: Bundle, facts: dict[str, Any]) -> None:
     width = int(graph.features.shape[1])
     if graph.fingerprint != facts["graph"] or width != facts["features"]:
         raise TypeError("the graph is not the one it was trained on")
-    if config.in_channels != width * copies or config.out_channels != classes:
+    channels = projected_width(width, bundle.settings["hop_channels"]) * copies
+    if config.in_channels != channels or config.out_channels != classes:
         raise TypeError("the model does not fit the graph and its classes")
+    check_projection(bundle.projection, width, bundle.settings["hop_channels"])
     setting = bundle.settings["feature_scale"]
     kind = NONE if bundle.scale is None else bundle.scale.kind
     if kind != setting:
@@ -289,8 +304,33 @@ def _check_parts(bundle: Bundle, facts: dict[str, Any]) -> None:
         raise TypeError("model and settings do not agree on label_inputs")
     if config.label_inputs and "train" not in bundle.inputs.split:
         raise TypeError("the graph lacks its training nodes, whose classes the model sees")
+    _check_inputs(config, Settings.from_dict(bundle.settings), graph, classes)
     if graph.labels.max(initial=-1) >= classes or bundle.batch_size < 1:
         raise TypeError("the graph has classes without a name")
+
+
+def _check_inputs(config: DHILGTConfig, settings: Settings, graph: Graph, classes: int) -> None:
+    """Raise for a model whose table does not fit the neighbours, hubs and classes of its graph.
+
+    The hubs themselves are known with the labels, which are not built here: the digest in the
+    bundle is compared when they are.
+    """
+    kinds = EgoVocabulary.of(
+        graph,
+        None,
+        neighbors=settings.neighbor_inputs,
+        num_classes=classes if settings.class_inputs else 0,
+        table_rows=settings.table_rows,
+    )
+    most_hubs = 0
+    if settings.hub_inputs:
+        kinds = replace(kinds, hubs=np.zeros(0, np.int64))
+        most_hubs = min(settings.table_rows, graph.num_nodes) if graph.num_edges else 0
+    fewest = kinds.num_channels + (most_hubs > 0)
+    groups = len(kinds.groups) if fewest else 0
+    fits = fewest <= config.ego_channels <= kinds.num_channels + most_hubs
+    if config.ego_groups != groups or not fits:
+        raise TypeError("the model does not fit the neighbours, hubs and classes of the graph")
 
 
 # ---- the scale of the features -----------------------------------------------------------------

@@ -15,6 +15,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import LabelEstimate
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.trial import try_build
+from dhilgt.loader.feature_rows import open_features
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.settings.settings import Settings
@@ -62,13 +63,16 @@ class GraphCost:
     row_seconds: float
 
 
-def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> ModelCost:
+def measure_model(
+    config: DHILGTConfig, size: int, device: torch.device, ego_entries: float = 0.0
+) -> ModelCost:
     """Measure a few steps on random rows; takes about a second.
 
     Args:
         config: The model's settings.
         size: Slots of a row.
         device: Where it will be trained.
+        ego_entries: With `ego_channels`, entries in the rows of an ego on average.
 
     Example:
         >>> config = DHILGTConfig(in_channels=8, hidden_channels=16, out_channels=3)
@@ -80,13 +84,21 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
     width = min(config.in_channels, _MOST_CHANNELS)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
-        model = DHILGT(**{**config.to_dict(), "in_channels": width}).to(device)
+        narrow = {"in_channels": width}
+        if config.ego_channels:
+            narrow["ego_channels"] = min(config.ego_channels, _MOST_CHANNELS)
+        model = DHILGT(**{**config.to_dict(), **narrow}).to(device)
         x = torch.randn(_TRIAL_EGOS * size, width, device=device)
         index = torch.arange(_TRIAL_EGOS * size, device=device).reshape(_TRIAL_EGOS, size)
         spd = torch.randint(0, 6, (_TRIAL_EGOS, size, size), device=device).to(torch.uint8)
-        inputs = [x, index, spd]
+        inputs: list[torch.Tensor | None] = [x, index, spd]
         if config.label_inputs:
             inputs.append(torch.ones(len(x), dtype=torch.int32, device=device))
+        if config.ego_channels:
+            rows = _TRIAL_EGOS * config.ego_groups
+            inputs += [None] * (4 - len(inputs))
+            trial = _random_rows(rows, narrow["ego_channels"], ego_entries * _TRIAL_EGOS)
+            inputs.append(trial.to(device))
         labels = torch.zeros(_TRIAL_EGOS, dtype=torch.int64, device=device)
         saved_storages: dict[int, int] = {}  # bytes by address
 
@@ -109,6 +121,17 @@ def measure_model(config: DHILGTConfig, size: int, device: torch.device) -> Mode
     return ModelCost(
         num_parameters, seconds / _TRIAL_EGOS, scoring / _TRIAL_EGOS, saved // _TRIAL_EGOS
     )
+
+
+def _random_rows(count: int, channels: int, entries: float) -> torch.Tensor:
+    """Return sparse rows with about as many entries in all."""
+    import scipy.sparse
+
+    length = max(1, round(entries / count))
+    columns = np.random.default_rng(0).integers(0, channels, count * length)
+    parts = np.ones(len(columns), np.float32), columns, np.arange(count + 1) * length
+    rows = scipy.sparse.csr_array(parts, shape=(count, channels))
+    return open_features(rows, count).take(np.arange(count)).build(lambda part: part)
 
 
 def measure_graph(

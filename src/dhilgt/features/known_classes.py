@@ -1,4 +1,4 @@
-"""The classes that a model with `label_inputs` may see: those of training nodes, matched by id."""
+"""The classes that a model may see as inputs: those of training nodes, matched by id."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def training_classes(graph: Graph) -> NDArray[np.int64]:
     """
     if graph.labels is None or "train" not in (graph.masks or {}):
         raise GraphError(
-            "label_inputs needs the classes of training nodes, and the graph lacks "
+            "classes as inputs are those of training nodes, and the graph lacks "
             f"{'labels' if graph.labels is None else 'a mask of training nodes'}; pass them when "
             "you make it"
         )
@@ -36,25 +36,37 @@ def training_classes(graph: Graph) -> NDArray[np.int64]:
 def carried_over(trained: Graph, other: Graph) -> NDArray[np.int64]:
     """Return, for each node of another graph, its class if it was a training node; else -1.
 
+    Args:
+        trained: The graph of the training; see `training_classes`.
+        other: The graph to predict on; see `matched_nodes`. Its own classes are ignored.
+    """
+    carried = np.full(other.num_nodes, -1, np.int64)
+    classes = training_classes(trained)
+    old = np.flatnonzero(classes >= 0)
+    at = matched_nodes(trained, other, old)
+    carried[at[at >= 0]] = classes[old[at >= 0]]
+    return carried
+
+
+def matched_nodes(trained: Graph, other: Graph, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the index in another graph of some nodes of the trained one, -1 for those it lacks.
+
     Nodes are matched by id. Integer ids alone do not identify a node, since any graph can have a
     node 7: with them, the features must be equal too.
 
     Args:
-        trained: The graph of the training; see `training_classes`.
-        other: The graph to predict on. Its own classes are ignored.
+        trained: The graph of the training.
+        other: The graph to predict on.
+        nodes: Node indices in `trained`.
     """
-    carried = np.full(other.num_nodes, -1, np.int64)
     if trained.ids.are_text != other.ids.are_text:
-        return carried
-    classes = training_classes(trained)
-    old = np.flatnonzero(classes >= 0)
-    at = find(other.node_ids, other.num_nodes, trained.nodes[old])
-    old, at = old[at >= 0], at[at >= 0]
+        return np.full(len(nodes), -1, np.int64)
+    at = find(other.node_ids, other.num_nodes, trained.nodes[nodes])
     if not other.ids.are_text:
-        same = _equal_rows(trained.features, old, other.features, at)
-        old, at = old[same], at[same]
-    carried[at] = classes[old]
-    return carried
+        there = np.flatnonzero(at >= 0)
+        same = _equal_rows(trained.features, nodes[there], other.features, at[there])
+        at[there[~same]] = -1
+    return at
 
 
 def _equal_rows(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dhilgt.errors import GraphError, MemoryLimitError
 from dhilgt.graph import checks
 from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.single import TokenSource
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.checks import as_array, whole_number
 from dhilgt.utils.devices import checked_process, free_bytes, this_process
@@ -50,7 +51,7 @@ def checked_resident(
     return "features" if alone else bool(resident)
 
 
-def checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> int:
+def checked_copies(tokens: TokenSource, copies: int, fresh: bool) -> int:
     """Return the number of copies, if the tokens have that many."""
     copies = whole_number("copies", copies, 1, 2**31)
     if isinstance(tokens, TokenSampler):
@@ -68,7 +69,7 @@ def checked_copies(tokens: Tokens | TokenSampler, copies: int, fresh: bool) -> i
     return copies
 
 
-def checked_egos(tokens: Tokens | TokenSampler, nodes: Any) -> NDArray[np.int64]:
+def checked_egos(tokens: TokenSource, nodes: Any) -> NDArray[np.int64]:
     """Return the indices of the egos, from a mask or indices; from None, of all with rows."""
     count = tokens.num_nodes
     stored = tokens.nodes if isinstance(tokens, Tokens) else None

@@ -24,6 +24,7 @@ from dhilgt.loader.ego_rows import DeviceEgoRows, open_ego_rows
 from dhilgt.loader.feature_rows import DeviceFeatures, open_features
 from dhilgt.loader.prefetch import Prefetcher
 from dhilgt.tokens.sampler import TokenSampler
+from dhilgt.tokens.single import TokenSource
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.devices import choose_device
@@ -86,7 +87,7 @@ class TokenLoader:
 
     def __init__(
         self,
-        tokens: Tokens | TokenSampler,
+        tokens: TokenSource,
         features: Any,
         labels: Any = None,
         *,
@@ -105,7 +106,7 @@ class TokenLoader:
         known: Any = None,
         ego: Any = None,
     ) -> None:
-        if not isinstance(tokens, (Tokens, TokenSampler)):
+        if not isinstance(tokens, TokenSource):
             raise TypeError(f"tokens is a {type(tokens).__name__}; pass Tokens or a TokenSampler")
         self.tokens = tokens
         self.batch_size = whole_number("batch_size", batch_size, 1, _LARGEST_BATCH)

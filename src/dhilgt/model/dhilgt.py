@@ -357,9 +357,10 @@ class DHILGT(nn.Module):
             # Only the first slot: elsewhere, a node of another row or the ego itself is plain.
             first = index[:, 0]
             egos = h.index_select(0, first.clamp(min=0)) + self.ego_input(ego).to(h.dtype)  # [B, F]
-            own = torch.arange(len(index), device=at.device, dtype=at.dtype) + len(rows)
-            own = own.masked_fill(first < 0, PADDING)
-            rows, at = torch.cat([rows, egos]), torch.cat([own[:, None], at[:, 1:]], 1)
+            own = torch.arange(index.shape[0], device=at.device, dtype=at.dtype) + rows.shape[0]
+            is_own = torch.arange(index.shape[1], device=at.device) == 0
+            at = torch.where(is_own & (first >= 0)[:, None], own[:, None], at)  # [B, s]
+            rows = torch.cat([rows, egos])
         return rows, at
 
     def _encode(
@@ -495,7 +496,7 @@ class DHILGT(nn.Module):
                 f"the model has ego_channels={channels}; pass ego, a CSR tensor of {groups} rows "
                 "for each row of index"
             )
-        expected = (len(index) * groups, channels)
+        expected = (index.shape[0] * groups, channels)
         if tuple(ego.shape) != expected:
             raise ValueError(
                 f"ego has shape {tuple(ego.shape)}; {len(index)} egos with ego_groups={groups} "

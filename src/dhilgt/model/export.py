@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dhilgt.errors import ArtifactError, ConfigError
 from dhilgt.model.dhilgt import DHILGT
+from dhilgt.model.sparse_product import CsrParts
 from dhilgt.store.files import explained, write_file
 
 INPUTS = ("x", "index", "spd")
@@ -27,6 +28,9 @@ INPUTS = ("x", "index", "spd")
 
 KNOWN = "known"
 """Name of the fourth input, of models that see known classes."""
+
+EGO = ("ego_offsets", "ego_columns", "ego_values")
+"""Names of the last three inputs, of models that take sparse rows of egos."""
 
 OUTPUT = "logits"
 """Name of the output of an ONNX file."""
@@ -36,7 +40,8 @@ def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
     """Write a program that `torch.export.load` reads without this package.
 
     Its inputs and logits are those of `DHILGT.forward`, with dense `x` in float32 and `index` in
-    int64.
+    int64. Inputs that the model does not take are left out; sparse rows of egos are three inputs,
+    as in `export_onnx`.
 
     Args:
         model: Any model; it is not changed.
@@ -67,7 +72,9 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
 
     Inputs: x [nodes, in_channels] float32, index [batch, slots] int64 (-1 = padding) and
     spd [batch, slots, slots] uint8; of models with `label_inputs` also known [nodes] int64 (class
-    + 1, 0 = not known); output: logits [batch, out_channels] float32.
+    + 1, 0 = not known); of models with `ego_channels` also the sparse rows of the egos as the
+    arrays of a CSR matrix: ego_offsets [batch * ego_groups + 1] int64, ego_columns [entries] int64
+    and ego_values [entries] float32. Output: logits [batch, out_channels] float32.
 
     Args:
         model: Any model; it is not changed.
@@ -97,7 +104,7 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
 
 def _program(model: DHILGT) -> torch.export.ExportedProgram:
     """Trace the model; no axis is fixed to its length in the example."""
-    return torch.export.export(plain(model), _example(model), dynamic_shapes=_shapes(model))
+    return torch.export.export(_module(model), _example(model), dynamic_shapes=_shapes(model))
 
 
 def input_names(model: DHILGT) -> tuple[str, ...]:
@@ -106,13 +113,39 @@ def input_names(model: DHILGT) -> tuple[str, ...]:
     Args:
         model: Any model.
     """
-    return (*INPUTS, KNOWN) if model.config.label_inputs else INPUTS
+    known = (KNOWN,) if model.config.label_inputs else ()
+    return (*INPUTS, *known, *(EGO if model.config.ego_channels else ()))
 
 
-def _shapes(model: DHILGT) -> tuple[dict[int, Any], ...]:
+def _shapes(model: DHILGT) -> tuple[Any, ...]:
     nodes, rows, slots = (torch.export.Dim(name, min=1) for name in ("nodes", "batch", "slots"))
     shapes = {0: nodes}, {0: rows, 1: slots}, {0: rows, 1: slots, 2: slots}
-    return (*shapes, {0: nodes}) if model.config.label_inputs else shapes
+    known = ({0: nodes},) if model.config.label_inputs else ()
+    if not model.config.ego_channels:
+        return (*shapes, *known)
+    entries = torch.export.Dim("entries", min=0)
+    ego = {0: model.config.ego_groups * rows + 1}, {0: entries}, {0: entries}
+    return (*shapes, (*known, *ego))
+
+
+def _module(model: DHILGT) -> nn.Module:
+    return _WithEgoRows(plain(model)) if model.config.ego_channels else plain(model)
+
+
+class _WithEgoRows(nn.Module):
+    """A model that takes the sparse rows of its egos as three dense tensors."""
+
+    def __init__(self, model: DHILGT) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor, index: Tensor, spd: Tensor, *more: Tensor) -> Tensor:
+        """Return the logits; `more` holds known, where the model takes it, and the three."""
+        known = more[0] if self.model.config.label_inputs else None
+        offsets, columns, values = more[-3:]
+        ego = CsrParts(offsets, columns, values, self.model.config.ego_channels)
+        logits: Tensor = self.model(x, index, spd, known, ego)
+        return logits
 
 
 def plain(model: DHILGT) -> DHILGT:
@@ -131,7 +164,11 @@ def _example(model: DHILGT) -> tuple[Tensor, ...]:
     index = torch.tensor([[0, 1, 2], [3, 1, -1]])
     x, spd = torch.zeros(5, model.config.in_channels), torch.zeros(2, 3, 3, dtype=torch.uint8)
     known = (torch.zeros(5, dtype=torch.int64),) if model.config.label_inputs else ()
-    return x, index, spd, *known
+    ego: tuple[Tensor, ...] = ()
+    if model.config.ego_channels:
+        offsets = torch.arange(2 * model.config.ego_groups + 1)
+        ego = offsets, torch.zeros_like(offsets[1:]), torch.zeros(len(offsets) - 1)
+    return x, index, spd, *known, *ego
 
 
 # ---- files ---------------------------------------------------------------------------------------

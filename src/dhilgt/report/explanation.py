@@ -9,6 +9,7 @@ from dhilgt.classifier.explanation import (
     Distance,
     Explanation,
     Member,
+    connection_rows,
     rows_of,
     shown_distance,
     shown_effect,
@@ -86,10 +87,15 @@ def page(explanation: Explanation, color: str = "class") -> str:
         color: As for `draw`.
     """
     names, rows = rows_of(explanation.members, explanation.directed)
+    inputs = []
+    if explanation.connected:
+        heads, cells = connection_rows(explanation)
+        inputs.append(table("Inputs of the node itself", heads, cells, text_columns=len(heads)))
     return document(
         f"{explanation.node}: {explanation.prediction}",
         Markup(draw(explanation, color)),
         table("Members of the token", names, rows, text_columns=len(names)),
+        *inputs,
         style=packaged("dhilgt.report", "explanation_page.css"),
     )
 

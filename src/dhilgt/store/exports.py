@@ -1,7 +1,8 @@
 """The files beside an exported model: facts and arrays that a server needs, and their checksums.
 
 Beside ``model.onnx`` are ``model.onnx.json`` (the facts) and, where a model needs them,
-``model.onnx.known.npy`` and ``model.onnx.scale.npz``. Reading them needs no PyTorch.
+``model.onnx.known.npy``, ``model.onnx.scale.npz``, ``model.onnx.projection.npz`` and
+``model.onnx.ego.npz``. Reading them needs no PyTorch.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ from dhilgt.store.files import (
 
 KIND = "dhilgt-serving"
 FORMAT = 2
-FACTS, KNOWN, SCALE = ".json", ".known.npy", ".scale.npz"  # added to the name of the model
+# Added to the name of the model.
+FACTS, KNOWN, SCALE, PROJECTION = ".json", ".known.npy", ".scale.npz", ".projection.npz"
+EGO = ".ego.npz"
 _FACTS_OF_FORMAT_1 = ".serving.json"  # in the place of the ending: of the last export of a name
 _OWN_SUM = "facts_sha256"
-_MAX_BYTES = 64 << 20
+_MAX_BYTES = 4 << 30  # of a file of arrays
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,18 @@ class Export:
         known: Class + 1 of each node of the graph, 0 = not known; None for models without
             `label_inputs`.
         scale: Arrays for `FeatureScale.from_arrays`; None for models without a `feature_scale`.
+        projection: Arrays for `Projection.from_arrays`; None where features are as wide as they
+            are.
+        ego: The rows of neighbours, hubs and classes of all nodes of the graph, as the arrays
+            "offsets", "columns" and "values"; None for models that do not take them. Node v has the
+            rows v * K to v * K + K - 1, where K is the length of ``facts["ego_rows"]``.
     """
 
     facts: dict[str, Any]
     known: NDArray[Any] | None
     scale: dict[str, NDArray[Any]] | None
+    projection: dict[str, NDArray[Any]] | None = None
+    ego: dict[str, NDArray[Any]] | None = None
 
 
 def write_beside(
@@ -59,6 +69,8 @@ def write_beside(
     facts: Mapping[str, Any],
     known: NDArray[Any] | None,
     scale: Mapping[str, NDArray[Any]] | None,
+    projection: Mapping[str, NDArray[Any]] | None = None,
+    ego: Mapping[str, NDArray[Any]] | None = None,
 ) -> Path:
     """Write what belongs with a model that is already in its place; return the file of facts.
 
@@ -67,6 +79,8 @@ def write_beside(
         facts: Plain values.
         known: See `Export`.
         scale: See `Export`.
+        projection: See `Export`.
+        ego: See `Export`.
     """
     arrays: dict[str, bytes] = {}
     names: dict[str, str] = {}
@@ -75,11 +89,13 @@ def write_beside(
         stream = io.BytesIO()
         np.save(stream, known)
         arrays[names["known"]] = stream.getvalue()
-    if scale is not None:
-        names["scale"] = model.name + SCALE
-        stream = io.BytesIO()
-        np.savez(stream, **scale)  # type: ignore[arg-type, unused-ignore]
-        arrays[names["scale"]] = stream.getvalue()
+    files = (("scale", SCALE, scale), ("projection", PROJECTION, projection), ("ego", EGO, ego))
+    for key, ending, several in files:
+        if several is not None:
+            names[key] = model.name + ending
+            stream = io.BytesIO()
+            np.savez(stream, **several)  # type: ignore[arg-type, unused-ignore]
+            arrays[names[key]] = stream.getvalue()
     sums = {name: _write(model.with_name(name), data) for name, data in arrays.items()}
     values: dict[str, Any] = {
         **names,
@@ -111,9 +127,12 @@ def read_export(model: str | PathLike[str]) -> Export:
     facts = _facts(beside)
     _compare(path, beside, facts.get("sha256"), _hash(path))
     known = _array_file(beside, facts, "known")
-    scale = _array_file(beside, facts, "scale")
     return Export(
-        facts, None if known is None else known[""], None if scale is None else dict(scale)
+        facts,
+        None if known is None else known[""],
+        _array_file(beside, facts, "scale"),
+        _array_file(beside, facts, "projection"),
+        _array_file(beside, facts, "ego"),
     )
 
 
@@ -133,9 +152,7 @@ def _facts(path: Path) -> dict[str, Any]:
     return facts
 
 
-def _array_file(
-    beside: Path, facts: Mapping[str, Any], key: str
-) -> Mapping[str, NDArray[Any]] | None:
+def _array_file(beside: Path, facts: Mapping[str, Any], key: str) -> dict[str, NDArray[Any]] | None:
     """Return the arrays of the file that the facts name, a single one under the name ""."""
     name = facts.get(key)
     if name is None:

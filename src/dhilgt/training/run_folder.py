@@ -27,13 +27,14 @@ BEST = "best.safetensors"
 BUNDLE = "bundle.json"
 MODEL = "model"
 SCALE = "feature_scale.safetensors"
+PROJECTION = "projection.safetensors"
 GRAPH = "graph"
 SETTINGS = "config.yaml"
 REPORT = "report.html"
 REPORT_DATA = "report.json"
 PREDICTIONS = "predictions"
 _TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
-_OURS = _TRAINING | {BUNDLE, MODEL, SCALE, GRAPH, SETTINGS, REPORT, REPORT_DATA}
+_OURS = _TRAINING | {BUNDLE, MODEL, SCALE, PROJECTION, GRAPH, SETTINGS, REPORT, REPORT_DATA}
 
 
 def is_ours(name: str) -> bool:
@@ -89,7 +90,7 @@ class RunFolder:
                         "another folder"
                     )
                 # These may be written before the first epoch; using them loses nothing.
-                if names - {SETTINGS, SCALE} and not resume:
+                if names - {SETTINGS, SCALE, PROJECTION} and not resume:
                     raise ArtifactError(
                         f"{self.path} holds a run; pass {argument('resume', True)} to go on with "
                         "it, or choose another folder"

@@ -21,8 +21,7 @@ from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.orders import DRAWN
 from dhilgt.settings.settings import Settings
-from dhilgt.tokens.sampler import TokenSampler
-from dhilgt.tokens.tokens import Tokens
+from dhilgt.tokens.single import TokenSource
 from dhilgt.training.clock import host_peak_bytes
 from dhilgt.training.state import TrainResult
 from dhilgt.training.trainer import Trainer
@@ -131,8 +130,8 @@ class Objective:
         self.seeds = tuple(seeds)
         self._inputs: dict[tuple[int, float], FitInputs] = {}
         self._labels: dict[tuple[str, int], HubLabels] = {}
-        self._tokens: dict[int, tuple[dict[str, Any], Tokens | TokenSampler]] = {}
-        self._features: tuple[tuple[int, str, float, str], Any] | None = None
+        self._tokens: dict[int, tuple[dict[str, Any], TokenSource]] = {}
+        self._features: tuple[tuple[Any, ...], Any] | None = None
 
     def __call__(
         self,
@@ -208,10 +207,14 @@ class Objective:
             "copies": settings.copies,
             "fresh": settings.fresh,
             "order": settings.order,
+            "layers": settings.num_layers > 0,  # rows of a model without them are of one slot
         }
         known = self._tokens.get(settings.seed)
         tokens = known[1] if known is not None and known[0] == options else None
-        made = (settings.hops, settings.hop_kind, settings.hop_restart, settings.feature_scale)
+        made = (
+            settings.hops, settings.hop_kind, settings.hop_restart, settings.hop_channels,
+            settings.feature_scale,
+        )  # fmt: skip
         has_features = self._features is not None and self._features[0] == made
         pipeline = Pipeline(
             graph,

@@ -134,7 +134,8 @@ class OurContender(Contender):
         self._pipeline = Pipeline(
             self.graph, settings, cache=None, progress=False, clock=self.clock
         )
-        _ = self._pipeline.tokens, self._pipeline.features  # made here, not in the first epoch
+        made = self._pipeline  # here, not in the first epoch
+        _ = made.tokens, made.features, made.ego
         self._on = choose_device(self._device)
         classes = max(2, self.graph.num_classes)
         self._model = new_model(self._pipeline, classes).to(self._on)

@@ -16,7 +16,8 @@ from dhilgt.metrics import METRICS, constant_score, metric
 from dhilgt.report import text
 from dhilgt.report.run import analysis
 from dhilgt.store.files import explained, strict_json
-from dhilgt.tokens.sampler import PackedRows, TokenSampler
+from dhilgt.tokens.sampler import PackedRows
+from dhilgt.tokens.single import TokenSource
 from dhilgt.tokens.stats import token_stats
 from dhilgt.tokens.store import Shard, ShardPlace, TokenLayout
 from dhilgt.tokens.tokens import Tokens
@@ -257,7 +258,7 @@ def _calibration(truth: NDArray[np.int64], probabilities: NDArray[np.float64]) -
 # ---- tokens, settings, environment -------------------------------------------------------------
 
 
-def _tokens(source: Tokens | TokenSampler) -> dict[str, Any]:
+def _tokens(source: TokenSource) -> dict[str, Any]:
     """Return the statistics of all token rows, or of an even sample where there are many."""
     if isinstance(source, Tokens) and len(source) <= _ROWS_COUNTED:
         return {**token_stats(source).to_dict(), "sampled": False}
@@ -267,7 +268,7 @@ def _tokens(source: Tokens | TokenSampler) -> dict[str, Any]:
     return {**token_stats(_as_tokens(source, chosen, rows)).to_dict(), "sampled": True}
 
 
-def _as_tokens(source: Tokens | TokenSampler, nodes: NDArray[np.int64], rows: PackedRows) -> Tokens:
+def _as_tokens(source: TokenSource, nodes: NDArray[np.int64], rows: PackedRows) -> Tokens:
     plan = TokenLayout(
         spec=source.spec,
         copies=1,

@@ -1,0 +1,242 @@
+"""Fewer columns for wide features: their main directions, kept with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhilgt.errors import ArtifactError, ConfigError, GraphError
+from dhilgt.features.column_statistics import canonical
+
+_BLOCK = 1 << 24  # numbers of a product held at a time, 64 MB: bounds the memory of `fit`
+_MOST_ROWS = 1 << 16  # rows of an array that `fit` reads; a sparse matrix is cheap to read whole
+_SPARE = 16  # directions computed beyond those that are kept, which makes the last of these good
+_ROUNDS = 4  # multiplications by X^T X: each makes small directions smaller beside large ones
+_NOISE = 1e-12  # eigenvalues of a Gram matrix, relative to the largest, that are rounding errors
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A linear map of wide features to fewer columns: fitted on one graph, applied to any.
+
+    The columns of the result are the features along their main directions, the right singular
+    vectors V of the features X (which are not centred, so that sparse ones stay sparse): X V, the
+    largest direction first. Distances and products of rows are those of X, as far as that many
+    columns can keep them; where the rank of X is no larger, they are kept exactly, and columns
+    beyond the rank are 0.
+
+    One factor brings the result to a root mean square of 1 over all of its numbers, the size of
+    standardised features, from which a model learns at the usual rates. It is one for all columns:
+    division by a factor for each would raise the small directions, which are mostly noise, to the
+    size of the large ones.
+
+    Attributes:
+        weights: V times the factor, (columns of the features, columns of the result), float32.
+
+    Example:
+        >>> x = np.outer([1.0, 2.0, 3.0], [3.0, 0.0, 4.0, 0.0]).astype(np.float32)
+        >>> projection = Projection.fit(x, 1)
+        >>> projection.apply(x).astype(float).round(3).tolist()
+        [[0.463], [0.926], [1.389]]
+        >>> projection.weights.shape
+        (4, 1)
+    """
+
+    weights: NDArray[np.float32]
+
+    # ---- fit -----------------------------------------------------------------------------------
+
+    @classmethod
+    def fit(cls, features: Any, num_channels: int, seed: int = 0) -> Self:
+        """Find the main directions of features, by a few rounds of subspace iteration.
+
+        Of an array with many rows, 65,536 drawn ones are used.
+
+        Args:
+            features: One row per node: an array or a SciPy sparse matrix; not changed.
+            num_channels: Columns of the result, fewer than the features have.
+            seed: Of the directions to begin with, and of the rows drawn.
+
+        Raises:
+            ConfigError: If the features have no more columns than that.
+            GraphError: If there are no rows, or a value is not finite.
+        """
+        count, width = features.shape
+        if not 0 < num_channels < width:
+            raise ConfigError(
+                f"features of {width:,} columns are not projected to {num_channels:,}; pass a "
+                f"number from 1 to {width - 1:,}"
+            )
+        if not count:
+            raise GraphError("features without a row have no directions; pass at least one node")
+        rng = np.random.default_rng(seed)
+        products = _Products(_rows_to_fit(features, rng))
+        weights = np.zeros((width, num_channels), np.float32)
+        if products.largest:
+            vectors = rng.standard_normal((width, min(num_channels + _SPARE, count, width)))
+            for _ in range(_ROUNDS):
+                vectors = _orthonormal(products.twice(vectors))
+            values, turn = np.linalg.eigh(products.gram(vectors))  # ascending
+            kept = min(num_channels, int((values > _NOISE * values[-1]).sum()))
+            vectors = vectors @ turn[:, ::-1][:, :kept]
+            # A direction has no sign of its own; its largest part is made positive.
+            largest = np.abs(vectors).argmax(axis=0)
+            vectors *= np.where(vectors[largest, np.arange(kept)] < 0, -1.0, 1.0)
+            mean_square = values[::-1][:kept].sum() / (products.num_rows * num_channels)
+            weights[:, :kept] = vectors / (np.sqrt(mean_square) * products.largest)
+        return cls(weights)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the projection that the `arrays` of another one describe.
+
+        Args:
+            arrays: Its arrays, as read from a file.
+
+        Raises:
+            ArtifactError: If they are not the arrays of a projection.
+        """
+        if set(arrays) != {"weights"}:
+            raise ArtifactError(f"{sorted(arrays)} are not the arrays of a projection")
+        weights = np.asarray(arrays["weights"])
+        if weights.ndim != 2 or weights.dtype != np.float32 or not np.isfinite(weights).all():
+            raise ArtifactError("weights of a projection are not a matrix of finite float32")
+        if not 0 < weights.shape[1] < weights.shape[0]:
+            raise ArtifactError(f"{weights.shape} is not the shape of a projection")
+        return cls(weights)
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a file holds of it."""
+        return {"weights": self.weights}
+
+    # ---- apply ---------------------------------------------------------------------------------
+
+    def apply(self, features: Any) -> NDArray[np.float32]:
+        """Return the projected features, a float32 array; the input is not changed.
+
+        Args:
+            features: An array or a SciPy sparse matrix, as wide as those of `fit`.
+
+        Raises:
+            ConfigError: If they have another width.
+        """
+        if features.shape[1] != len(self.weights):
+            raise ConfigError(
+                f"features have {features.shape[1]} columns, the projection was fitted on "
+                f"{len(self.weights)}; pass the same columns"
+            )
+        if hasattr(features, "tocsr"):
+            return np.asarray(features.tocsr().astype(np.float32, copy=False) @ self.weights)
+        projected = np.empty((len(features), self.weights.shape[1]), np.float32)
+        for rows in _row_blocks(features):
+            np.matmul(_float32(features[rows]), self.weights, out=projected[rows])
+        return projected
+
+
+def is_projected(features: Any, num_channels: int | None) -> bool:
+    """Return whether the setting `hop_channels` asks for a projection of these features.
+
+    Args:
+        features: An array or a SciPy sparse matrix.
+        num_channels: The setting; None for features as wide as they are.
+    """
+    return num_channels is not None and num_channels < features.shape[1]
+
+
+def projected_width(width: int, num_channels: int | None) -> int:
+    """Return how many columns features have after a projection, where there is one.
+
+    Example:
+        >>> projected_width(500, None), projected_width(500, 256), projected_width(100, 256)
+        (500, 256, 100)
+    """
+    return width if num_channels is None else min(width, num_channels)
+
+
+class _Products:
+    """Products of features and vectors, a block at a time.
+
+    Features are divided by their largest value on the way: squares of huge ones, and of tiny ones,
+    are beyond float32.
+    """
+
+    def __init__(self, features: Any) -> None:
+        self._is_sparse = hasattr(features, "tocsr")
+        self._features = features
+        self.num_rows: int = features.shape[0]
+        values = features.data if self._is_sparse else features
+        with np.errstate(invalid="ignore"):
+            self.largest = max(float(np.max(values, initial=0)), -float(np.min(values, initial=0)))
+        if not np.isfinite(self.largest):
+            raise GraphError(
+                "the features have values that are not finite; fill them first, for example with "
+                "numpy.nan_to_num"
+            )
+
+    def twice(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return X^T X times vectors."""
+        result = np.zeros(vectors.shape)
+        for matrix, columns, product in self._images(vectors):
+            result[:, columns] += matrix.T @ (product / np.float32(self.largest))
+        return result
+
+    def gram(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the Gram matrix of X times vectors."""
+        size = vectors.shape[1]
+        if not self._is_sparse:
+            return np.asarray(
+                sum(product.T @ product for _, _, product in self._images(vectors)), np.float64
+            )
+        # Blocks of columns: (X V)^T (X V) = V^T (X^T X V).
+        gram = vectors.T @ self.twice(vectors)
+        return np.asarray((gram + gram.T) / 2).reshape(size, size)
+
+    def _images(
+        self, vectors: NDArray[np.float64]
+    ) -> Iterator[tuple[Any, slice, NDArray[np.float32]]]:
+        """Yield some rows of X, the vectors multiplied, and their product over the largest value.
+
+        A sparse matrix is taken whole, with some vectors at a time; of an array, which may be a
+        mapped file, every row is read once.
+        """
+        scaled = (vectors / self.largest).astype(np.float32)
+        if self._is_sparse:
+            step = max(1, _BLOCK // self.num_rows)
+            for start in range(0, vectors.shape[1], step):
+                columns = slice(start, start + step)
+                part = np.ascontiguousarray(scaled[:, columns])
+                yield self._features, columns, self._features @ part
+        else:
+            for rows in _row_blocks(self._features):
+                block = _float32(self._features[rows])
+                yield block, slice(None), block @ scaled
+
+
+def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return an orthonormal basis of the span of columns, without directions of rounding errors."""
+    values, turn = np.linalg.eigh(vectors.T @ vectors)
+    kept = values > _NOISE * values[-1]
+    return np.asarray(vectors @ (turn[:, kept] / np.sqrt(values[kept])))
+
+
+def _rows_to_fit(features: Any, rng: np.random.Generator) -> Any:
+    if hasattr(features, "tocsr"):
+        return canonical(features.tocsr().astype(np.float32, copy=False))
+    if len(features) <= _MOST_ROWS:
+        return features
+    return features[np.sort(rng.choice(len(features), _MOST_ROWS, replace=False))]
+
+
+def _row_blocks(features: NDArray[Any]) -> Iterator[slice]:
+    count, width = features.shape
+    step = max(1, _BLOCK // width)
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def _float32(rows: NDArray[Any]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(rows, np.float32)
