@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -412,7 +412,7 @@ class DHILGT(nn.Module):
             at = torch.cat([at, virtual.expand(at.shape[0], -1)], 1)  # [B, t]
             table = torch.cat([table, self.virtual])  # [1 + n + m, F]
         dropped = config.bias_dropout if self.training else 0.0
-        *earlier, last = self.layers
+        *earlier, last = cast("list[EncoderLayer]", list(self.layers))
         if not earlier:
             egos = F.embedding(at[:, 0], table, padding_idx=0)
             key, value = (F.embedding(at, rows) for rows in last.keys_and_values(table))
@@ -426,8 +426,7 @@ class DHILGT(nn.Module):
                 h = layer(h, pairs, path)
             egos, codes = h[:, 0], pairs.codes[:, 0]
             key, value = last.keys_and_values(h)
-        out: Tensor = last.egos(egos, key, value, codes, real[:, 0])
-        return out
+        return last.egos(egos, key, value, codes, real[:, 0])
 
     def _own_rows(self, x: Tensor, index: Tensor, ego: Tensor | None) -> Tensor:
         """Return slot 0 of what `_encode` returns without layers, [B, F]."""
@@ -443,7 +442,8 @@ class DHILGT(nn.Module):
         h = F.embedding(egos + 1, torch.cat([h.new_zeros(1, h.shape[1]), h]), padding_idx=0)
         if self.ego_input is None:
             return h
-        return h + self.ego_input(ego).masked_fill(index[:, :1] == PADDING, 0.0)
+        own: Tensor = self.ego_input(ego)
+        return h + own.masked_fill(index[:, :1] == PADDING, 0.0)
 
     def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:
         if x.dim() != 2 or x.shape[1] != self._config.in_channels:
