@@ -96,8 +96,9 @@ bench-labels: $(VENV)/.bench  ## labels against Algorithm 1 and NetworKit: time,
 bench-tokens: $(VENV)/.bench  ## tokens: sampling, distances, disk, growth
 	$(BIN)/python -m bench.tokens --results $(RESULTS)
 
-bench-train: $(VENV)/.bench $(VENV)/.test  ## training on the CPU: loader, memory, step
+bench-train: $(VENV)/.bench $(VENV)/.test  ## training on the CPU: loader, memory, step, epoch
 	$(BIN)/python -m bench.train --results $(RESULTS)
+	$(BIN)/python -m bench.epoch --results $(RESULTS)
 
 bench-scaling: $(VENV)/.bench $(VENV)/.test  ## time and memory of all systems against nodes and edges
 	$(BIN)/dhilgt bench scaling --budget 240 --resume -o $(RESULTS)/scaling.jsonl --into $(RESULTS)

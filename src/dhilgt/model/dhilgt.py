@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -422,7 +422,7 @@ class DHILGT(nn.Module):
             at = torch.cat([at, virtual.expand(at.shape[0], -1)], 1)  # [B, t]
             table = torch.cat([table, self.virtual])  # [1 + n + m, F]
         dropped = config.bias_dropout if self.training else 0.0
-        *earlier, last = self.layers
+        *earlier, last = cast("list[EncoderLayer]", list(self.layers))
         if not earlier:
             egos = F.embedding(at[:, 0], table, padding_idx=0)
             key, value = (F.embedding(at, rows) for rows in last.keys_and_values(table))
@@ -430,12 +430,13 @@ class DHILGT(nn.Module):
         else:
             h = F.embedding(at, table, padding_idx=0)  # [B, t, F]
             pairs = pair_codes(spd, real, config.num_virtual, dropped)
-            for layer in earlier:
+            first, *others = earlier
+            h = first(h, pairs, path, F.embedding(at, first.queries_keys_values(table)))
+            for layer in others:
                 h = layer(h, pairs, path)
             egos, codes = h[:, 0], pairs.codes[:, 0]
             key, value = last.keys_and_values(h)
-        out: Tensor = last.egos(egos, key, value, codes, real[:, 0])
-        return out
+        return last.egos(egos, key, value, codes, real[:, 0])
 
     def _own_rows(self, x: Tensor, index: Tensor, ego: Tensor | None) -> Tensor:
         """Return slot 0 of what `_encode` returns without layers, [B, F]."""
@@ -450,10 +451,12 @@ class DHILGT(nn.Module):
         h: Tensor = self.input(x).to(self.norm.weight.dtype)
         h = F.embedding(egos + 1, torch.cat([h.new_zeros(1, h.shape[1]), h]), padding_idx=0)
         if self.ego_input is not None:
-            h = h + self.ego_input(ego).masked_fill(index[:, :1] == PADDING, 0.0)
+            own: Tensor = self.ego_input(ego)
+            h = h + own.masked_fill(index[:, :1] == PADDING, 0.0)
         h = self._activated(h)
         if self.residual is not None:
-            h = h + dropout(F.relu(self.residual(h)), self._config.dropout, self.training)
+            inner: Tensor = F.relu(self.residual(h))
+            h = h + dropout(inner, self._config.dropout, self.training)
         return h
 
     def _check(self, x: Tensor, index: Tensor, spd: Tensor) -> None:

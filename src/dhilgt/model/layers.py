@@ -131,15 +131,27 @@ class EncoderLayer(nn.Module):
                 distances = torch.arange(NUM_DISTANCES, dtype=self.spd_bias.dtype)
                 self.spd_bias.copy_((-slope * distances)[:, None])
 
-    def forward(self, h: Tensor, pairs: Pairs, path: str) -> Tensor:
+    def forward(self, h: Tensor, pairs: Pairs, path: str, qkv: Tensor | None = None) -> Tensor:
         """Return the next representation, [B, t, F].
 
         Args:
             h: [B, t, F].
             pairs: See `pair_codes`.
             path: Of attention, as the model chose it: a key of `attention.PATHS`.
+            qkv: What `queries_keys_values` returns for `h`, where it is at hand.
         """
-        return self._after_attention(h, self._attention(self.attention_norm(h), pairs, path))
+        if qkv is None:
+            qkv = self.queries_keys_values(h)
+        return self._after_attention(h, self._attention(qkv, pairs, path))
+
+    def queries_keys_values(self, h: Tensor) -> Tensor:
+        """Return queries, keys and values of representations, [..., 3 F].
+
+        Args:
+            h: [..., F].
+        """
+        qkv: Tensor = self.qkv(self.attention_norm(h))
+        return qkv
 
     def keys_and_values(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values of representations, each [..., F] with all heads in a row.
@@ -197,11 +209,11 @@ class EncoderLayer(nn.Module):
         scale = 1.0 / (1.0 - self.config.bias_dropout) if self.training else 1.0
         return bias_table(self.config.heads, self.qkv.weight, self.spd_bias, virtual, scale)
 
-    def _attention(self, h: Tensor, pairs: Pairs, path: str) -> Tensor:
-        batch, slots, width = h.shape
-        heads = self.config.heads
-        qkv = self.qkv(h).view(batch, slots, 3, heads, width // heads)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [B, H, t, d]
+    def _attention(self, qkv: Tensor, pairs: Pairs, path: str) -> Tensor:
+        batch, slots, _ = qkv.shape
+        width, heads = self.config.hidden_channels, self.config.heads
+        split = qkv.view(batch, slots, 3, heads, width // heads)
+        query, key, value = split.permute(2, 0, 3, 1, 4)  # each [B, H, t, d]
         out = attend(
             query,
             key,

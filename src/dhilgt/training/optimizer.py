@@ -50,7 +50,9 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
             return torch.optim.Adam(
                 trainable, lr=rate, weight_decay=decay, fused=True, capturable=True
             )
-        return torch.optim.Adam(trainable, lr=config.lr, weight_decay=decay, fused=_fuses(trainable))
+        return torch.optim.Adam(
+            trainable, lr=config.lr, weight_decay=decay, fused=_fuses(trainable)
+        )
     exempt = set(getattr(model, "no_weight_decay", lambda: ())())
     for prefix, module in model.named_modules():
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
