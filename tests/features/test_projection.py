@@ -150,6 +150,7 @@ def test_blocks_do_not_show_in_the_result(monkeypatch):
     kinds = rows_of(), sparse_rows()
     whole = [Projection.fit(x, 4) for x in kinds]
     monkeypatch.setattr(module, "_BLOCK", 70)
+    monkeypatch.setattr(module, "_TOGETHER", 3)
     for x, expected in zip(kinds, whole, strict=True):
         actual = Projection.fit(x, 4)
         np.testing.assert_allclose(actual.weights, expected.weights, rtol=1e-3, atol=1e-3)

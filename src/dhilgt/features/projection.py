@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from dhilgt.errors import ArtifactError, ConfigError, GraphError
 from dhilgt.features.column_statistics import canonical
 
-_BLOCK = 1 << 24  # numbers of a product held at a time, 64 MB: bounds the memory of `fit`
+_BLOCK = 1 << 24  # numbers of an array read at a time: bounds the memory beside the result
 _MOST_ROWS = 1 << 16  # rows of an array that `fit` reads; a sparse matrix is cheap to read whole
+_TOGETHER = 32  # vectors that a sparse matrix is multiplied by at a time
 _SPARE = 16  # directions computed beyond those that are kept, which makes the last of these good
 _ROUNDS = 4  # multiplications by X^T X: each makes small directions smaller beside large ones
 _NOISE = 1e-12  # eigenvalues of a Gram matrix, relative to the largest, that are rounding errors
@@ -166,12 +168,10 @@ class _Products:
     """
 
     def __init__(self, features: Any) -> None:
-        self._is_sparse = hasattr(features, "tocsr")
         self._features = features
         self.num_rows: int = features.shape[0]
-        values = features.data if self._is_sparse else features
-        with np.errstate(invalid="ignore"):
-            self.largest = max(float(np.max(values, initial=0)), -float(np.min(values, initial=0)))
+        values = features.data if hasattr(features, "tocsr") else features
+        self.largest = max(float(np.max(values, initial=0)), -float(np.min(values, initial=0)))
         if not np.isfinite(self.largest):
             raise GraphError(
                 "the features have values that are not finite; fill them first, for example with "
@@ -180,41 +180,29 @@ class _Products:
 
     def twice(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return X^T X times vectors."""
+        scaled = (vectors / self.largest).astype(np.float32)
+        if hasattr(self._features, "tocsr"):
+            # Some vectors at a time, side by side: these products use one core each.
+            starts = range(0, scaled.shape[1], _TOGETHER)
+            parts = [np.ascontiguousarray(scaled[:, at : at + _TOGETHER]) for at in starts]
+            with ThreadPoolExecutor() as pool:
+                made = pool.map(lambda part: self._block_twice(self._features, part), parts)
+                return np.concatenate(list(made), axis=1, dtype=np.float64)
+        # Some rows at a time, each read once: an array may be a mapped file.
         result = np.zeros(vectors.shape)
-        for matrix, columns, product in self._images(vectors):
-            result[:, columns] += matrix.T @ (product / np.float32(self.largest))
+        for rows in _row_blocks(self._features):
+            result += self._block_twice(_float32(self._features[rows]), scaled)
         return result
+
+    def _block_twice(self, block: Any, scaled: NDArray[np.float32]) -> NDArray[np.float32]:
+        product = block @ scaled
+        product /= np.float32(self.largest)
+        return np.asarray(block.T @ product)
 
     def gram(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Gram matrix of X times vectors."""
-        size = vectors.shape[1]
-        if not self._is_sparse:
-            return np.asarray(
-                sum(product.T @ product for _, _, product in self._images(vectors)), np.float64
-            )
-        # Blocks of columns: (X V)^T (X V) = V^T (X^T X V).
         gram = vectors.T @ self.twice(vectors)
-        return np.asarray((gram + gram.T) / 2).reshape(size, size)
-
-    def _images(
-        self, vectors: NDArray[np.float64]
-    ) -> Iterator[tuple[Any, slice, NDArray[np.float32]]]:
-        """Yield some rows of X, the vectors multiplied, and their product over the largest value.
-
-        A sparse matrix is taken whole, with some vectors at a time; of an array, which may be a
-        mapped file, every row is read once.
-        """
-        scaled = (vectors / self.largest).astype(np.float32)
-        if self._is_sparse:
-            step = max(1, _BLOCK // self.num_rows)
-            for start in range(0, vectors.shape[1], step):
-                columns = slice(start, start + step)
-                part = np.ascontiguousarray(scaled[:, columns])
-                yield self._features, columns, self._features @ part
-        else:
-            for rows in _row_blocks(self._features):
-                block = _float32(self._features[rows])
-                yield block, slice(None), block @ scaled
+        return np.asarray((gram + gram.T) / 2)
 
 
 def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
