@@ -18,6 +18,9 @@ _MOST_ROWS = 1 << 16  # rows of an array that `fit` reads; a sparse matrix is ch
 _TOGETHER = 32  # vectors that a sparse matrix is multiplied by at a time
 _SPARE = 16  # directions computed beyond those that are kept, which makes the last of these good
 _ROUNDS = 4  # multiplications by X^T X: each makes small directions smaller beside large ones
+_ROWS_PER_AXIS = 16  # drawn rows that determine where each axis lies among the directions
+_TURNS = 8  # steps of varimax; the first few do most
+_TINIEST = 1e-30  # features below are zeros to a model, and have no inverse in float32
 _NOISE = 1e-12  # eigenvalues of a Gram matrix, relative to the largest, that are rounding errors
 
 
@@ -25,11 +28,14 @@ _NOISE = 1e-12  # eigenvalues of a Gram matrix, relative to the largest, that ar
 class Projection:
     """A linear map of wide features to fewer columns: fitted on one graph, applied to any.
 
-    The columns of the result are the features along their main directions, the right singular
-    vectors V of the features X (which are not centred, so that sparse ones stay sparse): X V, the
-    largest direction first. Distances and products of rows are those of X, as far as that many
-    columns can keep them; where the rank of X is no larger, they are kept exactly, and columns
-    beyond the rank are 0.
+    The result lies in the main directions of the features X, its first right singular vectors V (X
+    is not centred, so that it may stay sparse). Distances and products of rows are those of X, as
+    far as that many columns can keep them; where the rank of X is no larger, they are kept exactly,
+    and columns beyond the rank are 0.
+
+    Within these directions the axes are turned (varimax) so that each row has few large numbers, as
+    words have: X V R with an orthogonal R. A model that learns from single columns, as any does
+    that is trained with Adam, scores better on them. The largest column comes first.
 
     One factor brings the result to a root mean square of 1 over all of its numbers, the size of
     standardised features, from which a model learns at the usual rates. It is one for all columns:
@@ -37,7 +43,7 @@ class Projection:
     size of the large ones.
 
     Attributes:
-        weights: V times the factor, (columns of the features, columns of the result), float32.
+        weights: V R times the factor, (columns of the features, columns of the result), float32.
 
     Example:
         >>> x = np.outer([1.0, 2.0, 3.0], [3.0, 0.0, 4.0, 0.0]).astype(np.float32)
@@ -78,17 +84,20 @@ class Projection:
         rng = np.random.default_rng(seed)
         products = _Products(_rows_to_fit(features, rng))
         weights = np.zeros((width, num_channels), np.float32)
-        if products.largest:
+        if products.largest > _TINIEST:
             vectors = rng.standard_normal((width, min(num_channels + _SPARE, count, width)))
             for _ in range(_ROUNDS):
                 vectors = _orthonormal(products.twice(vectors))
             values, turn = np.linalg.eigh(products.gram(vectors))  # ascending
             kept = min(num_channels, int((values > _NOISE * values[-1]).sum()))
-            vectors = vectors @ turn[:, ::-1][:, :kept]
+            vectors, values = vectors @ turn[:, ::-1][:, :kept], values[::-1][:kept]
+            axes = _sparse_axes(products.some_rows(vectors, _ROWS_PER_AXIS * kept, rng))
+            order = np.argsort(-(values @ axes**2), kind="stable")
+            vectors = vectors @ axes[:, order]
             # A direction has no sign of its own; its largest part is made positive.
             largest = np.abs(vectors).argmax(axis=0)
             vectors *= np.where(vectors[largest, np.arange(kept)] < 0, -1.0, 1.0)
-            mean_square = values[::-1][:kept].sum() / (products.num_rows * num_channels)
+            mean_square = values.sum() / (products.num_rows * num_channels)
             weights[:, :kept] = vectors / (np.sqrt(mean_square) * products.largest)
         return cls(weights)
 
@@ -199,6 +208,15 @@ class _Products:
         product /= np.float32(self.largest)
         return np.asarray(block.T @ product)
 
+    def some_rows(
+        self, vectors: NDArray[np.float64], most: int, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Return drawn rows of X times vectors, at most so many; all where there are no more."""
+        features = self._features
+        if self.num_rows > most:
+            features = features[np.sort(rng.choice(self.num_rows, most, replace=False))]
+        return np.asarray(features @ (vectors / self.largest).astype(np.float32), np.float32)
+
     def gram(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Gram matrix of X times vectors."""
         gram = vectors.T @ self.twice(vectors)
@@ -210,6 +228,24 @@ def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     values, turn = np.linalg.eigh(vectors.T @ vectors)
     kept = values > _NOISE * values[-1]
     return np.asarray(vectors @ (turn[:, kept] / np.sqrt(values[kept])))
+
+
+def _sparse_axes(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the orthogonal turn that makes the numbers of rows few and large: varimax.
+
+    Args:
+        rows: Along the main directions; these count alike, whatever their size.
+    """
+    sizes = np.sqrt(np.square(rows, dtype=np.float64).mean(axis=0))
+    rows = rows / np.where(sizes > 0, sizes, 1).astype(np.float32)
+    axes = np.eye(rows.shape[1])
+    for _ in range(_TURNS):
+        turned = rows @ axes.astype(np.float32)
+        squares = np.square(turned)
+        turned *= squares - squares.mean(axis=0)
+        left, _, right = np.linalg.svd((rows.T @ turned).astype(np.float64))
+        axes = left @ right
+    return axes
 
 
 def _rows_to_fit(features: Any, rng: np.random.Generator) -> Any:
