@@ -6,6 +6,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,8 @@ def _mlp_scores(inputs: Any, graph: Graph, seed: int) -> tuple[float, float]:
 
     def logits(rows: Any) -> Any:
         if hasattr(rows, "tocsr"):
-            return rest(Product.apply(first.weight.T.contiguous(), rows) + first.bias)
+            product: Any = Product  # torch has no types here
+            return rest(product.apply(first.weight.T.contiguous(), rows) + first.bias)
         return rest(first(torch.from_numpy(rows)))
 
     assert graph.labels is not None
@@ -162,7 +164,7 @@ def _shown(made: dict[str, Any]) -> str:
     return f"{made['seconds']:.1f} s, {made['peak_bytes'] / 1e9:.2f} GB"
 
 
-PARTS = [averages, scores]
+PARTS: list[Callable[..., dict[str, Any]]] = [averages, scores]
 
 if __name__ == "__main__":
     main()

@@ -237,7 +237,7 @@ def _sparse_axes(rows: NDArray[np.float32]) -> NDArray[np.float64]:
         rows: Along the main directions; these count alike, whatever their size.
     """
     sizes = np.sqrt(np.square(rows, dtype=np.float64).mean(axis=0))
-    rows = rows / np.where(sizes > 0, sizes, 1).astype(np.float32)
+    rows = np.asarray(rows / np.where(sizes > 0, sizes, 1), np.float32)
     axes = np.eye(rows.shape[1])
     for _ in range(_TURNS):
         turned = rows @ axes.astype(np.float32)
