@@ -1,8 +1,8 @@
 """Label sizes by order of the nodes, on public datasets and on grids.
 
-`python -m bench.orders cora chameleon grid:100` prints a table with a row per graph: for every order
-the entries per node and the seconds of order and labels. `grid:100` is a grid of 100 x 100 nodes
-with diagonals, its ids in reading order. `--orders degree,degree-id` takes some orders alone.
+`python -m bench.orders cora chameleon grid:100` prints a table with a row per graph: for every
+order the entries per node and the seconds of order and labels. `grid:100` is a grid of 100 x 100
+nodes with diagonals, its ids in reading order. `--orders degree,degree-id` takes some orders alone.
 """
 
 import argparse
