@@ -1,35 +1,55 @@
-"""Label sizes by order of the nodes, on public datasets.
+"""Label sizes by order of the nodes, on public datasets and on grids.
 
-`python -m bench.orders cora chameleon physics` prints a table: entries per node, the seconds that
-the order took, the seconds that the labels took.
+`python -m bench.orders cora chameleon grid:100` prints a table with a row per graph: for every
+order the entries per node and the seconds of order and labels. `grid:100` is a grid of 100 x 100
+nodes with diagonals, its ids in reading order. `--orders degree,degree-id` takes some orders alone.
 """
 
-import sys
+import argparse
 import time
 
-from dhilgt import HubLabels, datasets
-from dhilgt.labels.orders import ORDERS, node_order
+import numpy as np
+
+from dhilgt import Graph, HubLabels, datasets
+from dhilgt.labels.orders import ORDERS
 
 
-def main(names: list[str]) -> None:
-    """Print the table of some datasets."""
-    rows = [["order"], *([order] for order in ORDERS)]
-    for name in names:
-        graph = datasets.load(name)
-        rows[0] += [name, "order, s", "labels, s"]
-        for row, order in zip(rows[1:], ORDERS, strict=True):
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graphs", nargs="+")
+    parser.add_argument("--orders", default=",".join(ORDERS))
+    options = parser.parse_args()
+    orders = options.orders.split(",")
+    print("| " + " | ".join(["graph", *(f"{order} | s" for order in orders)]) + " |")
+    print("|" + "|".join(["---", *["---:"] * 2 * len(orders)]) + "|")
+    for name in options.graphs:
+        graph = _graph(name)
+        row = [name]
+        for order in orders:
             start = time.perf_counter()
-            ranked = node_order(graph, order)
-            middle = time.perf_counter()
-            ids = None if ranked is None else graph.ids_of(ranked)
-            labels = HubLabels.build(graph, order=ids, progress=False)
-            end = time.perf_counter()
-            size = labels.num_entries / graph.num_nodes
-            row += [f"{size:.1f}", f"{middle - start:.2f}", f"{end - middle:.2f}"]
-    rows.insert(1, ["---"] + ["---:"] * (len(rows[0]) - 1))
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
+            labels = HubLabels.build(graph, order=order, progress=False)
+            seconds = time.perf_counter() - start
+            row += [f"{labels.num_entries / graph.num_nodes:,.1f}", f"{seconds:.2f}"]
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+def _graph(name: str) -> Graph:
+    kind, _, side = name.partition(":")
+    return _grid(int(side)) if kind == "grid" else datasets.load(name)
+
+
+def _grid(side: int) -> Graph:
+    at = np.arange(side * side).reshape(side, side)
+    ends = [
+        (at[:, :-1], at[:, 1:]),
+        (at[:-1], at[1:]),
+        (at[:-1, :-1], at[1:, 1:]),
+        (at[:-1, 1:], at[1:, :-1]),
+    ]
+    sources, targets = (np.concatenate([pair[end].ravel() for pair in ends]) for end in (0, 1))
+    return Graph.from_edges(sources, targets)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

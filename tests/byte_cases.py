@@ -179,8 +179,9 @@ TRAININGS = {
         "weight_average": 0.5, "output_layers": 2, "clip_norm": 1.0, "batch_size": 64,
     },
     "directed": {
-        "fresh": True, "spill": True, "fill": "neighbors", "order": "closeness-id", "readout": "ego",
-        "feature_scale": "standard", "hops": 1, "hop_kind": "stack", "hop_restart": 0.1,
+        "fresh": True, "spill": True, "fill": "neighbors", "order": "closeness-id",
+        "readout": "ego", "feature_scale": "standard", "hops": 1, "hop_kind": "stack",
+        "hop_restart": 0.1,
         "optimizer": "adam", "decay": "none", "attention_dropout": 0.1, "bias_slope": 0.5,
     },
     "cora": {"epochs": 4},

@@ -261,7 +261,7 @@ def test_the_class_of_the_data_is_kept():
     assert torch.equal(again.token_ids, data.token_ids)
     batch = AddHubTokens(size=2)(Batch.from_data_list([path_graph(2), path_graph(3)]))
     assert isinstance(batch, Batch)
-    assert batch.token_ids.tolist() == [[0, -1], [1, 0], [2, 3], [3, -1], [4, 3]]
+    assert batch.token_ids.tolist() == [[0, 1], [1, -1], [2, 3], [3, -1], [4, 3]]
 
 
 def test_data_without_tokens_says_so():

@@ -78,7 +78,7 @@ class HubTokenData(_HubTokens, Data):  # type: ignore[misc]
         >>> path = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
         >>> data = AddHubTokens(size=3)(path)
         >>> Batch.from_data_list([data, data]).token_ids[3:].tolist()
-        [[3, 4, -1], [4, 3, -1], [5, 4, -1]]
+        [[3, 4, -1], [4, 5, -1], [5, 4, -1]]
         >>> data.subgraph(torch.tensor([1, 2])).token_ids  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         dhilgt.errors.GraphError: token_ids were made for other nodes than this data has: ...

@@ -77,9 +77,9 @@ def test_another_graph_another_setting_another_seed_is_another_entry(cache):
 
 def test_the_same_structure_under_other_ids_is_found_and_answers_by_its_own_ids(cache, monkeypatch):
     made = count_builds(monkeypatch)
-    cache.labels(graph_of())
+    cache.labels(graph_of(), "degree-id")
     named = graph_of([[f"n{end}" for end in side] for side in EDGES])
-    labels = cache.labels(named)
+    labels = cache.labels(named, "degree-id")
     assert made == ["HubLabels"]
     assert labels.distance("n0", "n4") == 4
 

@@ -248,7 +248,7 @@ def test_an_interrupted_build_leaves_nothing(tmp_path, number):
 
 def test_one_pair(path_labels, number_labels):
     assert ok("query", path_labels, "ann", "dan").stdout == "3\n"
-    assert ok("query", path_labels, "ann", "dan", "--witness").stdout == "3 through bob\n"
+    assert ok("query", path_labels, "ann", "dan", "--witness").stdout == "3 through cid\n"
     assert ok("query", number_labels, 7, 9).stdout == "2\n"
     assert ok("query", number_labels, 7, 55).stdout == "no path\n"
     assert ok("query", number_labels, "--", -3, 40).stdout == "1\n"

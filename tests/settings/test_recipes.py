@@ -13,7 +13,8 @@ PAPER = [name for name in datasets.names() if datasets.info(name).in_paper]
 
 
 def test_the_papers_recipe_is_what_the_defaults_are_on_features_as_they_are():
-    assert Settings.from_dict(recipe("paper")) == Settings(feature_scale="none")
+    expected = Settings(feature_scale="none", order="degree-id")
+    assert Settings.from_dict(recipe("paper")) == expected
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -24,7 +25,9 @@ def test_each_dataset_of_the_paper_has_its_file(name):
     found = recipe("paper", name)
     assert "data" not in found
     metric = datasets.info(name).metric
-    assert Settings.from_dict(found) == Settings(metric=metric, feature_scale="none")
+    assert Settings.from_dict(found) == Settings(
+        metric=metric, feature_scale="none", order="degree-id"
+    )
 
 
 def test_datasets_without_a_file_and_stand_ins_have_their_metric():

@@ -33,7 +33,7 @@ from dhilgt.store.files import (
 
 KIND = "dhilgt-serving"
 FORMAT = 3
-_TIES_BY_ID = 2  # up to this format, the name of an order stood for ties by id
+_TIES_BY_ID = (1, 2)  # formats in which the name of an order stood for ties by id
 # Added to the name of the model.
 FACTS, KNOWN, SCALE, PROJECTION = ".json", ".known.npy", ".scale.npz", ".projection.npz"
 EGO = ".ego.npz"
@@ -150,7 +150,7 @@ def _facts(path: Path) -> dict[str, Any]:
     own = facts.pop(_OWN_SUM, None)
     if version != 1 or own is not None:
         _compare(path, path, own, hashlib.sha256(canonical_json(facts)).hexdigest())
-    if version <= _TIES_BY_ID and facts.get("order", "random") != "random":
+    if version in _TIES_BY_ID and facts.get("order", "random") != "random":
         facts["order"] = f"{facts['order']}-id"
     return facts
 
