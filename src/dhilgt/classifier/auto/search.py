@@ -160,6 +160,11 @@ class Search:
             progress if self._group.is_main else False,
         )
 
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files."""
+        return self._group.is_main
+
     def _is_defined(self, name: str) -> bool:
         """Return whether the metric is defined on the validation nodes, whatever is predicted."""
         if not self._can_choose:
