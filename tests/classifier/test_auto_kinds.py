@@ -39,14 +39,14 @@ def drawn(partner, signal):
     )
 
 
-def searched(graph):
-    clf = searching(**SMALL).fit(graph)
+def searched(graph, **changes):
+    clf = searching(**(SMALL | changes)).fit(graph)
     return clf, clf.search_.trial(clf.search_.chosen[0]["name"])
 
 
 @pytest.mark.filterwarnings("ignore:the input was cleaned")
 def test_alike_neighbours():
-    clf, winner = searched(drawn(lambda own: own, 1.0))
+    clf, winner = searched(drawn(lambda own: own, 1.0), epochs=9)
     assert winner.name != FEATURES_ALONE
     assert clf.scores_["test"]["accuracy"] > clf.search_.references["mlp"]["test"] + 0.05
     assert "the graph is worth" in clf.search_.sentence
