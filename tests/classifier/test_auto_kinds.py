@@ -11,7 +11,6 @@ from tests.classifier.auto_cases import searching
 torch.set_num_threads(1)
 NODES, CLASSES, DEGREE = 360, 3, 8
 SMALL = {"hidden_channels": 16, "heads": 2, "epochs": 27, "batch_size": 64, "lr": 0.01}
-SEES_NODES = ("label_inputs", "class_inputs", "neighbor_inputs", "hub_inputs")
 
 
 def drawn(partner, signal):
@@ -64,8 +63,9 @@ def test_unalike_neighbours():
 @pytest.mark.filterwarnings("ignore:the input was cleaned")
 def test_features_useless():
     clf, winner = searched(drawn(lambda own: own, 0.0))
-    assert any(winner.settings.get(name) for name in SEES_NODES), winner.name
-    assert clf.scores_["test"]["accuracy"] > 0.6
+    # Also averages of random features tell nodes apart that have neighbours in common.
+    assert winner.name != FEATURES_ALONE
+    assert clf.scores_["test"]["accuracy"] > clf.search_.references["mlp"]["test"] + 0.2
 
 
 @pytest.mark.full

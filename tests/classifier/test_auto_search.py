@@ -242,6 +242,14 @@ def test_a_budget_ends_the_search_with_the_best_so_far(graph):
     assert clf.predict().shape == (90,)
 
 
+def test_a_budget_that_ends_inside_a_rung_leaves_what_was_reached(graph):
+    clf = searching(budget=1e-6, epochs=45).fit(graph)
+    (trial,) = [one for one in clf.search_.candidates if one.rungs]
+    assert (trial.status, [rung.epochs for rung in trial.rungs]) == ("chosen", [1])
+    assert trial.rungs[0].scores == [clf.scores_["val"]["accuracy"]]
+    assert "no validation nodes" not in clf.search_.sentence
+
+
 def test_a_budget_that_is_never_reached_changes_nothing(graph, fitted):
     clf = searching(budget=1e6).fit(graph)
     assert not clf.search_.out_of_time
