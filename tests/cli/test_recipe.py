@@ -49,7 +49,7 @@ def test_what_was_given_is_checked_alone_as_the_candidates_differ(write):
     assert asked(flags={"num_out": 40}).given == {"num_out": 40}  # too many for 32 slots
     with pytest.raises(ConfigError, match="size = 0"):
         asked(flags={"size": 0})
-    with pytest.raises(ValueError, match="metric .guess. is not known"):
+    with pytest.raises(ValueError, match=r"metric .guess. is not known"):
         asked(flags={"metric": "guess"})
 
 
