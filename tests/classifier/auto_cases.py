@@ -6,7 +6,7 @@ from tests.classifier.cases import community_graph
 
 TINY = {
     "hidden_channels": 8, "heads": 2, "num_layers": 1, "readout": "ego", "lr": 0.02,
-    "warmup_epochs": 0, "batch_size": 32, "patience": None, "epochs": 9,
+    "warmup_epochs": 0, "batch_size": 32, "patience": None, "epochs": 5,
 }  # fmt: skip
 CANDIDATES = (
     Candidate(FEATURES_ALONE, "own features", TINY | {"size": 1, "num_virtual": 0}),

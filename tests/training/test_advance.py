@@ -86,6 +86,14 @@ def test_a_part_that_is_interrupted_can_be_kept():
     assert same(weights(second.model), expected)
 
 
+@pytest.mark.parametrize("until", [1, 10])
+def test_a_stop_in_the_last_epoch_of_a_part_is_not_lost(until):
+    one = trainer()
+    asking = Signalling(range(40, 60), at=3 * until, signum=signal.SIGTERM)  # its last batch
+    with pytest.raises(TrainingInterrupted):
+        one.advance(loaders()[0], asking, until=until)
+
+
 def test_a_run_that_was_ended_at_once_cannot_be_kept():
     one = trainer()
     asking = Signalling(range(40), at=2, signum=signal.SIGINT, times=2)

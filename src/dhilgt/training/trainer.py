@@ -154,7 +154,7 @@ class Trainer:
         try:
             with self._training(train_loader) as (run, stop):
                 with memory_for(self._batch_words(train_loader), _SMALLER):
-                    self._run_epochs(run, train_loader, val_loader, stop, self.config.epochs)
+                    self._run_epochs(run, train_loader, val_loader, stop)
                 return self._finish(run, val_loader)
         finally:
             self._run = None
@@ -184,6 +184,9 @@ class Trainer:
             try:
                 with memory_for(self._batch_words(train_loader), _SMALLER):
                     self._run_epochs(run, train_loader, val_loader, stop, until)
+                # Where the part is over, what it is a part of has to stop.
+                if self.group.add_up([int(stop.requested)])[0]:
+                    raise self._interrupted(run.state, stop)
             finally:
                 # Other trainings draw random numbers before this one goes on.
                 self._rng = rng.capture()
@@ -289,9 +292,9 @@ class Trainer:
         loader: Loader,
         val_loader: Loader | None,
         stop: StopSignals,
-        until: int,
+        until: int | None = None,
     ) -> None:
-        """Train epoch by epoch until the run or epoch ``until`` is over, and save it."""
+        """Train epoch by epoch until the run is over, or epoch ``until`` is, and save it."""
         state = run.state
         display = TrainDisplay(
             f"training on {self.device}",
@@ -403,9 +406,10 @@ class Trainer:
         if self._after_epoch is not None and line["val_loss"] is not None:
             self._after_epoch(dict(line))
 
-    def _is_over(self, state: TrainState, val_loader: Loader | None, until: int) -> bool:
+    def _is_over(self, state: TrainState, val_loader: Loader | None, until: int | None) -> bool:
         out_of_time = self._out_of_time()  # all processes must ask
-        at_end = state.epoch >= min(until, self.config.epochs)
+        epochs = self.config.epochs if until is None else min(until, self.config.epochs)
+        at_end = state.epoch >= epochs
         return out_of_time or at_end or self._stops_early(state, val_loader)
 
     def _stops_early(self, state: TrainState, val_loader: Loader | None) -> bool:

@@ -189,10 +189,11 @@ class Search:
             with self._display:
                 alive = self._run_rungs()
             return self._ended(alive)
-        except TrainingInterrupted as error:
-            raise self._stopped(error.signum) from None
-        except KeyboardInterrupt:
-            raise self._stopped(int(signal.SIGINT)) from None
+        except KeyboardInterrupt as error:
+            for training in self._trainings.values():
+                training.save()
+            signum = error.signum if isinstance(error, TrainingInterrupted) else signal.SIGINT
+            raise self._stopped(int(signum)) from None
 
     def _make_parts(self) -> None:
         """Make labels, tokens and features first: they have displays of their own."""
@@ -264,7 +265,6 @@ class Search:
             score, loss = self._scores_of(state)
             self._latest.setdefault(name, {})[seed_at] = score, loss
             self._display.scored(name, score)
-            training.save()
             if training.cut_short:
                 raise _OutOfTimeError
             rung.scores.append(score)

@@ -12,7 +12,6 @@ from dhilgt.classifier.classifier import new_model, training_loaders
 from dhilgt.classifier.inputs import FitInputs
 from dhilgt.classifier.members import Member
 from dhilgt.classifier.pipeline import Pipeline
-from dhilgt.errors import TrainingInterrupted
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.training.checkpoint import CheckpointFolder
@@ -22,7 +21,8 @@ from dhilgt.training.trainer import Trainer
 from dhilgt.utils.devices import choose_device
 
 _SECONDS_PER_PART = 2.0
-_SECONDS_BETWEEN_SAVES = 30.0
+SECONDS_BETWEEN_SAVES = 10.0
+"""Training that a killed process may have to repeat; a save takes a moment, too."""
 _SEED_STEP = 1_000_003
 
 
@@ -97,7 +97,7 @@ class Training:
             after_epoch=after_epoch,
         )
         self._group = Group()
-        self._saved_at = time.monotonic()
+        self._unsaved_seconds = 0.0
         self._epoch_seconds: float | None = None
         self.epoch = 0
         self.cut_short = False
@@ -119,7 +119,7 @@ class Training:
         return max(0, until - self.epoch) * self._epoch_seconds
 
     def advance(self, until: int, in_time: Callable[[], bool]) -> TrainState:
-        """Train to an epoch in parts of a few seconds, and save now and then.
+        """Train to an epoch in parts of a few seconds; long trainings are saved now and then.
 
         Args:
             until: The epoch.
@@ -127,29 +127,25 @@ class Training:
                 it stands.
 
         Raises:
-            TrainingInterrupted: On a signal; the state is saved where there is a folder.
+            TrainingInterrupted: On a signal; `save` keeps where it stands.
         """
         loaders = self.data.loaders(self.trainer)
         train, val = loaders["train"], loaders.get("val")
         while True:
             part = min(until, self.epoch + self._part())
             start, before = time.monotonic(), self.epoch
-            try:
-                state = self.trainer.advance(train, val, until=part)
-            except TrainingInterrupted:
-                self.save()
-                raise
-            self.epoch = state.epoch
+            state = self.trainer.advance(train, val, until=part)
+            self.epoch, seconds = state.epoch, time.monotonic() - start
             if state.epoch > before:
-                self._epoch_seconds = (time.monotonic() - start) / (state.epoch - before)
+                self._epoch_seconds = seconds / (state.epoch - before)
+            self._unsaved_seconds += seconds
+            if self._group.from_main(self._unsaved_seconds > SECONDS_BETWEEN_SAVES):
+                self.save()
             if state.epoch < part or state.epoch >= until:
                 return state
             self.cut_short = not in_time()
             if self.cut_short:
                 return state
-            late = time.monotonic() - self._saved_at > _SECONDS_BETWEEN_SAVES
-            if self._group.from_main(late):
-                self.save()
 
     def _part(self) -> int:
         """Return the epochs of the next part, the same in all processes."""
@@ -158,13 +154,13 @@ class Training:
         return self._group.from_main(epochs)
 
     def save(self) -> None:
-        """Write a checkpoint, where there is a folder."""
+        """Write a checkpoint, where there is a folder; trainings that did not go on have theirs."""
         if self._checkpoints is not None:
             checkpoint = self.trainer.checkpoint()
             if checkpoint is not None:
                 state = checkpoint.values["state"]
                 self._checkpoints.save(state["epoch"], state["batch"], checkpoint)
-        self._saved_at = time.monotonic()
+        self._unsaved_seconds = 0.0
 
     def finish(self) -> tuple[Member, TrainResult]:
         """Return the model with the weights of its best epoch, and how its training went."""
