@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import time
 
 import pytest
 import torch
@@ -9,7 +12,7 @@ import yaml
 
 import dhilgt
 from dhilgt.settings import read_settings
-from tests.cli.cases import Files, fails, ok
+from tests.cli.cases import Files, fails, ok, shell_command
 
 torch.set_num_threads(1)
 TINY = ("--hidden-channels", 8, "--heads", 2, "--epochs", 2, "--lr", 0.02)
@@ -114,3 +117,28 @@ def test_a_dry_run_predicts_the_search_candidate_by_candidate(made, tmp_path):
     assert f"{len(names)} candidates with {record['seeds']} seeds each" in shown
     assert [line for line in shown.splitlines() if line.startswith("features alone")]
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.full
+def test_a_search_that_was_interrupted_goes_on_and_ends_as_a_whole_one(made, tmp_path):
+    files, whole, _ = made
+    folder = tmp_path / "cut"
+    arguments_ = [*arguments(files, folder), "--no-report"]
+    process = subprocess.Popen(
+        shell_command(*arguments_), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (folder / "search.json").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert said.strip().endswith(f"go on with: dhilgt train --resume -o {folder}")
+    assert "cut off in its search" in ok("inspect", folder).stdout
+    ok("train", "--resume", "-o", folder, "--no-report", "--quiet")
+    then, now = (dhilgt.NodeClassifier.load(one) for one in (whole, folder))
+    assert now.scores_["test"] == pytest.approx(then.scores_["test"])
+    assert now.search_.chosen == then.search_.chosen
