@@ -68,7 +68,20 @@ def test_the_winner_is_trained_again_without_a_search(run, tmp_path):
     )
     assert (facts["recipe"], facts["search"]) == ("paper", None)
     assert not (tmp_path / "one" / "search.json").exists()
-    assert facts["config"] == dhilgt.NodeClassifier.load(run).settings_.to_dict()
+    searched = dhilgt.NodeClassifier.load(run)
+    assert facts["config"] == searched.settings_.to_dict()
+    # The comparison of both runs says how their settings came about.
+    names = " + ".join(dict.fromkeys(one["name"] for one in searched.search_.chosen))
+    found = json.loads(ok("inspect", tmp_path / "one", run, "--json").stdout)
+    assert found["choice"] == {
+        "recipe": ["paper", "auto"],
+        "chosen": [None, names],
+        "tried": [None, len(searched.search_.candidates)],
+    }
+    shown = ok("inspect", tmp_path / "one", run).stdout
+    assert "settings: the same" in shown
+    assert f"chosen  none   {names}" in shown
+    assert "choice" not in ok("inspect", run, run).stdout
 
 
 def test_a_run_that_has_ended_is_only_read(run):

@@ -195,12 +195,3 @@ def test_a_damaged_record_is_a_problem_of_the_run(searched):
     facts = json.loads(ok("inspect", searched, "--json").stdout)
     assert facts["state"] == "damaged"
     assert "search.json is not the record of a search" in facts["problems"][0]
-
-
-def test_the_comparison_of_two_runs_says_how_their_settings_came_about(trained, searched):
-    facts = json.loads(ok("inspect", trained, searched, "--json").stdout)
-    assert facts["choice"] == {
-        "recipe": ["paper", "auto"], "chosen": [None, "neighbours"], "tried": [None, 4],
-    }  # fmt: skip
-    assert "chosen  none   neighbours" in ok("inspect", trained, searched).stdout
-    assert "choice" not in ok("inspect", trained, trained).stdout
