@@ -220,3 +220,34 @@ def test_a_process_that_is_killed_goes_on(tmp_path, graph, expected):
     use = searching().fit(graph, run_dir=run, resume=True)
     assert_same(use, expected)
     assert len(NodeClassifier.load(run).members_) == len(use.members_)
+
+
+@pytest.mark.full
+def test_two_processes_make_the_same_choice(tmp_path):
+    code = (
+        "import os, sys, numpy as np, torch\n"
+        "from pytest import MonkeyPatch\n"
+        "from tests.classifier.auto_cases import community_graph, searching, use_tiny\n"
+        "torch.set_num_threads(1)\n"
+        "use_tiny(MonkeyPatch())\n"
+        "clf = searching().fit(community_graph(), run_dir=sys.argv[1] + '/run')\n"
+        "np.save(sys.argv[1] + f'/{os.environ[\"RANK\"]}.npy', clf.predict_proba())\n"
+    )
+    (tmp_path / "two.py").write_text(code)
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+        str(tmp_path / "two.py"), str(tmp_path),
+    ]  # fmt: skip
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=200,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    first, second = np.load(tmp_path / "0.npy"), np.load(tmp_path / "1.npy")
+    np.testing.assert_array_equal(first, second)
+    read = NodeClassifier.load(tmp_path / "run").set_params(progress=False)
+    np.testing.assert_allclose(read.predict_proba(), first, atol=1e-6)
+    assert [one.rungs[-1].epochs for one in read.search_.candidates if one.status == "chosen"] == [
+        5
+    ]

@@ -1,5 +1,7 @@
 """`recipe="auto"` on small graphs: what is tried, chosen, kept and said."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 import dhilgt
 from dhilgt import NodeClassifier, TrainingError, TrainingWarning
 from dhilgt.classifier.auto.portfolio import FEATURES_ALONE, Candidate
+from dhilgt.classifier.serving import export_classifier
 from tests.classifier.auto_cases import CANDIDATES, TINY, searching, use_tiny
 from tests.classifier.cases import NAMES, community_graph
 
@@ -239,6 +242,14 @@ def test_a_budget_ends_the_search_with_the_best_so_far(graph):
     assert clf.predict().shape == (90,)
 
 
+def test_a_budget_that_ends_inside_a_rung_leaves_what_was_reached(graph):
+    clf = searching(budget=1e-6, epochs=45).fit(graph)
+    (trial,) = [one for one in clf.search_.candidates if one.rungs]
+    assert (trial.status, [rung.epochs for rung in trial.rungs]) == ("chosen", [1])
+    assert trial.rungs[0].scores == [clf.scores_["val"]["accuracy"]]
+    assert "no validation nodes" not in clf.search_.sentence
+
+
 def test_a_budget_that_is_never_reached_changes_nothing(graph, fitted):
     clf = searching(budget=1e6).fit(graph)
     assert not clf.search_.out_of_time
@@ -297,6 +308,52 @@ def test_a_file_of_a_member_that_was_changed_is_refused_by_name(tmp_path, graph,
     path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
     with pytest.raises(dhilgt.ArtifactError, match=path.name.replace(".", r"\.")):
         NodeClassifier.load(tmp_path / "saved")
+
+
+def test_members_with_the_same_inputs_are_exported_as_one_program(tmp_path, fitted):
+    clf = averaged(fitted)
+    export_classifier(clf, tmp_path / "model.pt2")
+    program = torch.export.load(tmp_path / "model.pt2").module()
+    nodes = np.arange(12)
+    loader = clf._pipeline.loader(nodes, device=torch.device("cpu"), batch_size=12)
+    found = program(*plain_inputs(next(iter(loader)))).softmax(dim=1)
+    np.testing.assert_allclose(found.detach(), clf.predict_proba(nodes), atol=1e-5)
+
+
+def averaged(clf):
+    """Return the classifier with two members of the same settings and other weights."""
+    import copy
+
+    first = clf.members_[0]
+    model = copy.deepcopy(first.model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.1)
+    both = copy.copy(clf)
+    pair = first, dataclasses.replace(first, model=model)
+    both._set_fitted(inputs_of(clf), pair, clf.result_, clf.scores_, clf.search_)
+    return both
+
+
+def plain_inputs(batch):
+    x, index, spd, *more = batch.inputs
+    return x.to_dense() if x.is_sparse else x, index.long(), spd, *more
+
+
+def test_members_with_different_inputs_are_not_exported(tmp_path, fitted, graph):
+    clf = averaged(fitted)
+    pair = clf.members_[0], several(graph).members_[0]
+    clf._set_fitted(inputs_of(clf), pair, clf.result_, clf.scores_, clf.search_)
+    with pytest.raises(dhilgt.ConfigError, match="averages 2 models whose settings"):
+        export_classifier(clf, tmp_path / "model.pt2")
+    assert not (tmp_path / "model.pt2").exists()
+
+
+def test_an_explanation_says_that_it_is_of_the_first_member(fitted):
+    clf = averaged(fitted)
+    with pytest.warns(dhilgt.GraphWarning, match="average of 2 models; explained is the first"):
+        found = clf.explain(3)
+    assert found.probabilities is not None
 
 
 def test_a_copy_in_another_process_predicts_the_same(fitted):

@@ -241,7 +241,14 @@ class NodeClassifier(Parameters):
                 inputs, loaded.members_, loaded.result_, loaded.scores_, loaded.search_
             )
             return
-        outcome = search.run()
+        folder = None if run_dir is None else RunFolder(run_dir)
+        if folder is not None and search.is_main:
+            folder.open(resume=True)  # no other process may train in it
+        try:
+            outcome = search.run()
+        finally:
+            if folder is not None:
+                folder.close()
         outcome.members[0].pipeline.clock = outcome.clock
         self._set_fitted(inputs, outcome.members, outcome.result, outcome.scores, outcome.record)
         progress_note(outcome.record.sentence, enabled=progress)
@@ -530,6 +537,12 @@ class NodeClassifier(Parameters):
         """
         from dhilgt.classifier.explaining import explain
 
+        self._check_fitted("prediction to explain")
+        if len(self.members_) > 1:
+            warn(
+                f"the predictions are the average of {len(self.members_)} models; explained is the "
+                "first of them"
+            )
         return explain(self, node)
 
     # ---- parts of a fitted classifier ----------------------------------------------------------

@@ -53,5 +53,5 @@ def mean(shares: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     """
     if len(shares) == 1:
         return shares[0]
-    total = np.sum(np.stack(shares), axis=0, dtype=np.float64)
-    return (total / len(shares)).astype(np.float32)
+    averaged: NDArray[np.float32] = np.stack(shares).mean(axis=0, dtype=np.float64)
+    return averaged.astype(np.float32)

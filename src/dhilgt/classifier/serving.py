@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dhilgt._version import __version__
+from dhilgt.errors import ConfigError, argument
 from dhilgt.features.scale import NONE
 from dhilgt.model.export import WRITERS, check_ending
 from dhilgt.store.exports import write_beside
@@ -22,7 +23,8 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     so that a server needs neither PyTorch nor the classifier. A model with `label_inputs` has a
     third file, model.onnx.known.npy: class + 1 of each node of the graph, 0 = not known. One with
     a scale has model.onnx.scale.npz: the arrays of its `FeatureScale`.
-    `dhilgt.store.exports.read_export` reads and checks them.
+    `dhilgt.store.exports.read_export` reads and checks them. Several members with the same
+    settings are one program: its logits are the logarithms of the mean of their probabilities.
 
     Args:
         clf: A fitted classifier.
@@ -32,12 +34,21 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
         The second file.
 
     Raises:
-        ConfigError: If the ending is another.
+        ConfigError: If the ending is another, or the members of the classifier have different
+            settings, and so different inputs.
         ArtifactError: If a file cannot be written.
     """
     clf._check_fitted("model to export")
     file = Path(path)
-    WRITERS[check_ending(file)](clf.model_, file)
+    ending = check_ending(file)
+    first, *others = clf.members_
+    if any(one.settings != first.settings for one in others):
+        raise ConfigError(
+            f"this classifier averages {len(clf.members_)} models whose settings, and so whose "
+            "inputs, are different; an export has one set of inputs: train the settings of one "
+            f"with {argument('recipe', 'paper')}"
+        )
+    WRITERS[ending](first.model, file, [one.model for one in others])
     pipeline = clf._pipeline
     known = None if pipeline.known is None else pipeline.known + 1
     scale = pipeline.scale

@@ -10,13 +10,13 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dhilgt.errors import ArtifactError, ConfigError
 from dhilgt.model.dhilgt import DHILGT
@@ -32,7 +32,7 @@ OUTPUT = "logits"
 """Name of the output of an ONNX file."""
 
 
-def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
+def export_program(model: DHILGT, path: str | PathLike[str], others: Sequence[DHILGT] = ()) -> None:
     """Write a program that `torch.export.load` reads without this package.
 
     Its inputs and logits are those of `DHILGT.forward`, with dense `x` in float32 and `index` in
@@ -41,6 +41,8 @@ def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
     Args:
         model: Any model; it is not changed.
         path: File to write, by custom with the ending .pt2; written atomically.
+        others: Models with the same inputs. The logits are then the logarithms of the mean of the
+            probabilities of all.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -58,11 +60,11 @@ def export_program(model: DHILGT, path: str | PathLike[str]) -> None:
     with _target(path) as file:
         stream = io.BytesIO()
         with _quiet():
-            torch.export.save(_program(model), stream)
+            torch.export.save(_program(model, others), stream)
         _write(file, stream.getvalue())
 
 
-def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
+def export_onnx(model: DHILGT, path: str | PathLike[str], others: Sequence[DHILGT] = ()) -> None:
     """Write a file that ONNX Runtime runs without PyTorch.
 
     Inputs: x [nodes, in_channels] float32, index [batch, slots] int64 (-1 = padding) and
@@ -72,6 +74,7 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
     Args:
         model: Any model; it is not changed.
         path: File to write, by custom with the ending .onnx; written atomically.
+        others: As for `export_program`.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -80,12 +83,12 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
     _need_onnx()
     with _target(path) as file:
         with _quiet():
-            program = _program(model)
+            program = _program(model, others)
             exported = torch.onnx.export(
                 program,
                 (),
                 dynamo=True,
-                dynamic_shapes=_shapes(model),  # only for the names of the axes
+                dynamic_shapes=_program_shapes(model, others),  # only for the names of the axes
                 input_names=input_names(model),
                 output_names=[OUTPUT],
                 verbose=False,
@@ -95,9 +98,33 @@ def export_onnx(model: DHILGT, path: str | PathLike[str]) -> None:
         _write(file, exported.model_proto.SerializeToString())
 
 
-def _program(model: DHILGT) -> torch.export.ExportedProgram:
+def _program(model: DHILGT, others: Sequence[DHILGT]) -> torch.export.ExportedProgram:
     """Trace the model; no axis is fixed to its length in the example."""
-    return torch.export.export(plain(model), _example(model), dynamic_shapes=_shapes(model))
+    module: nn.Module = plain(model)
+    if others:
+        module = _Average([module, *map(plain, others)])
+    shapes = _program_shapes(model, others)
+    return torch.export.export(module, _example(model), dynamic_shapes=shapes)
+
+
+def _program_shapes(model: DHILGT, others: Sequence[DHILGT]) -> tuple[Any, ...]:
+    shapes = _shapes(model)
+    if not others or len(shapes) == len(INPUTS):
+        return shapes
+    return *shapes[: len(INPUTS)], tuple(shapes[len(INPUTS) :])  # those of *more
+
+
+class _Average(nn.Module):
+    """Models that take the same inputs, and the mean of their probabilities."""
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    def forward(self, x: Tensor, index: Tensor, spd: Tensor, *more: Tensor) -> Tensor:
+        """Return the logarithms of the mean."""
+        shares = [model(x, index, spd, *more).softmax(dim=1) for model in self.models]
+        return torch.stack(shares).mean(dim=0).clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
 def input_names(model: DHILGT) -> tuple[str, ...]:
@@ -190,7 +217,7 @@ def check_ending(path: str | PathLike[str]) -> str:
     return ending
 
 
-WRITERS: dict[str, Callable[[DHILGT, Path], None]] = {
+WRITERS: dict[str, Callable[[DHILGT, Path, Sequence[DHILGT]], None]] = {
     ".onnx": export_onnx,
     ".pt2": export_program,
 }

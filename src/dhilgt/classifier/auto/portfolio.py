@@ -100,7 +100,7 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
     """
     common = _common(facts)
     listed = _PORTFOLIO if facts.num_edges else _PORTFOLIO[:1]
-    return tuple(Candidate(one.name, one.about, common | one.settings) for one in listed)
+    return tuple(Candidate(one.name, one.about, {**common, **one.settings}) for one in listed)
 
 
 def num_seeds(facts: GraphFacts) -> int:

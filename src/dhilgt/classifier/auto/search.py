@@ -26,6 +26,7 @@ from dhilgt.classifier.auto.record import (
     DROPPED,
     FAILED,
     REFERENCE,
+    Rung,
     SearchRecord,
     Trial,
     write_record,
@@ -159,6 +160,11 @@ class Search:
             earlier.higher_is_better,
             progress if self._group.is_main else False,
         )
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files."""
+        return self._group.is_main
 
     def _is_defined(self, name: str) -> bool:
         """Return whether the metric is defined on the validation nodes, whatever is predicted."""
@@ -414,7 +420,7 @@ class Search:
             for name, seed_at in keys
         ]
         for trial in record.candidates:
-            trial.rungs = [rung for rung in trial.rungs if rung.scores]
+            self._close(trial)
             if trial.name == winner:
                 trial.status = CHOSEN
             elif any(name == trial.name for name, _ in keys):
@@ -431,6 +437,22 @@ class Search:
         record.sentence = sentence(record, {one: self._entries[one].about for one in self._entries})
         record.seconds = self._spent()
         return Outcome(members, finished[keys[0]][1], scores_by_part, record, self._clock)
+
+    def _close(self, trial: Trial) -> None:
+        """Leave the rungs that a candidate ended, and where the budget ended it."""
+        latest = self._latest.get(trial.name, {})
+        whole = [rung for rung in trial.rungs if len(rung.scores) == self.record.seeds]
+        epochs = [
+            self._trainings[trial.name, at].epoch for at in latest if self._is_here(trial, at)
+        ]
+        if self.record.out_of_time and epochs and (not whole or max(epochs) > whole[-1].epochs):
+            pairs = [latest[at] for at in sorted(latest)]
+            cut = Rung(max(epochs), [score for score, _ in pairs], [loss for _, loss in pairs])
+            whole.append(cut)
+        trial.rungs = whole
+
+    def _is_here(self, trial: Trial, seed_at: int) -> bool:
+        return (trial.name, seed_at) in self._trainings
 
     def _final_score(self, name: str) -> float:
         found = [score for score, _ in self._latest[name].values()]
