@@ -67,7 +67,12 @@ def run_shell(text):
         assert same, f"$ {command}\nexpected:\n{expected}\nfound:\n{found}"
 
 
-HEAVY = ("commands/bench.md", "commands/demo.md", "commands/report.md", "tutorials/gpu-box.md")
+# Of the last five, each trains with the default, which tries several models.
+HEAVY = (
+    "commands/bench.md", "commands/demo.md", "commands/report.md", "tutorials/gpu-box.md",
+    "README.md", "docs/index.md", "tutorials/csv-files.md", "tutorials/notebook.md",
+    "tutorials/pyg.md",
+)  # fmt: skip
 
 
 def page_cases():

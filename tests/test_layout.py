@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from docs.make import portfolio_table
 from docs.make.package_map import PAGE, packages, page_with_table
 
 ROOT = Path(__file__).parents[1]
@@ -16,6 +17,11 @@ def test_every_package_has_its_place_in_the_order():
 def test_the_map_in_contributing_is_that_of_the_packages():
     page = PAGE.read_text(encoding="utf-8")
     assert page == page_with_table(page), "run python -m docs.make.package_map"
+
+
+def test_the_page_of_the_default_lists_its_candidates():
+    page = portfolio_table.PAGE.read_text(encoding="utf-8")
+    assert page == portfolio_table.page_text(page), "run python -m docs.make.portfolio_table"
 
 
 def test_few_modules_lie_at_the_top():

@@ -102,8 +102,7 @@ def test_a_quiet_command_prints_its_result_or_nothing(name, files, tmp_path, mon
         return output
 
     monkeypatch.setattr("dhilgt.classifier.serving.export_classifier", export)
-    monkeypatch.setitem(demo.SETTINGS, "epochs", 1)
-    monkeypatch.setattr(demo, "_MLP_EPOCHS", 1)
+    monkeypatch.setattr(demo, "BUDGET_SECONDS", 0.1)
     monkeypatch.setenv("DHILGT_CACHE", str(tmp_path / "cache"))
     arguments, printed = cases(files, tmp_path)[name]
     result = ok(*name.split(), *arguments, "-q")

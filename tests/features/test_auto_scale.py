@@ -251,8 +251,8 @@ def test_the_command_learns_from_them_and_says_what_it_scaled(tmp_path, monkeypa
     (tmp_path / "y.csv").write_text("id,label\n" + "".join(lines))
     made = ok(
         "train", "--edges", tmp_path / "e.csv", "--features", tmp_path / "x.csv", "--labels",
-        tmp_path / "y.csv", "--recipe", "paper", "-o", tmp_path / "run", "--size", 4, "--hidden-channels", 8,
-        "--num-layers", 1, "--heads", 2, "--epochs", 12, "--lr", 0.05, "--warmup-epochs", 0,
+        tmp_path / "y.csv", "--recipe", "paper", "-o", tmp_path / "run", "--size", 4,
+        "--hidden-channels", 8, "--num-layers", 1, "--heads", 2, "--epochs", 12, "--lr", 0.05, "--warmup-epochs", 0,
         "--readout", "ego", "--batch-size", 32,
     )  # fmt: skip
     assert "2 of 3 columns scaled (" in made.stdout

@@ -248,7 +248,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
                 "training",
                 visits,
                 ram(at_work),
-                _graph_bytes(graph) + _NODE_BYTES * n + _SAVED_COPIES * weights,
+                _graph_bytes(graph) + _NODE_BYTES * n + checkpoint_bytes(model.num_parameters),
                 int(gpu * _MARGIN),
                 f"{until}, time within a factor of 2",
             ),
@@ -348,6 +348,16 @@ def format_seconds(seconds: float) -> str:
         if whole >= size:
             return f"{whole // size} {unit} {whole % size // smaller} {part}"
     return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+def checkpoint_bytes(num_parameters: int) -> int:
+    """Return the bytes that the checkpoints of a training take.
+
+    Example:
+        >>> checkpoint_bytes(1000)
+        40000
+    """
+    return _SAVED_COPIES * 4 * num_parameters
 
 
 def _spread(labels: LabelEstimate) -> str:

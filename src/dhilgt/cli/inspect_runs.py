@@ -17,6 +17,7 @@ Rows = list[tuple[str, str]]
 RECIPES = {
     "auto": "auto: several kinds of models tried, the best kept",
     "paper": "paper: fixed settings",
+    "best": "best: fixed settings",
 }
 _CLASSES_SHOWN = 8
 _COLUMNS_SHOWN = 6
@@ -75,7 +76,7 @@ def _run(facts: Facts) -> tuple[Rows, list[str]]:
     if facts["split"]:
         rows.append(("split", split_text(facts["split"])))
     record = facts["search"]
-    rows.append(("recipe", RECIPES.get(facts["recipe"], facts["recipe"])))
+    rows.append(("recipe", RECIPES[facts["recipe"]]))
     if record is not None:
         rows += search_lines.summary_rows(record, facts["metric"], facts["scores"])
     rows.append(("settings", settings_text(facts["changed_settings"])))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dhilgt.classifier.planning import format_seconds
+from dhilgt.report import text
 from dhilgt.report.run import tried
 
 Facts = Mapping[str, Any]
@@ -41,7 +42,7 @@ def worth(record: Facts, metric: str, scores: Facts | None) -> str:
 def candidate_rows(record: Facts) -> list[tuple[str, ...]]:
     """Return the table of what was tried: a heading, then a line per candidate."""
     epochs = tried.rungs(record)
-    heads = [f"{at} epochs" for at in epochs]
+    heads = [text.plural(at, "epoch") for at in epochs]
     rows: list[tuple[str, ...]] = [("candidate", *heads, "time", "outcome")]
     for one in record["candidates"]:
         found = tried.scores(one)

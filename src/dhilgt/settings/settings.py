@@ -242,7 +242,7 @@ class Settings(CheckedSettings):
             ego_channels: Columns of the sparse rows of the egos; 0 without such rows.
             ego_groups: Such rows of each ego.
         """
-        sizes = {
+        sizes: dict[str, Any] = {
             "in_channels": in_channels,
             "out_channels": out_channels,
             "ego_channels": ego_channels,

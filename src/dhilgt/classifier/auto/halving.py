@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 FACTOR = 3
 _NUM_RUNGS = 3
-_FINALISTS = 2
+FINALISTS = 2
 
 
 def rungs(epochs: int) -> tuple[int, ...]:
@@ -38,6 +38,16 @@ def ranked(scores: Mapping[str, float], *, higher_is_better: bool) -> list[str]:
     return sorted(scores, key=lambda name: sign * scores[name])  # sorting is stable
 
 
+def num_survivors(count: int) -> int:
+    """Return how many of some candidates go on.
+
+    Example:
+        >>> num_survivors(9), num_survivors(3), num_survivors(1)
+        (3, 2, 1)
+    """
+    return min(count, max(FINALISTS, math.ceil(count / FACTOR)))
+
+
 def survivors(scores: Mapping[str, float], *, higher_is_better: bool) -> list[str]:
     """Return who goes on to the next rung, in the order passed: a third, but at least two.
 
@@ -47,7 +57,7 @@ def survivors(scores: Mapping[str, float], *, higher_is_better: bool) -> list[st
         >>> survivors({"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.0}, higher_is_better=True)
         ['b', 'c']
     """
-    count = max(_FINALISTS, math.ceil(len(scores) / FACTOR))
+    count = num_survivors(len(scores))
     best = set(ranked(scores, higher_is_better=higher_is_better)[:count])
     return [name for name in scores if name in best]
 
@@ -68,5 +78,5 @@ def most_epochs(num_candidates: int, num_seeds: int, plan: Sequence[int], extra:
     alive, before, total = num_candidates, 0, 0
     for until in plan:
         total += min(num_candidates, alive + extra) * (until - before)
-        alive, before = max(min(_FINALISTS, alive), math.ceil(alive / FACTOR)), until
+        alive, before = num_survivors(alive), until
     return total * num_seeds

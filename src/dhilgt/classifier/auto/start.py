@@ -52,29 +52,25 @@ def begin(
         ConfigError: If a setting is wrong, or the search in the folder began with other inputs or
             settings.
     """
-    facts = graph_facts(inputs, device)
-    listed = portfolio(facts)
-    if not facts.num_val:
-        listed = tuple(one for one in listed if one.name == WITHOUT_CHOICE) or listed[:1]
-    taking_part = entries(listed, given)
+    listed, seeds = taking_part(inputs, given, device)
     began: dict[str, Any] = {}
     earlier = None
     with Group().agreed():
         if run_dir is not None:
-            values = taking_part[-1].settings.to_dict()
+            values = listed[-1].settings.to_dict()
             began = {
                 INPUTS: input_digests(inputs.graph, inputs.classes),
                 _GIVEN: {name: values[name] for name in given},
             }
             earlier = read_record(run_dir) if resume else None
             if earlier is not None:
-                _check_same(earlier, began, taking_part, run_dir)
+                _check_same(earlier, began, listed, run_dir)
                 if (run_dir / BUNDLE).exists():
                     return None
     return Search(
         inputs,
-        taking_part,
-        num_seeds(facts),
+        listed,
+        seeds,
         cache=cache,
         progress=progress,
         budget=budget,
@@ -83,6 +79,26 @@ def begin(
         began=began,
         goes_on=Continuation(*goes_on),
     )
+
+
+def taking_part(
+    inputs: FitInputs, given: Mapping[str, Any], device: torch.device
+) -> tuple[list[Entry], int]:
+    """Return the candidates of a search with all of their settings, and the trainings of each.
+
+    Args:
+        inputs: The graph and the split.
+        given: Settings that the user gave.
+        device: Where to train.
+
+    Raises:
+        ConfigError: If the given settings fit no candidate.
+    """
+    facts = graph_facts(inputs, device)
+    listed = portfolio(facts)
+    if not facts.num_val:
+        listed = tuple(one for one in listed if one.name == WITHOUT_CHOICE) or listed[:1]
+    return entries(listed, given), num_seeds(facts)
 
 
 def graph_facts(inputs: FitInputs, device: torch.device) -> GraphFacts:

@@ -16,7 +16,7 @@ def search(facts: Facts) -> Markup:
 
     Empty for a run whose settings were fixed.
     """
-    record = facts.get("search")
+    record: Any = facts.get("search")
     if not tried.is_record(record):
         return Markup("")
     evaluated = facts["evaluated"]
@@ -50,7 +50,7 @@ def _within(facts: Facts, record: Facts) -> str:
 
 def _beside(facts: Facts, record: Facts) -> Markup:
     """Return the scores of the run, of a plain MLP and of one answer for all nodes."""
-    metric = facts["metric"]
+    metric = str(facts["metric"])
     own = {part: (facts["scores"].get(part) or {}).get(metric) for part in ("val", "test")}
     parts = [part for part in own if text.is_number(own[part])]
     rows = [["This run", *(text.score(own[part], metric) for part in parts)]]
@@ -59,8 +59,8 @@ def _beside(facts: Facts, record: Facts) -> Markup:
         if any(value is not None for value in values):
             rows.append([name, *(text.score(value, metric) for value in values)])
     heads = ["", *(f"{text.capital(text.PARTS[part])} nodes" for part in parts)]
-    name = text.METRICS.get(metric, metric)
-    return table(f"{text.capital(name)} with the graph and without it", heads, rows)
+    called = text.METRICS.get(metric, metric)
+    return table(f"{text.capital(called)} with the graph and without it", heads, rows)
 
 
 def _chart(record: Facts) -> Markup:

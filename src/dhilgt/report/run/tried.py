@@ -142,7 +142,7 @@ def outcome(record: Record, candidate: Record) -> str:
         >>> outcome(record, {"name": "a", "status": "dropped", "rungs": [{"epochs": 30}]})
         'dropped after 30 epochs'
     """
-    status = candidate["status"]
+    status = str(candidate["status"])
     words = _STATUS.get(status, status)
     if status == "dropped" and candidate["rungs"]:
         words += f" after {text.plural(candidate['rungs'][-1]['epochs'], 'epoch')}"
@@ -161,7 +161,7 @@ def outcome(record: Record, candidate: Record) -> str:
 
 def reference(record: Record, name: str, part: str) -> float | None:
     """Return the score of "mlp" or "majority" on a part of the nodes; None if not known."""
-    value = (record["references"].get(name) or {}).get(part)
+    value: Any = (record["references"].get(name) or {}).get(part)
     return float(value) if text.is_number(value) else None
 
 

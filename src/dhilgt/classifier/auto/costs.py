@@ -1,0 +1,168 @@
+"""What a search takes: time, memory and disk, from estimates of its candidates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dhilgt.classifier.auto import halving
+from dhilgt.classifier.auto.entries import Entry
+from dhilgt.classifier.auto.start import taking_part
+from dhilgt.classifier.inputs import prepare
+from dhilgt.classifier.planning import Plan, StagePlan, checkpoint_bytes, plan
+from dhilgt.graph.graph import Graph
+from dhilgt.settings.settings import Settings
+from dhilgt.utils.devices import choose_device
+
+
+@dataclass(frozen=True)
+class CandidateCost:
+    """What one candidate takes.
+
+    Attributes:
+        name: Of the candidate.
+        about: What it learns from.
+        num_parameters: Numbers in its model.
+        seconds: Of one training to the end.
+        ram_bytes: Peak memory of the process.
+        gpu_bytes: Peak memory of the GPU; 0 without one.
+    """
+
+    name: str
+    about: str
+    num_parameters: int
+    seconds: float
+    ram_bytes: int
+    gpu_bytes: int
+
+
+@dataclass(frozen=True)
+class SearchCosts:
+    """What a search takes.
+
+    Attributes:
+        candidates: In the order they are tried.
+        rungs: Epochs at which they are compared.
+        seeds: Trainings of each.
+        plan: The whole search, stage by stage.
+    """
+
+    candidates: tuple[CandidateCost, ...]
+    rungs: tuple[int, ...]
+    seeds: int
+    plan: Plan
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            **self.plan.to_dict(),
+            "candidates": [asdict(one) for one in self.candidates],
+            "rungs": list(self.rungs),
+            "seeds": self.seeds,
+        }
+
+
+def search_costs(
+    graph: Graph, given: Mapping[str, Any], budget: float | None = None
+) -> SearchCosts:
+    """Predict what the search of `recipe="auto"` takes on a graph; nothing is built.
+
+    Args:
+        graph: The graph, with features and labels.
+        given: Settings that the user gave.
+        budget: Seconds that the search may take; None for any.
+
+    Raises:
+        ConfigError: If the graph or a setting is not fit for training.
+    """
+    known = {one: given[one] for one in ("seed", "validation", "device") if one in given}
+    before = Settings.from_dict(known)
+    inputs = prepare(
+        graph, None, train=None, val=None, validation=before.validation, seed=before.seed
+    )
+    entries, seeds = taking_part(inputs, given, choose_device(before.device))
+    plans = {one.name: plan(inputs.graph, one.settings) for one in entries}
+    rungs = halving.rungs(max(one.settings.epochs for one in entries))
+    costs = tuple(_cost(one, plans[one.name]) for one in entries)
+    return SearchCosts(costs, rungs, seeds, _whole(entries, plans, rungs, seeds, budget))
+
+
+def _cost(entry: Entry, predicted: Plan) -> CandidateCost:
+    return CandidateCost(
+        name=entry.name,
+        about=entry.about,
+        num_parameters=predicted.num_parameters,
+        seconds=predicted.stage("training").seconds,
+        ram_bytes=predicted.ram_bytes,
+        gpu_bytes=predicted.gpu_bytes,
+    )
+
+
+def _whole(
+    entries: list[Entry],
+    plans: Mapping[str, Plan],
+    rungs: tuple[int, ...],
+    seeds: int,
+    budget: float | None,
+) -> Plan:
+    """Return the plan of the search: labels once, tokens once per kind of row, all trainings."""
+    kinds = {tuple(sorted(one.settings.token_options().items())): one.name for one in entries}
+    tokens = [plans[name].stage("tokens") for name in kinds.values()]
+    trainings = [one.stage("training") for one in plans.values()]
+    predictions = [one.stage("prediction") for one in plans.values()]
+    most = max(plans.values(), key=lambda one: one.num_parameters)
+    seconds = min(_trained_seconds(entries, plans, rungs, seeds), budget or math.inf)
+    limit = "at most, if the slowest go on" if budget is None else "the budget"
+    return Plan(
+        stages=(
+            max((one.stage("labels") for one in plans.values()), key=lambda one: one.seconds),
+            StagePlan(
+                "tokens",
+                sum(one.seconds for one in tokens),
+                max(one.ram_bytes for one in tokens),
+                sum(one.disk_bytes for one in tokens),
+                0,
+                tokens[0].sure,
+            ),
+            StagePlan(
+                "search",
+                seconds,
+                max(one.ram_bytes for one in trainings),
+                # Each training has its checkpoints until its candidate is dropped.
+                max(one.disk_bytes for one in trainings)
+                + seeds * sum(checkpoint_bytes(one.num_parameters) for one in plans.values()),
+                max(one.gpu_bytes for one in trainings),
+                f"{limit}; time within a factor of 2",
+            ),
+            StagePlan(
+                "prediction",
+                halving.FINALISTS * seeds * max(one.seconds for one in predictions),
+                max(one.ram_bytes for one in predictions),
+                0,
+                max(one.gpu_bytes for one in predictions),
+                "by all models that are averaged; within a factor of 2",
+            ),
+        ),
+        num_parameters=most.num_parameters,
+        num_train=most.num_train,
+        device=most.device,
+    )
+
+
+def _trained_seconds(
+    entries: list[Entry], plans: Mapping[str, Plan], rungs: tuple[int, ...], seeds: int
+) -> float:
+    """Return the seconds of all trainings where the slowest candidates are never dropped."""
+    per_epoch = {
+        one.name: plans[one.name].stage("training").seconds / one.settings.epochs for one in entries
+    }
+    slowest = sorted((per_epoch[one.name] for one in entries if one.contends), reverse=True)
+    alone = per_epoch[entries[0].name]  # it is trained to its end in any case
+    alive, before, total = len(slowest), 0, 0.0
+    for until in rungs:
+        extra = alone if alive < len(entries) else 0.0
+        total += (sum(slowest[:alive]) + extra) * (until - before)
+        alive, before = halving.num_survivors(alive), until
+    return seeds * total
