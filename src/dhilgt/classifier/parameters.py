@@ -14,6 +14,8 @@ from dhilgt.utils.checks import choice, name_hint, number
 from dhilgt.utils.fields import takes
 
 AUTO, PAPER = RECIPES = ("auto", "paper")
+PAPER_SETTINGS = {"order": "degree-id"}
+"""Settings of the recipe "paper" that are not the defaults of `Settings`."""
 
 
 class NotFittedError(DhilgtError, ValueError, AttributeError):
@@ -124,7 +126,8 @@ class Parameters:
             names: Settings to take; None for all that were given.
         """
         given = self._given()
-        return Settings(**{name: given[name] for name in given if names is None or name in names})
+        taken = {name: given[name] for name in given if names is None or name in names}
+        return Settings(**(PAPER_SETTINGS if self.recipe == PAPER else {}) | taken)
 
     def _checked_recipe(self) -> str:
         """Return the recipe; raise if it or the budget is none."""

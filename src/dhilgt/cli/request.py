@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dhilgt.classifier.parameters import PAPER_SETTINGS
 from dhilgt.cli import shell
 from dhilgt.cli.inputs import Inputs
 from dhilgt.datasets.registry import info
@@ -136,7 +137,7 @@ def _base(name: str, dataset: str | None) -> dict[str, Any]:
     if name == AUTO:
         return {} if dataset is None else {"metric": info(dataset).metric}
     if name == PAPER and dataset is None:
-        return {}  # the defaults of `Settings`
+        return dict(PAPER_SETTINGS)  # the others are the defaults of `Settings`
     return recipes.recipe(name, dataset)
 
 

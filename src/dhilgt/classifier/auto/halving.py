@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 FACTOR = 3
 _NUM_RUNGS = 3
-FINALISTS = 2
+FINALISTS = 3
 
 
 def rungs(epochs: int) -> tuple[int, ...]:
@@ -43,19 +43,19 @@ def num_survivors(count: int) -> int:
 
     Example:
         >>> num_survivors(9), num_survivors(3), num_survivors(1)
-        (3, 2, 1)
+        (3, 3, 1)
     """
     return min(count, max(FINALISTS, math.ceil(count / FACTOR)))
 
 
 def survivors(scores: Mapping[str, float], *, higher_is_better: bool) -> list[str]:
-    """Return who goes on to the next rung, in the order passed: a third, but at least two.
+    """Return who goes on to the next rung, in the order passed: a third, but at least three.
 
-    Two, because the average of the best two is often better than the best one.
+    Three, because an average of the best is often better than the best one.
 
     Example:
         >>> survivors({"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.0}, higher_is_better=True)
-        ['b', 'c']
+        ['a', 'b', 'c']
     """
     count = num_survivors(len(scores))
     best = set(ranked(scores, higher_is_better=higher_is_better)[:count])
