@@ -252,8 +252,8 @@ def test_the_command_learns_from_them_and_says_what_it_scaled(tmp_path, monkeypa
     made = ok(
         "train", "--edges", tmp_path / "e.csv", "--features", tmp_path / "x.csv", "--labels",
         tmp_path / "y.csv", "--recipe", "paper", "-o", tmp_path / "run", "--size", 4,
-        "--hidden-channels", 8, "--num-layers", 1, "--heads", 2, "--epochs", 12, "--lr", 0.05, "--warmup-epochs", 0,
-        "--readout", "ego", "--batch-size", 32,
+        "--hidden-channels", 8, "--num-layers", 1, "--heads", 2, "--epochs", 12, "--lr", 0.05,
+        "--warmup-epochs", 0, "--readout", "ego", "--batch-size", 32,
     )  # fmt: skip
     assert "2 of 3 columns scaled (" in made.stdout
     out = tmp_path / "p.csv"
@@ -382,7 +382,11 @@ def test_a_plan_counts_the_copy_only_where_there_is_one():
 def test_an_export_names_the_scale_it_needs(trained, tmp_path, monkeypatch):
     from dhilgt.classifier.serving import WRITERS, export_classifier
 
+<<<<<<< HEAD
     monkeypatch.setitem(WRITERS, ".pt2", lambda model, file, others: file.write_bytes(b"a model"))
+=======
+    monkeypatch.setitem(WRITERS, ".pt2", lambda model, file, _: file.write_bytes(b"a model"))
+>>>>>>> h-screen
     facts = json.loads(export_classifier(trained, tmp_path / "model.pt2").read_text())
     scale = FeatureScale.from_arrays(facts["feature_scale"], np.load(tmp_path / facts["scale"]))
     assert np.array_equal(

@@ -209,7 +209,7 @@ class Search:
                 continue
             with self._failing(name):
                 pipeline = self._data_of(entry).pipeline
-                _ = pipeline.tokens, pipeline.features
+                _ = pipeline.tokens, pipeline.features, pipeline.ego
 
     def _is_done(self, trial: Trial) -> bool:
         """Return whether a candidate needs no more training: it was dropped by an earlier run."""
