@@ -87,11 +87,7 @@ def write_checkpoints(folder, seed):
 def write_export(folder, seed):
     """Export as a classifier is; the model's file is a few bytes, as tracing one takes seconds."""
     folder.mkdir()
-<<<<<<< HEAD
-    stub = {".pt2": lambda _, file, others: file.write_bytes(b"model %d" % seed * 99)}
-=======
     stub = {".pt2": lambda _, file, *others: file.write_bytes(b"model %d" % seed * 99)}
->>>>>>> h-screen
     with mock.patch.dict(WRITERS, stub):
         export_classifier(classifier_of(seed), folder / "model.pt2")
 
