@@ -70,8 +70,9 @@ WITHOUT_GRAPH = {
 }
 """What makes a model one of the features alone, beside the settings of that candidate."""
 
-_NODE = {"num_layers": 0, "size": 16, "readout": "ego", "num_virtual": 0, "input_activation": True}
-_ROW = _NODE | {"num_layers": 1, "bias_slope": 2.0}
+_SLOTS = {"size": 16, "readout": "ego", "num_virtual": 0}
+_NODE = _SLOTS | {"num_layers": 0, "input_activation": True}
+_ROW = _SLOTS | {"num_layers": 1, "input_layers": 2, "bias_slope": 2.0}
 _NEIGHBORS, _HUBS, _CLASSES = ({f"{kind}_inputs": True} for kind in ("neighbor", "hub", "class"))
 
 
@@ -84,11 +85,12 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
         ['features alone']
     """
     common, hops = _common(facts), _hops(facts)
+    steady = {"lr": 3e-3, "weight_decay": 0.1, "dropout": 0.7}
     # Vectors of single nodes are learned from few examples each, in larger steps.
     quick = {"lr": 1e-2, "weight_decay": 0.01, "dropout": 0.5}
     row = _ROW | hops | {"batch_size": _FULL_BATCH}
     listed = [
-        Candidate(FEATURES_ALONE, "the node's own features", _NODE),
+        Candidate(FEATURES_ALONE, "the node's own features", _NODE | steady),
         Candidate(WITHOUT_CHOICE, "features averaged over neighbours", _NODE | hops),
         Candidate(
             "classes nearby", "averaged features, and the known classes near the node",
@@ -117,12 +119,15 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
             "averaged features, also of near nodes and hubs, and the known classes near the node",
             row | _CLASSES,
         ),
-        Candidate(
-            "deeper token row",
-            "averaged features, also of near nodes and hubs, through two layers, and neighbours",
-            row | _NEIGHBORS | {"num_layers": 2},
-        ),
     ]  # fmt: skip
+    if facts.device != "cpu":  # there, the layers before the last take most of the time
+        listed.append(
+            Candidate(
+                "deeper token row",
+                "averaged features, also of near nodes and hubs, through two layers, and neighbours",
+                row | _NEIGHBORS | {"num_layers": 2},
+            )
+        )
     if facts.num_features <= _FEW:
         listed.insert(
             3,
