@@ -124,7 +124,7 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
         listed.append(
             Candidate(
                 "deeper token row",
-                "averaged features, also of near nodes and hubs, through two layers, and neighbours",
+                "averaged features of near nodes and hubs, through two layers, and neighbours",
                 row | _NEIGHBORS | {"num_layers": 2},
             )
         )
