@@ -14,7 +14,7 @@ from dhilgt.cli.inspect_runs import value_text
 PAGE = Path(__file__).parents[1] / "concepts" / "default.md"
 BEGIN = "<!-- candidates: begin -->"
 END = "<!-- candidates: end -->"
-# A graph of middle size with a split of 60/20/20, a few features and a GPU: all candidates are tried.
+# A graph of middle size with few features, and a GPU: all candidates are tried.
 FACTS = GraphFacts(10_000, 100_000, 50, 6_000, 2_000, 10, "cuda")
 
 

@@ -113,10 +113,10 @@ class EgoVocabulary:
         """
         near, far, counts = None, None, [0, 0]
         if neighbors:
-            order = node_order(graph, "degree")
+            by_degree = node_order(graph, "degree")
             degrees = graph.degrees + np.diff(graph.in_offsets) if graph.directed else graph.degrees
             counts[0] = int(np.count_nonzero(degrees))
-            near = order[: min(counts[0], table_rows)].astype(np.int64)
+            near = by_degree[: min(counts[0], table_rows)].astype(np.int64)
         if hubs:
             assert labels is not None, "hubs come from labels"
             times = np.zeros(graph.num_nodes, np.int64)

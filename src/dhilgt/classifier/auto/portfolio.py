@@ -138,7 +138,7 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
         )  # fmt: skip
     if not facts.num_edges:
         listed = listed[:1]
-    return tuple(Candidate(one.name, one.about, common | one.settings) for one in listed)
+    return tuple(Candidate(one.name, one.about, {**common, **one.settings}) for one in listed)
 
 
 def num_seeds(facts: GraphFacts) -> int:
