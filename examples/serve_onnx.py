@@ -5,8 +5,10 @@ python examples/serve_onnx.py runs/mine/graph served/model.onnx NODE ...
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +20,40 @@ from dhilgt.store.exports import Export, read_export
 
 def probabilities_of(
     graph: dhilgt.Graph, model: Path, export: Export
-) -> Callable[[np.ndarray, int], np.ndarray]:
-    """Return the function from nodes and the number of a copy to rows of class probabilities."""
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function from nodes to rows of class probabilities."""
     import onnxruntime
-    from scipy.sparse import csr_array
     from scipy.special import softmax
+
+    session = onnxruntime.InferenceSession(model)
+    labels_of = cache(
+        lambda order, seed: dhilgt.HubLabels.build(graph, order=order, seed=seed, progress=False)
+    )
+    groups = [
+        (one.facts.get("prefix", ""), one.facts["copies"], inputs_of(graph, one, labels_of))
+        for one in (export, *export.members)  # models with other inputs have names of their own
+    ]
+    num_calls = math.lcm(*(copies for _, copies, _ in groups))
+
+    def probabilities(nodes: np.ndarray) -> np.ndarray:
+        shares = []
+        for call in range(num_calls):
+            inputs = {
+                prefix + name: array
+                for prefix, copies, make in groups
+                for name, array in make(nodes, call % copies).items()
+            }
+            shares.append(softmax(session.run(None, inputs)[0], axis=1))
+        return np.mean(shares, axis=0)
+
+    return probabilities
+
+
+def inputs_of(
+    graph: dhilgt.Graph, export: Export, labels_of: Callable[[str, int], dhilgt.HubLabels]
+) -> Callable[[np.ndarray, int], dict[str, np.ndarray]]:
+    """Return the function from nodes and the number of a copy to inputs of the model."""
+    from scipy.sparse import csr_array
 
     from dhilgt.features.from_graph import with_hops
     from dhilgt.features.projection import Projection
@@ -30,7 +61,6 @@ def probabilities_of(
     from dhilgt.tokens.single import SingleRows
 
     facts, known = export.facts, export.known
-    session = onnxruntime.InferenceSession(model)
     groups = len(facts.get("ego_rows", ()))
     if export.ego is not None:
         parts = (export.ego[name] for name in ("values", "columns", "offsets"))
@@ -48,27 +78,25 @@ def probabilities_of(
     if facts["tokens"]["size"] == 1:  # the node alone
         sampler = SingleRows(graph)
     else:
-        labels = dhilgt.HubLabels.build(
-            graph, order=facts["order"], seed=facts["tokens"]["seed"], progress=False
-        )
+        labels = labels_of(facts["order"], facts["tokens"]["seed"])
         sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
 
-    def probabilities(nodes: np.ndarray, copy: int) -> np.ndarray:
+    def inputs(nodes: np.ndarray, copy: int) -> dict[str, np.ndarray]:
         ids, spd = sampler.rows(nodes, copy)
         members, index = np.unique(np.append(ids, -1), return_inverse=True)  # -1 is padding
         x, index = features[members[1:]].toarray(), index[:-1].reshape(ids.shape) - 1
         x = x if scale is None else scale.apply(x)
-        inputs = {"x": x, "index": index, "spd": spd}
+        made = {"x": x, "index": index, "spd": spd}
         if known is not None:
-            inputs["known"] = known[members[1:]]
+            made["known"] = known[members[1:]]
         if export.ego is not None:
             rows = ego[(nodes[:, None] * groups + np.arange(groups)).reshape(-1)]
-            inputs["ego_offsets"] = rows.indptr.astype(np.int64)
-            inputs["ego_columns"] = rows.indices.astype(np.int64)
-            inputs["ego_values"] = rows.data
-        return softmax(session.run(None, inputs)[0], axis=1)
+            made["ego_offsets"] = rows.indptr.astype(np.int64)
+            made["ego_columns"] = rows.indices.astype(np.int64)
+            made["ego_values"] = rows.data
+        return made
 
-    return probabilities
+    return inputs
 
 
 def main() -> None:
@@ -84,14 +112,12 @@ def main() -> None:
     if not chosen.model.is_file():
         raise FileNotFoundError(f"{chosen.model} does not exist; write it with dhilgt export")
     export = read_export(chosen.model)
-    facts = export.facts
     graph = load_graph(chosen.graph)
     wanted = chosen.nodes if graph.ids.are_text else [int(node) for node in chosen.nodes]
     nodes = graph.index_of(wanted)
     probabilities = probabilities_of(graph, chosen.model, export)
-    mean = np.mean([probabilities(nodes, copy) for copy in range(facts["copies"])], axis=0)
-    for node, row in zip(wanted, mean, strict=True):
-        print(f"{node}: {facts['classes'][row.argmax()]} ({row.max():.3f})")
+    for node, row in zip(wanted, probabilities(nodes), strict=True):
+        print(f"{node}: {export.facts['classes'][row.argmax()]} ({row.max():.3f})")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import random
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from dhilgt import DHILGT, ArtifactError, Graph, HubLabels, NodeClassifier, Tokens
 from dhilgt.classifier.cache import Cache
+from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.serving import export_classifier
 from dhilgt.graph.store import load_graph, save_graph
 from dhilgt.model.export import WRITERS
@@ -87,9 +88,14 @@ def write_checkpoints(folder, seed):
 def write_export(folder, seed):
     """Export as a classifier is; the model's file is a few bytes, as tracing one takes seconds."""
     folder.mkdir()
-    stub = {".pt2": lambda _, file, *others: file.write_bytes(b"model %d" % seed * 99)}
+    stub = {".pt2": lambda _, file: file.write_bytes(b"model %d" % seed * 99)}
+    clf = classifier_of(seed)
+    member = clf.members_[0]
+    settings = replace(member.settings, neighbor_inputs=True)
+    pipeline = Pipeline(clf.graph_, settings, cache=None, progress=False)
+    clf.members_ += (replace(member, settings=settings, pipeline=pipeline),)  # with other inputs
     with mock.patch.dict(WRITERS, stub):
-        export_classifier(classifier_of(seed), folder / "model.pt2")
+        export_classifier(clf, folder / "model.pt2")
 
 
 def write_model(folder, seed):
@@ -164,8 +170,12 @@ def checkpoint_digest(folder):
 
 def export_digest(folder):
     export = read_export(folder / "model.pt2")
+    parts = [
+        (one.facts, one.known, one.scale, one.projection, one.ego)
+        for one in (export, *export.members)
+    ]
     model = (folder / "model.pt2").read_bytes()
-    return digest(export.facts, export.known, export.scale, export.projection, model)
+    return digest(*(part for several in parts for part in several), model)
 
 
 def cached_labels(folder):

@@ -340,15 +340,6 @@ def plain_inputs(batch):
     return x.to_dense() if x.is_sparse else x, index.long(), spd, *more
 
 
-def test_members_with_different_inputs_are_not_exported(tmp_path, fitted, graph):
-    clf = averaged(fitted)
-    pair = clf.members_[0], several(graph).members_[0]
-    clf._set_fitted(inputs_of(clf), pair, clf.result_, clf.scores_, clf.search_)
-    with pytest.raises(dhilgt.ConfigError, match="averages 2 models whose settings"):
-        export_classifier(clf, tmp_path / "model.pt2")
-    assert not (tmp_path / "model.pt2").exists()
-
-
 def test_an_explanation_says_that_it_is_of_the_first_member(fitted):
     clf = averaged(fitted)
     with pytest.warns(dhilgt.GraphWarning, match="average of 2 models; explained is the first"):

@@ -213,8 +213,8 @@ def test_a_program_is_exported_too(clf, tmp_path):
 def stub_writers(monkeypatch):
     """Models of a few bytes: tracing one takes seconds."""
     for ending in (".onnx", ".pt2"):
-        writer = lambda model, file, others=(), ending=ending: file.write_bytes(  # noqa: E731
-            ending.encode() + bytes(str(model.config), "utf-8")
+        writer = lambda models, file, ending=ending: file.write_bytes(  # noqa: E731
+            ending.encode() + bytes(str(models[0][0].config), "utf-8")
         )
         monkeypatch.setitem(WRITERS, ending, writer)
 

@@ -382,7 +382,7 @@ def test_a_plan_counts_the_copy_only_where_there_is_one():
 def test_an_export_names_the_scale_it_needs(trained, tmp_path, monkeypatch):
     from dhilgt.classifier.serving import WRITERS, export_classifier
 
-    monkeypatch.setitem(WRITERS, ".pt2", lambda model, file, _: file.write_bytes(b"a model"))
+    monkeypatch.setitem(WRITERS, ".pt2", lambda models, file: file.write_bytes(b"a model"))
     facts = json.loads(export_classifier(trained, tmp_path / "model.pt2").read_text())
     scale = FeatureScale.from_arrays(facts["feature_scale"], np.load(tmp_path / facts["scale"]))
     assert np.array_equal(

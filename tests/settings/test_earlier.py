@@ -9,7 +9,7 @@ from dhilgt.classifier import origin
 from dhilgt.errors import ConfigError
 from dhilgt.settings import Settings, read_settings, write_settings
 from dhilgt.settings.earlier import renamed
-from dhilgt.store.exports import read_export, write_beside
+from dhilgt.store.exports import Export, read_export, write_beside
 from dhilgt.store.files import canonical_json
 from tests.byte_cases import digest
 from tests.classifier.cases import community_graph
@@ -52,7 +52,7 @@ def test_files_of_runs_are_told_from_files_by_hand(tmp_path):
 def test_an_export_from_before_names_its_order_as_today(tmp_path, format_, order):
     model = tmp_path / "model.onnx"
     model.write_bytes(b"a model")
-    beside = write_beside(model, {"order": "degree"}, None, None)
+    beside = write_beside(model, Export({"order": "degree"}, None, None))
     facts = json.loads(beside.read_text()) | {"format": format_}
     del facts["facts_sha256"]
     facts["facts_sha256"] = digest(canonical_json(facts))

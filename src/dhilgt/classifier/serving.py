@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from dhilgt._version import __version__
-from dhilgt.errors import ConfigError, argument
+from dhilgt.classifier.members import Member
+from dhilgt.classifier.sharing import inputs_key
 from dhilgt.features.scale import NONE
-from dhilgt.model.export import WRITERS, check_ending
-from dhilgt.store.exports import write_beside
+from dhilgt.model.export import WRITERS, check_ending, prefix_of
+from dhilgt.store.exports import Export, write_beside
 from dhilgt.tokens.single import SingleRows
 
 if TYPE_CHECKING:
@@ -28,8 +31,10 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     a scale has model.onnx.scale.npz: the arrays of its `FeatureScale`, one with projected features
     model.onnx.projection.npz: those of its `Projection`. One that takes neighbours, hubs or classes
     has model.onnx.ego.npz: their rows.
-    `dhilgt.store.exports.read_export` reads and checks them. Several members with the same
-    settings are one program: its logits are the logarithms of the mean of their probabilities.
+    `dhilgt.store.exports.read_export` reads and checks them. Several members are one program: its
+    logits are the logarithms of the mean of their probabilities. Members whose settings give the
+    same inputs share them; the inputs of a second group are named m2_x, m2_index and so on, and
+    its files model.onnx.m2.scale.npz and so on.
 
     Args:
         clf: A fitted classifier.
@@ -39,32 +44,52 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
         The second file.
 
     Raises:
-        ConfigError: If the ending is another, or the members of the classifier have different
-            settings, and so different inputs.
+        ConfigError: If the ending is another.
         ArtifactError: If a file cannot be written.
     """
     clf._check_fitted("model to export")
     file = Path(path)
     ending = check_ending(file)
-    first, *others = clf.members_
-    if any(one.settings != first.settings for one in others):
-        raise ConfigError(
-            f"this classifier averages {len(clf.members_)} models whose settings, and so whose "
-            "inputs, are different; an export has one set of inputs: train the settings of one "
-            f"with {argument('recipe', 'paper')}"
-        )
-    WRITERS[ending](first.model, file, [one.model for one in others])
-    pipeline = clf._pipeline
-    known = None if pipeline.known is None else pipeline.known + 1
-    scale = pipeline.scale
+    groups = _groups(clf.members_)
+    WRITERS[ending]([[one.model for one in group] for group in groups], file)
+    first, *others = (_group_inputs(group[0]) for group in groups)
+    facts = _common_facts(clf) | first.facts
+    members = (
+        replace(one, facts={"prefix": prefix_of(at), **one.facts})
+        for at, one in enumerate(others, start=1)
+    )
+    return write_beside(file, replace(first, facts=facts, members=tuple(members)))
+
+
+def _groups(members: Sequence[Member]) -> list[list[Member]]:
+    """Return the members that take the same inputs together; the first one is in the first."""
+    groups: dict[Hashable, list[Member]] = {}
+    for member in members:
+        groups.setdefault(inputs_key(member.settings), []).append(member)
+    return list(groups.values())
+
+
+def _group_inputs(member: Member) -> Export:
+    """Return what the inputs of a member, and of those like it, are made with."""
+    settings, pipeline = member.settings, member.pipeline
+    scale, projection = pipeline.scale, pipeline.projection
     if scale is not None and not len(scale.columns):  # no column needed one
         scale = None
-    facts = _serving_facts(clf) | {"feature_scale": NONE if scale is None else scale.kind}
-    projection = pipeline.projection
-    return write_beside(
-        file,
+    facts = {
+        "hops": settings.hops,
+        "hop_kind": settings.hop_kind,
+        "hop_restart": settings.hop_restart,
+        "feature_scale": NONE if scale is None else scale.kind,
+        "tokens": settings.token_options() if settings.num_layers else SingleRows.spec.to_dict(),
+        "copies": pipeline.copies,
+        "order": settings.order,
+    }
+    vocabulary = pipeline.vocabulary
+    if vocabulary is not None and vocabulary.num_channels:
+        facts["ego_rows"] = list(vocabulary.groups)
+    return Export(
         facts,
-        known,
+        None if pipeline.known is None else pipeline.known + 1,
         None if scale is None else scale.arrays,
         None if projection is None else projection.arrays,
         _ego_arrays(pipeline.ego),
@@ -77,22 +102,13 @@ def _ego_arrays(rows: Any) -> dict[str, NDArray[Any]] | None:
     return {"offsets": rows.indptr, "columns": rows.indices, "values": rows.data}
 
 
-def _serving_facts(clf: NodeClassifier) -> dict[str, Any]:
-    settings, vocabulary = clf.settings_, clf._pipeline.vocabulary
-    named: dict[str, Any] = {}
-    if vocabulary is not None and vocabulary.num_channels:
-        named["ego_rows"] = list(vocabulary.groups)
-    if clf.feature_columns_ is not None:
-        named["feature_names"] = list(clf.feature_columns_.names)
-    return named | {
+def _common_facts(clf: NodeClassifier) -> dict[str, Any]:
+    facts = {
         "library": __version__,
         "classes": clf.classes_.tolist(),
         "features": clf.n_features_in_,
-        "hops": settings.hops,
-        "hop_kind": settings.hop_kind,
-        "hop_restart": settings.hop_restart,
-        "tokens": settings.token_options() if settings.num_layers else SingleRows.spec.to_dict(),
-        "copies": clf._pipeline.copies,
-        "order": settings.order,
         "graph": clf.graph_.fingerprint,
     }
+    if clf.feature_columns_ is not None:
+        facts["feature_names"] = list(clf.feature_columns_.names)
+    return facts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from dhilgt.classifier.pipeline import Pipeline
@@ -29,6 +29,17 @@ def _features(settings: Settings) -> tuple[Any, ...]:
 
 def _inputs(settings: Settings) -> tuple[Any, ...]:
     return (*(getattr(settings, name) for name in _INPUTS), _ranking(settings))
+
+
+def inputs_key(settings: Settings) -> Hashable:
+    """Return what is equal for settings under which models of one graph take the same inputs.
+
+    Example:
+        >>> plain, wide = Settings(), Settings(hidden_channels=32)
+        >>> inputs_key(plain) == inputs_key(wide), inputs_key(plain) == inputs_key(Settings(hops=1))
+        (True, False)
+    """
+    return _rows(settings), _features(settings), _inputs(settings), settings.label_inputs
 
 
 # Attributes of a pipeline, and the settings that decide them.

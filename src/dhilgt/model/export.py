@@ -1,7 +1,9 @@
 """Export of the model: as a PyTorch program (.pt2) or for ONNX Runtime (.onnx).
 
 An export is the plain arithmetic of the model in evaluation mode, on the CPU and in float32, for
-any number of rows, slots and distinct nodes. Tokens and features are made outside of it.
+any number of rows, slots and distinct nodes. Tokens and features are made outside of it. Several
+models are one program that averages their probabilities; those that take the same inputs share
+them.
 """
 
 from __future__ import annotations
@@ -35,8 +37,11 @@ EGO = ("ego_offsets", "ego_columns", "ego_values")
 OUTPUT = "logits"
 """Name of the output of an ONNX file."""
 
+ModelGroups = Sequence[Sequence[DHILGT]]
+"""Models in groups; those of one group take the same inputs."""
 
-def export_program(model: DHILGT, path: str | PathLike[str], others: Sequence[DHILGT] = ()) -> None:
+
+def export_program(model: DHILGT | ModelGroups, path: str | PathLike[str]) -> None:
     """Write a program that `torch.export.load` reads without this package.
 
     Its inputs and logits are those of `DHILGT.forward`, with dense `x` in float32 and `index` in
@@ -44,10 +49,10 @@ def export_program(model: DHILGT, path: str | PathLike[str], others: Sequence[DH
     as in `export_onnx`.
 
     Args:
-        model: Any model; it is not changed.
+        model: Any model, or several in groups; they are not changed. The models of one group take
+            the same inputs; the inputs of the second group follow those of the first, and so on.
+            The logits of several models are the logarithms of the mean of their probabilities.
         path: File to write, by custom with the ending .pt2; written atomically.
-        others: Models with the same inputs. The logits are then the logarithms of the mean of the
-            probabilities of all.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -65,23 +70,23 @@ def export_program(model: DHILGT, path: str | PathLike[str], others: Sequence[DH
     with _target(path) as file:
         stream = io.BytesIO()
         with _quiet():
-            torch.export.save(_program(model, others), stream)
+            torch.export.save(_program(_groups(model)), stream)
         _write(file, stream.getvalue())
 
 
-def export_onnx(model: DHILGT, path: str | PathLike[str], others: Sequence[DHILGT] = ()) -> None:
+def export_onnx(model: DHILGT | ModelGroups, path: str | PathLike[str]) -> None:
     """Write a file that ONNX Runtime runs without PyTorch.
 
     Inputs: x [nodes, in_channels] float32, index [batch, slots] int64 (-1 = padding) and
     spd [batch, slots, slots] uint8; of models with `label_inputs` also known [nodes] int64 (class
     + 1, 0 = not known); of models with `ego_channels` also the sparse rows of the egos as the
     arrays of a CSR matrix: ego_offsets [batch * ego_groups + 1] int64, ego_columns [entries] int64
-    and ego_values [entries] float32. Output: logits [batch, out_channels] float32.
+    and ego_values [entries] float32. Output: logits [batch, out_channels] float32. The names of the
+    inputs of a second group of models begin with "m2_", those of a third with "m3_".
 
     Args:
-        model: Any model; it is not changed.
+        model: As for `export_program`.
         path: File to write, by custom with the ending .onnx; written atomically.
-        others: As for `export_program`.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -90,13 +95,17 @@ def export_onnx(model: DHILGT, path: str | PathLike[str], others: Sequence[DHILG
     _need_onnx()
     with _target(path) as file:
         with _quiet():
-            program = _program(model, others)
+            groups = _groups(model)
             exported = torch.onnx.export(
-                program,
+                _program(groups),
                 (),
                 dynamo=True,
-                dynamic_shapes=_program_shapes(model, others),  # only for the names of the axes
-                input_names=input_names(model),
+                dynamic_shapes=_program_shapes(groups),  # only for the names of the axes
+                input_names=[
+                    prefix_of(at) + name
+                    for at, (first, *_) in enumerate(groups)
+                    for name in input_names(first)
+                ],
                 output_names=[OUTPUT],
                 verbose=False,
             )
@@ -105,32 +114,70 @@ def export_onnx(model: DHILGT, path: str | PathLike[str], others: Sequence[DHILG
         _write(file, exported.model_proto.SerializeToString())
 
 
-def _program(model: DHILGT, others: Sequence[DHILGT]) -> torch.export.ExportedProgram:
-    """Trace the model; no axis is fixed to its length in the example."""
-    module = _module(model)
-    if others:
-        module = _Average([module, *map(_module, others)])
-    shapes = _program_shapes(model, others)
-    return torch.export.export(module, _example(model), dynamic_shapes=shapes)
+def prefix_of(group: int) -> str:
+    """Return what the names of the inputs of a group of models begin with.
+
+    Args:
+        group: Its place, from 0.
+
+    Example:
+        >>> prefix_of(0), prefix_of(1)
+        ('', 'm2_')
+    """
+    return f"m{group + 1}_" if group else ""
 
 
-def _program_shapes(model: DHILGT, others: Sequence[DHILGT]) -> tuple[Any, ...]:
-    shapes = _shapes(model)
-    if not others or len(shapes) == len(INPUTS) or model.config.ego_channels:
-        return shapes
-    return *shapes[: len(INPUTS)], tuple(shapes[len(INPUTS) :])  # those of *more
+def _groups(model: DHILGT | ModelGroups) -> ModelGroups:
+    return [[model]] if isinstance(model, DHILGT) else model
+
+
+def _program(groups: ModelGroups) -> torch.export.ExportedProgram:
+    """Trace the models; no axis is fixed to its length in the example."""
+    example = tuple(tensor for first, *_ in groups for tensor in _example(first))
+    shapes = _program_shapes(groups)
+    return torch.export.export(_joined(groups), example, dynamic_shapes=shapes)
+
+
+def _joined(groups: ModelGroups) -> nn.Module:
+    return _module(groups[0][0]) if _is_one(groups) else _Average(groups)
+
+
+def _is_one(groups: ModelGroups) -> bool:
+    return sum(map(len, groups)) == 1
+
+
+def _program_shapes(groups: ModelGroups) -> tuple[Any, ...]:
+    """Return the dynamic axes of all inputs, in the form of the arguments of `forward`."""
+    batch = torch.export.Dim("batch", min=1)
+    shapes: list[Any] = []
+    for at, (first, *_) in enumerate(groups):
+        shapes += _shapes(first, batch, prefix_of(at))
+    more = shapes[len(INPUTS) :]
+    if not more or (_is_one(groups) and not groups[0][0].config.ego_channels):
+        return tuple(shapes)
+    return *shapes[: len(INPUTS)], tuple(more)  # those of *more
 
 
 class _Average(nn.Module):
-    """Models that take the same inputs, and the mean of their probabilities."""
+    """Models in groups that take the same inputs, and the mean of all their probabilities."""
 
-    def __init__(self, models: Sequence[nn.Module]) -> None:
+    def __init__(self, groups: ModelGroups) -> None:
         super().__init__()
-        self.models = nn.ModuleList(models)
+        self.models = nn.ModuleList(_module(model) for group in groups for model in group)
+        self.own: list[slice] = []  # of all inputs, those of each model
+        start = 0
+        for group in groups:
+            end = start + len(input_names(group[0]))
+            self.own += [slice(start, end)] * len(group)
+            start = end
 
     def forward(self, x: Tensor, index: Tensor, spd: Tensor, *more: Tensor) -> Tensor:
-        """Return the logarithms of the mean."""
-        shares = [model(x, index, spd, *more).softmax(dim=1) for model in self.models]
+        """Return the logarithms of the mean; `more` holds the other inputs of all groups."""
+        inputs = x, index, spd, *more
+        shares = [
+            model(*inputs[own]).softmax(dim=1)
+            for model, own in zip(self.models, self.own, strict=True)
+        ]
         return torch.stack(shares).mean(dim=0).clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
@@ -144,15 +191,16 @@ def input_names(model: DHILGT) -> tuple[str, ...]:
     return (*INPUTS, *known, *(EGO if model.config.ego_channels else ()))
 
 
-def _shapes(model: DHILGT) -> tuple[Any, ...]:
-    nodes, rows, slots = (torch.export.Dim(name, min=1) for name in ("nodes", "batch", "slots"))
-    shapes = {0: nodes}, {0: rows, 1: slots}, {0: rows, 1: slots, 2: slots}
-    known = ({0: nodes},) if model.config.label_inputs else ()
-    if not model.config.ego_channels:
-        return (*shapes, *known)
-    entries = torch.export.Dim("entries", min=0)
-    ego = {0: model.config.ego_groups * rows + 1}, {0: entries}, {0: entries}
-    return (*shapes, (*known, *ego))
+def _shapes(model: DHILGT, rows: Any, prefix: str) -> list[Any]:
+    """Return the dynamic axes of each input; groups have only the number of rows in common."""
+    nodes, slots = (torch.export.Dim(prefix + name, min=1) for name in ("nodes", "slots"))
+    shapes = [{0: nodes}, {0: rows, 1: slots}, {0: rows, 1: slots, 2: slots}]
+    if model.config.label_inputs:
+        shapes.append({0: nodes})
+    if model.config.ego_channels:
+        entries = torch.export.Dim(f"{prefix}entries", min=0)
+        shapes += [{0: model.config.ego_groups * rows + 1}, {0: entries}, {0: entries}]
+    return shapes
 
 
 def _module(model: DHILGT) -> nn.Module:
@@ -254,8 +302,8 @@ def check_ending(path: str | PathLike[str]) -> str:
     return ending
 
 
-WRITERS: dict[str, Callable[[DHILGT, Path, Sequence[DHILGT]], None]] = {
+WRITERS: dict[str, Callable[[ModelGroups, Path], None]] = {
     ".onnx": export_onnx,
     ".pt2": export_program,
 }
-"""The function that writes a model, by the ending of the file."""
+"""The function that writes models, by the ending of the file."""

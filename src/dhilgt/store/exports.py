@@ -2,7 +2,8 @@
 
 Beside ``model.onnx`` are ``model.onnx.json`` (the facts) and, where a model needs them,
 ``model.onnx.known.npy``, ``model.onnx.scale.npz``, ``model.onnx.projection.npz`` and
-``model.onnx.ego.npz``. Reading them needs no PyTorch.
+``model.onnx.ego.npz``. A program of several models with different inputs has such files for each
+group of inputs: ``model.onnx.m2.scale.npz`` and so on. Reading them needs no PyTorch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,13 @@ from dhilgt.store.files import (
 KIND = "dhilgt-serving"
 FORMAT = 3
 _TIES_BY_ID = (1, 2)  # formats in which the name of an order stood for ties by id
-# Added to the name of the model.
-FACTS, KNOWN, SCALE, PROJECTION = ".json", ".known.npy", ".scale.npz", ".projection.npz"
-EGO = ".ego.npz"
+FACTS = ".json"  # added to the name of the model, as are those of the arrays
+_ENDINGS = {
+    "known": ".known.npy",
+    "scale": ".scale.npz",
+    "projection": ".projection.npz",
+    "ego": ".ego.npz",
+}
 _FACTS_OF_FORMAT_1 = ".serving.json"  # in the place of the ending: of the last export of a name
 _OWN_SUM = "facts_sha256"
 _MAX_BYTES = 4 << 30  # of a file of arrays
@@ -56,6 +61,8 @@ class Export:
         ego: The rows of neighbours, hubs and classes of all nodes of the graph, as the arrays
             "offsets", "columns" and "values"; None for models that do not take them. Node v has the
             rows v * K to v * K + K - 1, where K is the length of ``facts["ego_rows"]``.
+        members: The same for the second and each further group of inputs; ``facts["prefix"]`` is
+            what the names of its inputs begin with.
     """
 
     facts: dict[str, Any]
@@ -63,43 +70,25 @@ class Export:
     scale: dict[str, NDArray[Any]] | None
     projection: dict[str, NDArray[Any]] | None = None
     ego: dict[str, NDArray[Any]] | None = None
+    members: tuple[Export, ...] = ()
 
 
-def write_beside(
-    model: Path,
-    facts: Mapping[str, Any],
-    known: NDArray[Any] | None,
-    scale: Mapping[str, NDArray[Any]] | None,
-    projection: Mapping[str, NDArray[Any]] | None = None,
-    ego: Mapping[str, NDArray[Any]] | None = None,
-) -> Path:
+def write_beside(model: Path, export: Export) -> Path:
     """Write what belongs with a model that is already in its place; return the file of facts.
 
     Args:
         model: The file of the model.
-        facts: Plain values.
-        known: See `Export`.
-        scale: See `Export`.
-        projection: See `Export`.
-        ego: See `Export`.
+        export: Facts are plain values; names of files and checksums are added to them.
     """
     arrays: dict[str, bytes] = {}
-    names: dict[str, str] = {}
-    if known is not None:
-        names["known"] = model.name + KNOWN
-        stream = io.BytesIO()
-        np.save(stream, known)
-        arrays[names["known"]] = stream.getvalue()
-    files = (("scale", SCALE, scale), ("projection", PROJECTION, projection), ("ego", EGO, ego))
-    for key, ending, several in files:
-        if several is not None:
-            names[key] = model.name + ending
-            stream = io.BytesIO()
-            np.savez(stream, **several)  # type: ignore[arg-type, unused-ignore]
-            arrays[names[key]] = stream.getvalue()
+    facts = _with_files(export, model.name, arrays)
+    if export.members:
+        facts["members"] = [
+            _with_files(one, f"{model.name}.m{number}", arrays)
+            for number, one in enumerate(export.members, start=2)
+        ]
     sums = {name: _write(model.with_name(name), data) for name, data in arrays.items()}
     values: dict[str, Any] = {
-        **names,
         **facts,
         "kind": KIND,
         "format": FORMAT,
@@ -110,6 +99,22 @@ def write_beside(
     beside = model.with_name(model.name + FACTS)
     _write(beside, canonical_json(values, indent=2) + b"\n")
     return beside
+
+
+def _with_files(export: Export, stem: str, arrays: dict[str, bytes]) -> dict[str, Any]:
+    """Return the facts with the names of the files, whose content is added to the arrays."""
+    names: dict[str, str] = {}
+    for key, ending in _ENDINGS.items():
+        content = getattr(export, key)
+        if content is not None:
+            names[key] = stem + ending
+            stream = io.BytesIO()
+            if key == "known":
+                np.save(stream, content)
+            else:
+                np.savez(stream, **content)
+            arrays[names[key]] = stream.getvalue()
+    return {**names, **export.facts}
 
 
 def read_export(model: str | PathLike[str]) -> Export:
@@ -127,14 +132,17 @@ def read_export(model: str | PathLike[str]) -> Export:
         beside = path.with_suffix(_FACTS_OF_FORMAT_1)
     facts = _facts(beside)
     _compare(path, beside, facts.get("sha256"), _hash(path))
-    known = _array_file(beside, facts, "known")
-    return Export(
-        facts,
-        None if known is None else known[""],
-        _array_file(beside, facts, "scale"),
-        _array_file(beside, facts, "projection"),
-        _array_file(beside, facts, "ego"),
-    )
+    members = facts.get("members", [])
+    if not isinstance(members, list) or not all(isinstance(one, dict) for one in members):
+        raise ArtifactError(f"{beside}: members = {shown(members)} is not a list of objects")
+    others = tuple(_with_arrays(beside, one, facts) for one in members)
+    return replace(_with_arrays(beside, facts, facts), members=others)
+
+
+def _with_arrays(beside: Path, facts: dict[str, Any], whole: Mapping[str, Any]) -> Export:
+    """Read the files that some of the facts name; the checksums are in the whole of them."""
+    known, scale, projection, ego = (_array_file(beside, facts, key, whole) for key in _ENDINGS)
+    return Export(facts, None if known is None else known[""], scale, projection, ego)
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -155,7 +163,9 @@ def _facts(path: Path) -> dict[str, Any]:
     return facts
 
 
-def _array_file(beside: Path, facts: Mapping[str, Any], key: str) -> dict[str, NDArray[Any]] | None:
+def _array_file(
+    beside: Path, facts: Mapping[str, Any], key: str, whole: Mapping[str, Any]
+) -> dict[str, NDArray[Any]] | None:
     """Return the arrays of the file that the facts name, a single one under the name ""."""
     name = facts.get(key)
     if name is None:
@@ -164,8 +174,8 @@ def _array_file(beside: Path, facts: Mapping[str, Any], key: str) -> dict[str, N
         raise ArtifactError(f"{beside}: {key} = {shown(name)} is not the name of a file beside it")
     path = beside.with_name(name)
     data = _read(path)
-    if facts["format"] != 1:
-        _compare(path, beside, facts["files"].get(name), hashlib.sha256(data).hexdigest())
+    if whole["format"] != 1:
+        _compare(path, beside, whole["files"].get(name), hashlib.sha256(data).hexdigest())
     try:
         loaded = np.load(io.BytesIO(data))
         return {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
