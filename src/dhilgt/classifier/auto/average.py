@@ -11,7 +11,6 @@ from dhilgt.classifier.members import mean
 from dhilgt.metrics import Metric
 
 MOST_MEMBERS = 5
-_ROUNDING = 1e-12
 _SMALLEST = np.finfo(np.float32).tiny
 
 
@@ -24,8 +23,10 @@ def chosen(
 ) -> list[int]:
     """Return the places of the models to average, the first one first.
 
-    The seeds of the winner are averaged where that has a lower loss and no worse score than they
-    have in the mean: the best of a few seeds is mostly the luckiest one. A model of another
+    The seeds of the winner are averaged where that has a lower loss than they have in the mean: the
+    best of a few seeds is mostly the luckiest one. Their scores are not compared, since each is
+    that of its best epoch on these very nodes, and too good by about as much as there is to gain.
+    A model of another
     candidate is added only where the average then has a lower loss and no worse score; of those
     that qualify the one with the best score, and of these the lowest loss. All have the same
     weight, so that nothing is fitted to the nodes of validation but the choice.
@@ -48,7 +49,7 @@ def chosen(
     if 1 < len(winners) <= most:
         together = _key(mean([shares[place] for place in winners]), truth, metric)
         alone = np.mean(keys, axis=0)
-        if together[0] <= alone[0] + _ROUNDING and together[1] < alone[1]:
+        if together[1] < alone[1]:
             best = together
             places += [place for place in winners if place not in places]
     while len(places) < most:
