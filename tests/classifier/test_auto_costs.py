@@ -60,7 +60,7 @@ def test_labels_are_built_once_and_tokens_once_per_kind_of_row():
     whole = costs._whole(entries(), plans, (1, 3, 9), 2, None)
     assert whole.stage("labels").seconds == 5
     assert whole.stage("tokens").seconds == 2  # all have the same rows
-    assert whole.stage("prediction").seconds == 2 * 2 * 0.25
+    assert whole.stage("prediction").seconds == 3 * 2 * 0.25  # three candidates of two seeds
 
 
 def test_a_budget_ends_the_search():

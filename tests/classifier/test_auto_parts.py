@@ -39,7 +39,7 @@ def test_survivors_are_no_worse_than_the_dropped_and_keep_their_order(scores, hi
     sign = 1 if higher else -1
     dropped = [name for name in scores if name not in kept]
     assert kept == [name for name in scores if name in kept]
-    assert len(kept) >= min(2, len(scores))
+    assert len(kept) >= min(3, len(scores))
     for lost in dropped:
         assert all(sign * scores[one] >= sign * scores[lost] for one in kept)
 
@@ -51,10 +51,10 @@ def test_of_equal_scores_the_simpler_candidate_wins():
 
 
 def test_the_epochs_of_a_search_are_counted_by_hand():
-    # 9 candidates for 10 epochs, 3 for 20 more, 2 for 60 more.
-    assert halving.most_epochs(9, 1, (10, 30, 90)) == 90 + 60 + 120
+    # 12 candidates for 10 epochs, 4 for 20 more, 3 for 60 more.
+    assert halving.most_epochs(12, 1, (10, 30, 90)) == 120 + 80 + 180
     # The reference goes on beside them.
-    assert halving.most_epochs(9, 2, (10, 30, 90), extra=1) == 2 * (90 + 80 + 180)
+    assert halving.most_epochs(12, 2, (10, 30, 90), extra=1) == 2 * (120 + 100 + 240)
     assert halving.most_epochs(1, 1, (10, 30, 90)) == 90
 
 

@@ -69,7 +69,8 @@ def test_a_recipe_or_budget_that_is_none_is_refused_before_any_work(graph):
 def test_settings_that_are_not_given_have_their_defaults_in_the_papers_recipe(graph):
     clf = NodeClassifier(recipe="paper", lr=0.5)
     assert clf.size is UNSET
-    assert clf._settings() == dhilgt.Settings(lr=0.5)
+    assert clf._settings() == dhilgt.Settings(lr=0.5, order="degree-id")
+    assert NodeClassifier(recipe="paper", order="degree")._settings() == dhilgt.Settings()
     assert repr(clf) == "NodeClassifier(lr=0.5, recipe='paper')"
     assert pickle.loads(pickle.dumps(clf)).get_params() == clf.get_params()
 
@@ -435,7 +436,7 @@ def test_a_grown_graph_is_predicted_exactly(fitted, graph):
         [*src, 90], [*dst, 0], num_nodes=91, features=np.vstack([graph.features, np.ones((1, 4))])
     )
     shares = fitted.predict_proba([90, 0], graph=grown)
-    labels = dhilgt.HubLabels.build(grown, progress=False)
+    labels = dhilgt.HubLabels.build(grown, order="degree-id", progress=False)
     tokens = dhilgt.Tokens.build(labels, progress=False, **fitted.settings_.token_options())
     batch = next(iter(dhilgt.TokenLoader(tokens, grown.features, nodes=[90, 0])))
     with torch.no_grad():

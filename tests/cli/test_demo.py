@@ -7,7 +7,7 @@ import torch
 from dhilgt.cli import demo
 
 torch.set_num_threads(1)
-FEW = {"epochs": 9, "hidden_channels": 32, "num_layers": 1, "batch_size": 128, "lr": 0.01}
+FEW = {"epochs": 9, "hidden_channels": 32, "dropout": 0.3, "batch_size": 128, "lr": 0.01}
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +15,7 @@ def scores(tmp_path_factory):
     graph = demo.make_graph(1000, seed=0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "BUDGET_SECONDS", None)
+        patch.setattr("dhilgt.classifier.auto.start.num_seeds", lambda facts: 1)
         clf = demo.train(graph, tmp_path_factory.mktemp("demo") / "run", seed=0, **FEW)
     return graph, clf, demo.compare(clf)
 

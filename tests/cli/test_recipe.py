@@ -58,8 +58,8 @@ def test_the_metric_of_a_public_dataset_holds():
 
 
 def test_the_paper_s_recipe_has_all_settings():
-    assert asked(recipe="paper") == Request("paper", Settings().to_dict())
-    assert asked(recipe="paper", flags={"lr": 0.5}).settings == Settings(lr=0.5)
+    assert asked(recipe="paper") == Request("paper", Settings(order="degree-id").to_dict())
+    assert asked(recipe="paper", flags={"order": "degree"}).settings == Settings()
     of_cora = Settings.from_dict(recipe("paper", "cora"))
     assert asked(recipe="paper", sources={"dataset": "cora"}).settings == of_cora
 
@@ -72,7 +72,7 @@ def test_the_best_settings_of_a_dataset_are_fixed_ones():
 
 def test_a_file_names_its_recipe_and_an_option_overrides_it(write):
     config = write("recipe: paper\nlr: 0.5\n")
-    assert asked(config) == Request("paper", Settings(lr=0.5).to_dict())
+    assert asked(config) == Request("paper", Settings(order="degree-id", lr=0.5).to_dict())
     assert asked(config, recipe="auto") == Request("auto", {"lr": 0.5})
 
 

@@ -327,7 +327,7 @@ def test_every_setting_has_its_flag_with_help_and_default():
     text = " ".join(run("train", "--help-all").stdout.split())
     for one in fields(Settings):
         assert (f"--{one.name.replace('_', '-')} " in text) is one.metadata["flag"]
-    assert "Transformer layers. [default: 4]" in text
+    assert "own row of features alone. [default: 4]" in text
     assert "--attention auto|reference|sdpa|fused" in text
     without = [one.name for one in fields(Settings) if not one.metadata["flag"]]
     assert without == ["max_batches", "max_eval_batches"]

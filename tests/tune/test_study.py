@@ -130,6 +130,7 @@ def test_the_file_of_the_best_settings_says_where_they_come_from(tmp_path):
         assert part in text
     values = yaml_files.read_settings(path)
     assert values.pop("data") == {"edges": "e.csv"}
+    assert values.pop("recipe") == "paper"  # repeated without a search
     assert Settings.from_dict(values) == found.settings
     lines = [json.loads(line) for line in (tmp_path / "s" / TRIALS).read_text().splitlines()]
     assert lines == found.trials

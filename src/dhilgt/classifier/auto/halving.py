@@ -73,7 +73,7 @@ def most_epochs(num_candidates: int, num_seeds: int, plan: Sequence[int], extra:
 
     Example:
         >>> most_epochs(6, 1, (30, 90, 270))
-        660
+        900
     """
     alive, before, total = num_candidates, 0, 0
     for until in plan:
