@@ -84,8 +84,10 @@ class SparseFeatures:
         self._offsets, self._columns, self._values = offsets, columns, values
         self.num_channels = num_channels
         self.nbytes: int = 8 * len(offsets) + 12 * len(columns)
-        # PyTorch warns once per process that this layout is in beta, which users cannot act on.
+        # PyTorch warns once per process that this layout is in beta, and that its arrays are not
+        # checked, which users cannot act on.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support", module="dhilgt")
+        warnings.filterwarnings("ignore", message="Sparse invariant checks", module="dhilgt")
 
     def take(self, nodes: NDArray[np.integer[Any]]) -> FeatureRows:
         """Return the rows of nodes."""
