@@ -24,7 +24,7 @@ MODELS = {
     "deep ends": {"input_layers": 2, "output_layers": 2, "ffn_channels": 24},
 }
 CASES = [
-    pytest.param(settings, id=name, marks=() if name in ("default", "bare") else pytest.mark.full)
+    pytest.param(settings, id=name, marks=() if name == "default" else pytest.mark.full)
     for name, settings in MODELS.items()
 ]
 # rows, slots, distinct nodes: none is that of the example the exporter traces.
