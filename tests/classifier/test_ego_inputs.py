@@ -271,7 +271,7 @@ def test_a_resumed_run_ends_like_a_whole_one(tmp_path):
 
 
 def test_an_export_has_the_rows_beside_it(clf, tmp_path, monkeypatch):
-    monkeypatch.setitem(WRITERS, ".onnx", lambda model, file, _: file.write_bytes(b"model"))
+    monkeypatch.setitem(WRITERS, ".onnx", lambda models, file: file.write_bytes(b"model"))
     export_classifier(clf, tmp_path / "model.onnx")
     export = read_export(tmp_path / "model.onnx")
     rows = clf._pipeline.ego

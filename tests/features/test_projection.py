@@ -459,7 +459,7 @@ def test_a_run_is_not_resumed_with_another_number_of_columns(tmp_path):
 
 
 def test_an_export_has_the_projection_beside_it(trained, tmp_path, monkeypatch):
-    monkeypatch.setitem(WRITERS, ".pt2", lambda model, file, _: file.write_bytes(b"a model"))
+    monkeypatch.setitem(WRITERS, ".pt2", lambda models, file: file.write_bytes(b"a model"))
     facts = json.loads(export_classifier(trained, tmp_path / "model.pt2").read_text())
     assert facts["projection"] == "model.pt2.projection.npz"
     kept = Projection.from_arrays(read_export(tmp_path / "model.pt2").projection)
@@ -470,7 +470,7 @@ def test_an_export_has_the_projection_beside_it(trained, tmp_path, monkeypatch):
 
 
 def test_an_export_without_a_projection_has_no_file_of_one(tmp_path, monkeypatch):
-    monkeypatch.setitem(WRITERS, ".pt2", lambda model, file, _: file.write_bytes(b"a model"))
+    monkeypatch.setitem(WRITERS, ".pt2", lambda models, file: file.write_bytes(b"a model"))
     export_classifier(learner(hop_channels=None).fit(community_graph()), tmp_path / "model.pt2")
     assert read_export(tmp_path / "model.pt2").projection is None
     assert sorted(file.name for file in tmp_path.iterdir()) == ["model.pt2", "model.pt2.json"]

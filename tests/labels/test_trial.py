@@ -66,7 +66,7 @@ def test_a_build_without_any_entry_says_nothing(build):
 
 
 def test_a_real_build_is_stopped():
-    graph = cycle(1200)
+    graph = cycle(3000)
     order = node_order(graph, "degree-id")  # from node to node: labels are long
     entries = estimate(graph, order=order).num_entries
     found = try_build(graph, entries, order=order, limit_seconds=0.01)

@@ -23,13 +23,11 @@ def chosen(
 ) -> list[int]:
     """Return the places of the models to average, the first one first.
 
-    The seeds of the winner are averaged where that has a lower loss than they have in the mean: the
-    best of a few seeds is mostly the luckiest one. Their scores are not compared, since each is
-    that of its best epoch on these very nodes, and too good by about as much as there is to gain.
-    A model of another
-    candidate is added only where the average then has a lower loss and no worse score; of those
-    that qualify the one with the best score, and of these the lowest loss. All have the same
-    weight, so that nothing is fitted to the nodes of validation but the choice.
+    All seeds of the winner are averaged: the best of a few seeds is mostly the luckiest one, and an
+    average never has a higher loss than its parts have in the mean. A model of another candidate is
+    added only where the average then has a lower loss and no worse score; of those that qualify the
+    one with the best score, and of these the lowest loss. All have the same weight, so that nothing
+    is fitted to the nodes of validation but the choice.
 
     Args:
         shares: Class probabilities of the validation nodes by each model.
@@ -43,15 +41,9 @@ def chosen(
         >>> chosen([right, wrong, right + 0.05], np.array([0]), None, winners=[0])
         [0, 2]
     """
-    keys = [_key(shares[place], truth, metric) for place in winners]
-    best = min(keys)
-    places = [winners[keys.index(best)]]
-    if 1 < len(winners) <= most:
-        together = _key(mean([shares[place] for place in winners]), truth, metric)
-        alone = np.mean(keys, axis=0)
-        if together[1] < alone[1]:
-            best = together
-            places += [place for place in winners if place not in places]
+    alone = {place: _key(shares[place], truth, metric) for place in winners}
+    places = sorted(winners, key=lambda place: alone[place])[:most]
+    best = _key(mean([shares[place] for place in places]), truth, metric)
     while len(places) < most:
         tried = {
             place: _key(mean([shares[one] for one in (*places, place)]), truth, metric)
