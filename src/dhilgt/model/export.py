@@ -82,7 +82,7 @@ def export_onnx(model: DHILGT | ModelGroups, path: str | PathLike[str]) -> None:
     + 1, 0 = not known); of models with `ego_channels` also the sparse rows of the egos as the
     arrays of a CSR matrix: ego_offsets [batch * ego_groups + 1] int64, ego_columns [entries] int64
     and ego_values [entries] float32. Output: logits [batch, out_channels] float32. The names of the
-    inputs of a second group of models begin with "m2_", those of a third with "m3_".
+    inputs of a second group of models begin with ``m2_``, those of a third with ``m3_``.
 
     Args:
         model: As for `export_program`.
