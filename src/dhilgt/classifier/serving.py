@@ -33,8 +33,8 @@ def export_classifier(clf: NodeClassifier, path: str | PathLike[str]) -> Path:
     has model.onnx.ego.npz: their rows.
     `dhilgt.store.exports.read_export` reads and checks them. Several members are one program: its
     logits are the logarithms of the mean of their probabilities. Members whose settings give the
-    same inputs share them; the inputs of a second group are named ``m2_x``, ``m2_index`` and so on, and
-    its files model.onnx.m2.scale.npz and so on.
+    same inputs share them; the inputs of a second group are named ``m2_x``, ``m2_index`` and so on,
+    and its files model.onnx.m2.scale.npz and so on.
 
     Args:
         clf: A fitted classifier.
