@@ -19,6 +19,7 @@ from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.loader.copies import probabilities
+from dhilgt.loader.feature_rows import Features, is_mapped, open_features
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import TokenSampler
@@ -30,6 +31,8 @@ from dhilgt.training.scoring import collect, run_model
 from dhilgt.utils.memory import memory_for
 
 _FEW_ENTRIES = 64  # entries of a sparse row up to which it stays sparse on a GPU
+_WIDE = 256  # columns above which a CPU multiplies rows that are mostly zeros as sparse ones
+_MOST_FILLED = 0.1  # fraction of entries up to which rows are mostly zeros
 _MOST_DENSE_BYTES = 1 << 30
 
 
@@ -99,7 +102,7 @@ class Pipeline:
         self._labels_passed = labels is not None
         self._tokens = tokens
         self._features = features
-        self._dense_features: NDArray[np.float32] | None = None
+        self._open_features: dict[str, Features] | None = None
         self._scale = scale
         self._projection = projection
         self._known = known
@@ -394,7 +397,7 @@ class Pipeline:
         all_nodes = len(nodes) == self.graph.num_nodes
         return TokenLoader(
             self.tokens,
-            self._features_on(device),
+            self._features_for(device),
             classes,
             # None: the indices 0 and 1 of a small graph would read as a mask.
             nodes=None if all_nodes else nodes,
@@ -408,20 +411,14 @@ class Pipeline:
             ego=self.ego,
         )
 
-    def _features_on(self, device: torch.device) -> Any:
-        """Return the features as batches on a device take them.
-
-        A GPU multiplies dense rows several times as fast as sparse ones with many entries.
-        """
-        features = self.features
-        if device.type != "cuda" or not hasattr(features, "tocsr"):
-            return features
-        rows, columns = features.shape
-        if features.nnz < _FEW_ENTRIES * rows or 4 * rows * columns > _MOST_DENSE_BYTES:
-            return features
-        if self._dense_features is None:
-            self._dense_features = features.toarray()
-        return self._dense_features
+    def _features_for(self, device: torch.device) -> Features:
+        """Return the features as batches on a device take them, opened once for all loaders."""
+        if self._open_features is None:
+            self._open_features = {}
+        if device.type not in self._open_features:
+            features = _fast_form(self.features, device)
+            self._open_features[device.type] = open_features(features, self.graph.num_nodes)
+        return self._open_features[device.type]
 
     def probabilities(
         self, model: torch.nn.Module, nodes: NDArray[np.int64], device: torch.device, batch: int
@@ -451,4 +448,23 @@ class Pipeline:
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy for another process, without what can be made again."""
         state = self.__dict__ | {"_tokens": None, "_features": None, "_ego": None}
-        return state | {"_labels": None, "_labels_passed": False, "_dense_features": None}
+        return state | {"_labels": None, "_labels_passed": False, "_open_features": None}
+
+
+def _fast_form(features: Any, device: torch.device) -> Any:
+    """Return features in the form whose rows a device multiplies fastest: dense or sparse.
+
+    A GPU multiplies dense rows several times as fast as sparse ones with many entries. A CPU takes
+    the zeros of wide features for work to do, and draws dropout for each of them.
+    """
+    rows, columns = features.shape
+    if hasattr(features, "tocsr"):
+        few = features.nnz < _FEW_ENTRIES * rows or 4 * rows * columns > _MOST_DENSE_BYTES
+        return features if device.type != "cuda" or few else features.toarray()
+    if device.type == "cuda" or columns < _WIDE or is_mapped(features):
+        return features
+    if np.count_nonzero(features) > _MOST_FILLED * rows * columns:
+        return features
+    import scipy.sparse
+
+    return scipy.sparse.csr_array(features)

@@ -47,7 +47,7 @@ _PARTS = {
     "_labels": _ranking,
     "_tokens": _rows,
     "_features": _features,
-    "_dense_features": _features,
+    "_open_features": _features,
     "_scale": _features,
     "_projection": lambda settings: (settings.hop_channels, settings.feature_scale),
     "_vocabulary": _inputs,

@@ -2,8 +2,10 @@
 
 import mmap
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -13,17 +15,30 @@ from dhilgt.errors import GraphError
 from dhilgt.graph import checks
 
 
-class Features(Protocol):
-    """Rows by node, on the host."""
+class Features(ABC):
+    """Rows by node, on the host; loaders that are given the same ones share a copy on a device."""
 
     num_channels: int
+    num_nodes: int
     nbytes: int
 
+    def __init__(self) -> None:
+        self._copies: WeakValueDictionary[torch.device, DeviceFeatures] = WeakValueDictionary()
+
+    @abstractmethod
     def take(self, nodes: NDArray[np.integer[Any]]) -> "FeatureRows":
         """Return the rows of nodes."""
 
+    @abstractmethod
+    def _copy(self, device: torch.device) -> "DeviceFeatures":
+        """Return all rows on a device, in memory of their own."""
+
     def to(self, device: torch.device) -> "DeviceFeatures":
-        """Return all rows on a device."""
+        """Return all rows on a device: those of another loader where it has them there."""
+        copy = self._copies.get(device)
+        if copy is None:
+            copy = self._copies[device] = self._copy(device)
+        return copy
 
 
 @dataclass(frozen=True)
@@ -45,14 +60,15 @@ class Placement(Protocol):
         """Return the tensor on that device."""
 
 
-class DenseFeatures:
+class DenseFeatures(Features):
     """Rows of an array; of a mapped one, only the rows that are taken are read."""
 
     def __init__(self, array: NDArray[Any], *, checked: bool) -> None:
+        super().__init__()
         self._array = array
         self._checked = checked
-        self.num_channels: int = array.shape[1]
-        self.nbytes: int = 4 * array.size
+        self.num_nodes, self.num_channels = array.shape
+        self.nbytes = 4 * array.size
 
     def take(self, nodes: NDArray[np.integer[Any]]) -> FeatureRows:
         """Return the rows of nodes."""
@@ -61,8 +77,7 @@ class DenseFeatures:
             _refuse_not_finite(rows, nodes)
         return FeatureRows((len(nodes), self.num_channels), (torch.from_numpy(np.asarray(rows)),))
 
-    def to(self, device: torch.device) -> "DeviceFeatures":
-        """Return all rows on a device."""
+    def _copy(self, device: torch.device) -> "DeviceFeatures":
         all_nodes = np.arange(len(self._array), dtype=np.int32)
         out = torch.empty(self._array.shape, dtype=torch.float32, device=device)
         for block in np.array_split(all_nodes, max(1, self.nbytes >> 26)):
@@ -71,7 +86,7 @@ class DenseFeatures:
         return DeviceFeatures((out,), self.num_channels)
 
 
-class SparseFeatures:
+class SparseFeatures(Features):
     """Rows of a CSR matrix; they stay sparse."""
 
     def __init__(
@@ -81,9 +96,10 @@ class SparseFeatures:
         values: NDArray[np.float32],
         num_channels: int,
     ) -> None:
+        super().__init__()
         self._offsets, self._columns, self._values = offsets, columns, values
-        self.num_channels = num_channels
-        self.nbytes: int = 8 * len(offsets) + 12 * len(columns)
+        self.num_nodes, self.num_channels = len(offsets) - 1, num_channels
+        self.nbytes = 8 * len(offsets) + 12 * len(columns)
         # PyTorch warns once per process that this layout is in beta, and that its arrays are not
         # checked, which users cannot act on.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support", module="dhilgt")
@@ -101,8 +117,7 @@ class SparseFeatures:
         shape = (len(nodes), self.num_channels)
         return FeatureRows(shape, tuple(torch.from_numpy(part) for part in parts))
 
-    def to(self, device: torch.device) -> "DeviceFeatures":
-        """Return all rows on a device."""
+    def _copy(self, device: torch.device) -> "DeviceFeatures":
         columns = self._columns.astype(np.int64, copy=False)
         parts = (self._offsets, columns, self._values)
         return DeviceFeatures(
@@ -142,8 +157,11 @@ def open_features(values: Any, num_nodes: int) -> Features:
     """Open features: a NumPy array, a mapped one, a SciPy sparse matrix, or a torch tensor.
 
     Values in memory are checked at once, those of a mapped file row by row as they are read, so
-    that a file larger than memory opens without reading it.
+    that a file larger than memory opens without reading it. Features that are open stay as they
+    are.
     """
+    if isinstance(values, Features) and values.num_nodes == num_nodes:
+        return values
     if isinstance(values, torch.Tensor):
         if values.layout != torch.strided:
             return _sparse_tensor(values.detach().cpu(), num_nodes)
