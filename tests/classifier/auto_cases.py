@@ -16,13 +16,15 @@ CANDIDATES = (
 )
 
 
-def use_tiny(patch, candidates=CANDIDATES, seeds=2):
-    """Replace the portfolio, and the number of seeds where there are nodes to validate on."""
+def use_tiny(patch, candidates=CANDIDATES, seeds=2, last_seeds=None):
+    """Replace the portfolio, and the numbers of seeds where there are nodes to validate on."""
     start = "dhilgt.classifier.auto.start"
     patch.setattr(
         f"{start}.portfolio", lambda facts: candidates if facts.num_edges else CANDIDATES[:1]
     )
+    last = last_seeds or seeds
     patch.setattr(f"{start}.num_seeds", lambda facts: seeds if facts.num_val else 1)
+    patch.setattr(f"{start}.num_last_seeds", lambda facts: last if facts.num_val else 1)
 
 
 def searching(**changes):

@@ -31,33 +31,37 @@ def entries(contends=True):
     ]
 
 
-def slowest_course(listed, rungs, seeds):
+def slowest_course(listed, rungs, seeds, last_seeds):
     """Every choice of who goes on, tried in turn."""
 
     def after(alive, at, before):
         if at == len(rungs):
             return 0.0
+        if at == len(rungs) - 1:
+            further = rungs[at] * sum(PER_EPOCH[name] for name in alive) * (last_seeds - seeds)
+        else:
+            further = 0.0
         trained = {*alive, "features alone"}
-        here = sum(PER_EPOCH[name] for name in trained) * (rungs[at] - before)
+        here = sum(PER_EPOCH[name] for name in trained) * (rungs[at] - before) * seeds + further
         kept = combinations(alive, halving.num_survivors(len(alive)))
         return here + max(after(one, at + 1, rungs[at]) for one in kept)
 
-    return seeds * after([one.name for one in listed if one.contends], 0, 0)
+    return after([one.name for one in listed if one.contends], 0, 0)
 
 
 @pytest.mark.parametrize("contends", [True, False])
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_time_is_that_of_the_slowest_course(contends, seeds):
+@pytest.mark.parametrize(("seeds", "last_seeds"), [(1, 1), (1, 3), (3, 3)])
+def test_time_is_that_of_the_slowest_course(contends, seeds, last_seeds):
     listed = entries(contends)
     plans = {name: plan_of(name) for name in PER_EPOCH}
     rungs = halving.rungs(EPOCHS)
-    found = costs._trained_seconds(listed, plans, rungs, seeds)
-    assert found == pytest.approx(slowest_course(listed, rungs, seeds))
+    found = costs._trained_seconds(listed, plans, costs._Trainings(rungs, seeds, last_seeds))
+    assert found == pytest.approx(slowest_course(listed, rungs, seeds, last_seeds))
 
 
 def test_labels_are_built_once_and_tokens_once_per_kind_of_row():
     plans = {name: plan_of(name) for name in PER_EPOCH}
-    whole = costs._whole(entries(), plans, (1, 3, 9), 2, None)
+    whole = costs._whole(entries(), plans, costs._Trainings((1, 3, 9), 2, 2), None)
     assert whole.stage("labels").seconds == 5
     assert whole.stage("tokens").seconds == 2  # all have the same rows
     assert whole.stage("prediction").seconds == 3 * 2 * 0.25  # three candidates of two seeds
@@ -65,4 +69,5 @@ def test_labels_are_built_once_and_tokens_once_per_kind_of_row():
 
 def test_a_budget_ends_the_search():
     plans = {name: plan_of(name) for name in PER_EPOCH}
-    assert costs._whole(entries(), plans, (1, 3, 9), 2, 4.0).stage("search").seconds == 4
+    whole = costs._whole(entries(), plans, costs._Trainings((1, 3, 9), 2, 2), 4.0)
+    assert whole.stage("search").seconds == 4

@@ -15,6 +15,7 @@ from dhilgt.classifier.auto.portfolio import (
     WITHOUT_CHOICE,
     Candidate,
     GraphFacts,
+    num_last_seeds,
     num_seeds,
     portfolio,
 )
@@ -56,44 +57,61 @@ def test_the_epochs_of_a_search_are_counted_by_hand():
     # The reference goes on beside them.
     assert halving.most_epochs(12, 2, (10, 30, 90), extra=1) == 2 * (120 + 100 + 240)
     assert halving.most_epochs(1, 1, (10, 30, 90)) == 90
+    # The three of the last rung are trained with two further seeds, from the start.
+    assert halving.most_epochs(12, 1, (10, 30, 90), last_seeds=3) == 380 + 2 * 3 * 90
 
 
 # ---- averaging ---------------------------------------------------------------------------------
 
 
-def shares(*right):
-    """Return probabilities of two classes for nodes of class 0, by that of the right one."""
-    return np.float32([[one, 1 - one] for one in right])
+def shares(right, truth, sure=0.8):
+    """Return probabilities of two classes that are right on some nodes and wrong on the others."""
+    predicted = np.where(right, truth, 1 - truth)
+    return np.float32(np.where(np.arange(2) == predicted[:, None], sure, 1 - sure))
 
 
-def test_all_seeds_of_the_winner_are_averaged_the_best_one_first():
-    # Each is right on two of three nodes; together, they are right on one.
-    truth = np.zeros(3, int)
-    models = [shares(0.55, 0.55, 0.01), shares(0.3, 0.55, 0.6)]
-    assert average.chosen(models, truth, metric("accuracy"), [0, 1]) == [1, 0]
+@pytest.mark.parametrize("score", [metric("accuracy"), metric("roc_auc"), None])
+def test_candidates_that_chance_explains_are_averaged_and_clearly_worse_ones_are_not(score):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 500)
+    best = rng.random(500) < 0.8
+    alike = best.copy()
+    alike[rng.choice(np.flatnonzero(best), 3)] = False  # three more mistakes of a hundred
+    worse = rng.random(500) < 0.7
+    found = average.level(
+        {
+            "worse": shares(worse, truth),
+            "alike": shares(alike, truth),
+            "best": shares(best, truth),
+        },
+        truth,
+        score,
+        "best",
+    )
+    assert found == ["best", "alike"]
 
 
-def test_another_candidate_is_added_only_where_loss_falls_and_the_score_does_not():
-    truth = np.zeros(2, int)
-    first, better, worse = shares(0.6, 0.6), shares(0.9, 0.9), shares(0.99, 0.05)
-    assert average.chosen([first, worse], truth, metric("accuracy"), [0]) == [0]
-    assert average.chosen([first, worse, better], truth, metric("accuracy"), [0]) == [0, 2]
+def test_a_lead_that_few_nodes_make_is_chance_and_the_same_lead_on_many_is_not():
+    rng = np.random.default_rng(1)
+    kept = []
+    for num_nodes in (40, 4000):
+        truth = rng.integers(0, 2, num_nodes)
+        right, other = (rng.random(num_nodes) < one for one in (0.75, 0.68))
+        models = {"best": shares(right, truth), "other": shares(other, truth)}
+        kept.append(average.level(models, truth, metric("accuracy"), "best"))
+    assert kept == [["best", "other"], ["best"]]
 
 
-@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 3))
-def test_the_loss_of_an_average_is_never_above_that_of_the_seeds_it_began_with(
-    seed, count, winners
-):
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 60))
+def test_the_winner_comes_first_and_a_copy_of_it_is_always_kept(seed, count, num_nodes):
     rng = np.random.default_rng(seed)
-    models = rng.dirichlet(np.ones(3), size=(count, 12)).astype(np.float32)
-    truth = rng.integers(0, 3, 12)
-    own = list(range(min(winners, count)))
-    places = average.chosen(list(models), truth, metric("accuracy"), own)
-    assert len(places) <= average.MOST_MEMBERS
-    assert len(set(places)) == len(places)
-    assert places[0] in own
-    found = average.mean_loss(models[places].mean(axis=0), truth)
-    assert found <= np.mean([average.mean_loss(models[one], truth) for one in own]) + 1e-6
+    models = rng.dirichlet(np.ones(3), size=(count, num_nodes)).astype(np.float32)
+    truth = rng.integers(0, 3, num_nodes)
+    named = {"copy": models[0]} | {str(at): one for at, one in enumerate(models)}
+    found = average.level(named, truth, metric("accuracy"), "0")
+    assert found[0] == "0"
+    assert "copy" in found
+    assert found == average.level(named, truth, metric("accuracy"), "0")
 
 
 # ---- who takes part ----------------------------------------------------------------------------
@@ -156,7 +174,8 @@ def test_the_portfolio_is_made_of_settings_and_begins_with_the_features_alone():
 
 
 def test_without_edges_only_the_features_alone_are_tried():
-    assert [one.name for one in portfolio(facts(num_edges=0))] == [FEATURES_ALONE]
+    tried = portfolio(facts(num_edges=0))
+    assert [one.name for one in tried] == [FEATURES_ALONE, "standardized features"]
 
 
 def test_large_graphs_are_trained_for_fewer_epochs_and_with_one_seed():
@@ -166,6 +185,13 @@ def test_large_graphs_are_trained_for_fewer_epochs_and_with_one_seed():
     assert (num_seeds(small), num_seeds(large)) == (3, 1)
     assert num_seeds(facts(num_nodes=10**6, num_val=8)) == 3
     assert num_seeds(facts(num_val=0)) == 1
+
+
+def test_finalists_of_all_but_large_graphs_are_averaged_over_seeds():
+    sizes = (2000, 50_000, 10**6)
+    assert [num_last_seeds(facts(num_nodes=one)) for one in sizes] == [3, 3, 1]
+    assert num_last_seeds(facts(num_nodes=10**6, num_val=8)) == 3
+    assert num_last_seeds(facts(num_val=0)) == 1
 
 
 # ---- the record --------------------------------------------------------------------------------

@@ -88,6 +88,28 @@ def test_a_search_that_is_stopped_goes_on(tmp_path, graph, expected, number, sig
     assert not (run / "search").exists()
 
 
+@pytest.mark.parametrize("kill", [True, False])
+def test_a_search_that_is_stopped_in_its_last_seeds_goes_on(tmp_path, graph, monkeypatch, kill):
+    use_tiny(monkeypatch, seeds=1, last_seeds=3)
+    whole = searching().fit(graph)
+    numbers = [len(one.rungs[-1].scores) for one in whole.search_.candidates]
+    further = 5 * sum(number - 1 for number in numbers)
+    assert further > 5
+    run = tmp_path / "run"
+
+    def act():
+        if kill:
+            raise Killed
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        at_epoch(patch, whole.search_.num_epochs - further + 8, act)
+        with pytest.raises(Killed if kill else TrainingInterrupted):
+            searching().fit(graph, run_dir=run)
+    again = searching().fit(graph, run_dir=run, resume=True)
+    assert_same(again, (whole.predict_proba(), whole.search_))
+
+
 @pytest.mark.parametrize("saves", [True, False])
 def test_a_search_that_is_killed_in_an_epoch_goes_on(tmp_path, graph, expected, saves):
     def kill():

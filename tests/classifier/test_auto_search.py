@@ -62,6 +62,24 @@ def test_the_winner_has_the_best_mean_score_of_those_that_ended(fitted):
     assert sum(one["weight"] for one in record.chosen) == pytest.approx(1)
 
 
+def test_those_that_are_level_are_trained_with_further_seeds_and_all_are_averaged(
+    graph, monkeypatch
+):
+    use_tiny(monkeypatch, seeds=1, last_seeds=3)
+    clf = searching().fit(graph)
+    record = clf.search_
+    level = {one["name"] for one in record.chosen}
+    for one in record.candidates:
+        assert len(one.rungs[-1].scores) == (3 if one.name in level else 1)
+        assert one.rungs[0].epochs == 1
+        assert len(one.rungs[0].scores) == 1
+    assert len(record.chosen) == len(clf.members_) == 3 * len(level)
+    assert len({one["seed"] for one in record.chosen}) == 3
+    winner = record.trial(record.chosen[0]["name"])
+    assert winner.status == "chosen"
+    assert f"{len(record.chosen)} models are averaged" in record.sentence
+
+
 def test_scores_at_rungs_are_those_of_one_whole_training(graph, fitted):
     """A candidate in the search is trained as it is alone: paused, not restarted."""
     trial = fitted.search_.trial("propagated")

@@ -160,7 +160,12 @@ def open_features(values: Any, num_nodes: int) -> Features:
     that a file larger than memory opens without reading it. Features that are open stay as they
     are.
     """
-    if isinstance(values, Features) and values.num_nodes == num_nodes:
+    if isinstance(values, Features):
+        if values.num_nodes != num_nodes:
+            raise GraphError(
+                f"features has {values.num_nodes:,} rows, but the graph has {num_nodes:,} nodes; "
+                "pass one row per node"
+            )
         return values
     if isinstance(values, torch.Tensor):
         if values.layout != torch.strided:

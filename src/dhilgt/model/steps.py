@@ -90,6 +90,10 @@ class TokenStepRunner:
         filled = getattr(batch, "filled", None)
         return self._step_graphs.step(batch.inputs, batch.labels, filled)
 
+    def release(self) -> None:
+        """Free the memory of the recorded graphs; a later step records them again."""
+        self._step_graphs = self._forward_graphs = None
+
     def _recordable(self, batch: ModelBatch) -> bool:
         on_gpu = batch.inputs[1].device.type == "cuda"
         return self._record and on_gpu and self._model.is_recordable()

@@ -57,6 +57,10 @@ class EpochLoop:
         self.loss_sum = torch.zeros((), dtype=dtype, device=device)
         self.count = 0
 
+    def release(self) -> None:
+        """Free the memory of recorded steps."""
+        self._runner.release()
+
     def run(
         self,
         loader: Loader,

@@ -158,6 +158,10 @@ class Scorer:
             model, device, config.precision, record=config.cuda_graph == "auto"
         )
 
+    def release(self) -> None:
+        """Free the memory of recorded steps."""
+        self._runner.release()
+
     @property
     def metric(self) -> MetricLike:
         """The metric; looked up on first use, as training without validation needs none."""

@@ -37,6 +37,9 @@ class StepRunner(Protocol):
         step itself.
         """
 
+    def release(self) -> None:
+        """Free the memory of what was recorded; a later step records it again."""
+
 
 @runtime_checkable
 class OffersStepRunner(Protocol):
@@ -79,6 +82,9 @@ class EagerSteps:
     ) -> None:
         """Return None: the caller takes the step."""
         return
+
+    def release(self) -> None:
+        """Do nothing: no step is recorded."""
 
 
 def choose_steps(

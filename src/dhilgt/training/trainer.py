@@ -195,6 +195,12 @@ class Trainer:
                 self._rng = rng.capture()
             return run.state
 
+    def release(self) -> None:
+        """Free the GPU memory of recorded steps; an `advance` after this records them again."""
+        self._scorer.release()
+        if self._run is not None:
+            self._run.loop.release()
+
     def end(self, train_loader: Loader, val_loader: Loader | None = None) -> TrainResult:
         """End a run where it stands, and leave the model with the weights of its best epoch.
 

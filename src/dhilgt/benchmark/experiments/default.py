@@ -181,12 +181,12 @@ class GraphResult:
         return f"{sum(ours[seed] >= other[seed] for seed in both)} of {len(both)}"
 
     def seconds(self, key: RowKey) -> str:
-        """Return the mean seconds of a run, marked where others ran beside it."""
+        """Return the mean seconds of the runs that ran alone, else of all, marked as shared."""
         done = [record for record in self.rows.get(key, {}).values() if record.ok]
-        known = [one.total_seconds for one in done if one.total_seconds is not None]
+        alone = [record for record in done if record.costs.ran_alone]
+        known = [one.total_seconds for one in alone or done if one.total_seconds is not None]
         if not known:
             return NOTHING
-        alone = all(one.costs.ran_alone for one in done)
         return seconds_text(statistics.fmean(known)) + ("" if alone else SHARED)
 
 

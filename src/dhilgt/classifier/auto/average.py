@@ -1,73 +1,72 @@
-"""Which trained models to average: chosen one by one on the nodes of validation."""
+"""Which candidates to average: those that validation nodes cannot tell from the best one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.classifier.members import mean
 from dhilgt.metrics import Metric
 
-MOST_MEMBERS = 5
+STANDARD_ERRORS = 2.0
+_NUM_RESAMPLES = 100
+_MOST_NODES = 20_000  # of validation, for the time of the resamples
 _SMALLEST = np.finfo(np.float32).tiny
 
 
-def chosen(
-    shares: Sequence[NDArray[np.float32]],
+def level(
+    shares: Mapping[str, NDArray[np.float32]],
     truth: NDArray[np.int64],
     metric: Metric | None,
-    winners: Sequence[int],
-    most: int = MOST_MEMBERS,
-) -> list[int]:
-    """Return the places of the models to average, the first one first.
+    winner: str,
+) -> list[str]:
+    """Return the candidates to average: the winner, and those not clearly worse than it.
 
-    All seeds of the winner are averaged: the best of a few seeds is mostly the luckiest one, and an
-    average never has a higher loss than its parts have in the mean. A model of another candidate is
-    added only where the average then has a lower loss and no worse score; of those that qualify the
-    one with the best score, and of these the lowest loss. All have the same weight, so that nothing
-    is fitted to the nodes of validation but the choice.
+    A candidate is clearly worse where the winner's lead is more than two standard errors. The
+    standard error is the deviation of the lead over resamples of the validation nodes, so that it
+    holds for any metric, and models that err on the same nodes are told apart by few of them. All
+    have the same weight: nothing is fitted to the nodes of validation but the choice.
 
     Args:
-        shares: Class probabilities of the validation nodes by each model.
+        shares: Class probabilities of the validation nodes by each candidate, the mean of its
+            seeds.
         truth: Their classes.
-        metric: What the search goes by; None for the loss alone.
-        winners: The models of the candidate that won, one for each seed.
-        most: The most models.
+        metric: What the search goes by; None for the loss.
+        winner: The candidate that won.
 
     Example:
-        >>> right, wrong = np.float32([[0.9, 0.1]]), np.float32([[0.2, 0.8]])
-        >>> chosen([right, wrong, right + 0.05], np.array([0]), None, winners=[0])
-        [0, 2]
+        >>> truth = np.arange(100) % 2
+        >>> right = np.float32(np.eye(2)[truth]) * 0.8 + np.float32(0.1)
+        >>> level({"a": right, "b": right[::-1], "c": right}, truth, None, "a")
+        ['a', 'c']
     """
-    alone = {place: _key(shares[place], truth, metric) for place in winners}
-    places = sorted(winners, key=lambda place: alone[place])[:most]
-    best = _key(mean([shares[place] for place in places]), truth, metric)
-    while len(places) < most:
-        tried = {
-            place: _key(mean([shares[one] for one in (*places, place)]), truth, metric)
-            for place in range(len(shares))
-            if place not in places
-        }
-        better = {at: key for at, key in tried.items() if key[0] <= best[0] and key[1] < best[1]}
-        if not better:
-            break
-        place = min(better, key=lambda at: (*better[at], at))
-        places.append(place)
-        best = better[place]
-    return places
+    num_nodes = min(len(truth), _MOST_NODES)
+    rng = np.random.default_rng(0)
+    nodes = rng.permutation(len(truth))[:num_nodes]
+    resamples = [nodes, *(rng.choice(nodes, num_nodes) for _ in range(_NUM_RESAMPLES))]
+    best = _scores(shares[winner], truth, metric, resamples)
+    kept = [winner]
+    for name in shares:
+        if name != winner:
+            lead = best - _scores(shares[name], truth, metric, resamples)
+            if lead[0] <= STANDARD_ERRORS * np.nanstd(lead[1:]):
+                kept.append(name)
+    return kept
 
 
-def _key(
-    shares: NDArray[np.float32], truth: NDArray[np.int64], metric: Metric | None
-) -> tuple[float, float]:
-    """Return score and loss, both such that lower is better."""
-    loss = mean_loss(shares, truth)
+def _scores(
+    shares: NDArray[np.float32],
+    truth: NDArray[np.int64],
+    metric: Metric | None,
+    resamples: list[NDArray[np.int64]],
+) -> NDArray[np.float64]:
+    """Return the score on each sample of nodes, such that higher is better."""
     if metric is None:
-        return 0.0, loss
-    score = float(metric(truth, np.log(np.maximum(shares, _SMALLEST))))
-    return -score if metric.higher_is_better else score, loss
+        return np.array([-mean_loss(shares[at], truth[at]) for at in resamples])
+    logits = np.log(np.maximum(shares, _SMALLEST))
+    sign = 1 if metric.higher_is_better else -1
+    return np.array([sign * float(metric(truth[at], logits[at])) for at in resamples])
 
 
 def mean_loss(shares: NDArray[np.float32], truth: NDArray[np.int64]) -> float:

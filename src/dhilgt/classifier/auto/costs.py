@@ -46,12 +46,14 @@ class SearchCosts:
         candidates: In the order they are tried.
         rungs: Epochs at which they are compared.
         seeds: Trainings of each.
+        last_seeds: Trainings of each that is averaged.
         plan: The whole search, stage by stage.
     """
 
     candidates: tuple[CandidateCost, ...]
     rungs: tuple[int, ...]
     seeds: int
+    last_seeds: int
     plan: Plan
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,6 +63,7 @@ class SearchCosts:
             "candidates": [asdict(one) for one in self.candidates],
             "rungs": list(self.rungs),
             "seeds": self.seeds,
+            "last_seeds": self.last_seeds,
         }
 
 
@@ -82,11 +85,21 @@ def search_costs(
     inputs = prepare(
         graph, None, train=None, val=None, validation=before.validation, seed=before.seed
     )
-    entries, seeds = taking_part(inputs, given, choose_device(before.device))
+    entries, seeds, last_seeds = taking_part(inputs, given, choose_device(before.device))
     plans = {one.name: plan(inputs.graph, one.settings) for one in entries}
     rungs = halving.rungs(max(one.settings.epochs for one in entries))
     costs = tuple(_cost(one, plans[one.name]) for one in entries)
-    return SearchCosts(costs, rungs, seeds, _whole(entries, plans, rungs, seeds, budget))
+    trainings = _Trainings(rungs, seeds, last_seeds)
+    return SearchCosts(costs, rungs, seeds, last_seeds, _whole(entries, plans, trainings, budget))
+
+
+@dataclass(frozen=True)
+class _Trainings:
+    """How often and how long candidates are trained."""
+
+    rungs: tuple[int, ...]
+    seeds: int
+    last_seeds: int
 
 
 def _cost(entry: Entry, predicted: Plan) -> CandidateCost:
@@ -103,17 +116,20 @@ def _cost(entry: Entry, predicted: Plan) -> CandidateCost:
 def _whole(
     entries: list[Entry],
     plans: Mapping[str, Plan],
-    rungs: tuple[int, ...],
-    seeds: int,
+    how: _Trainings,
     budget: float | None,
 ) -> Plan:
     """Return the plan of the search: labels once, tokens once per kind of row, all trainings."""
-    kinds = {tuple(sorted(one.settings.token_options().items())): one.name for one in entries}
-    tokens = [plans[name].stage("tokens") for name in kinds.values()]
+    kinds: dict[Any, list[StagePlan]] = {}
+    for one in entries:
+        kind = tuple(sorted(one.settings.token_options().items()))
+        kinds.setdefault(kind, []).append(plans[one.name].stage("tokens"))
+    # A model without layers needs no tokens of its kind.
+    tokens = [max(same, key=lambda one: one.seconds) for same in kinds.values()]
     trainings = [one.stage("training") for one in plans.values()]
     predictions = [one.stage("prediction") for one in plans.values()]
     most = max(plans.values(), key=lambda one: one.num_parameters)
-    seconds = min(_trained_seconds(entries, plans, rungs, seeds), budget or math.inf)
+    seconds = min(_trained_seconds(entries, plans, how), budget or math.inf)
     limit = "at most, if the slowest go on" if budget is None else "the budget"
     return Plan(
         stages=(
@@ -132,13 +148,14 @@ def _whole(
                 max(one.ram_bytes for one in trainings),
                 # Each training has its checkpoints until its candidate is dropped.
                 max(one.disk_bytes for one in trainings)
-                + seeds * sum(checkpoint_bytes(one.num_parameters) for one in plans.values()),
+                + how.last_seeds
+                * sum(checkpoint_bytes(one.num_parameters) for one in plans.values()),
                 max(one.gpu_bytes for one in trainings),
                 f"{limit}; time within a factor of 2",
             ),
             StagePlan(
                 "prediction",
-                halving.FINALISTS * seeds * max(one.seconds for one in predictions),
+                halving.FINALISTS * how.last_seeds * max(one.seconds for one in predictions),
                 max(one.ram_bytes for one in predictions),
                 0,
                 max(one.gpu_bytes for one in predictions),
@@ -151,18 +168,17 @@ def _whole(
     )
 
 
-def _trained_seconds(
-    entries: list[Entry], plans: Mapping[str, Plan], rungs: tuple[int, ...], seeds: int
-) -> float:
+def _trained_seconds(entries: list[Entry], plans: Mapping[str, Plan], how: _Trainings) -> float:
     """Return the seconds of all trainings where the slowest candidates are never dropped."""
     per_epoch = {
         one.name: plans[one.name].stage("training").seconds / one.settings.epochs for one in entries
     }
     slowest = sorted((per_epoch[one.name] for one in entries if one.contends), reverse=True)
     alone = per_epoch[entries[0].name]  # it is trained to its end in any case
-    alive, before, total = len(slowest), 0, 0.0
-    for until in rungs:
+    alive, before, total, finalists = len(slowest), 0, 0.0, 0
+    for until in how.rungs:
         extra = alone if alive < len(entries) else 0.0
         total += (sum(slowest[:alive]) + extra) * (until - before)
-        alive, before = halving.num_survivors(alive), until
-    return seeds * total
+        finalists, alive, before = alive, halving.num_survivors(alive), until
+    further = sum(slowest[:finalists]) * how.rungs[-1] * (how.last_seeds - how.seeds)
+    return how.seeds * total + further

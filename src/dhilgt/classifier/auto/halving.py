@@ -62,7 +62,13 @@ def survivors(scores: Mapping[str, float], *, higher_is_better: bool) -> list[st
     return [name for name in scores if name in best]
 
 
-def most_epochs(num_candidates: int, num_seeds: int, plan: Sequence[int], extra: int = 0) -> int:
+def most_epochs(
+    num_candidates: int,
+    num_seeds: int,
+    plan: Sequence[int],
+    extra: int = 0,
+    last_seeds: int | None = None,
+) -> int:
     """Return the epochs of a whole search, where no training stops early.
 
     Args:
@@ -70,13 +76,15 @@ def most_epochs(num_candidates: int, num_seeds: int, plan: Sequence[int], extra:
         num_seeds: Trainings of each.
         plan: The `rungs`.
         extra: Candidates that are trained to the end although they lost.
+        last_seeds: Trainings of each candidate of the last rung; None for as many as before.
 
     Example:
         >>> most_epochs(6, 1, (30, 90, 270))
         900
     """
-    alive, before, total = num_candidates, 0, 0
+    alive, before, total, finalists = num_candidates, 0, 0, 0
     for until in plan:
         total += min(num_candidates, alive + extra) * (until - before)
-        alive, before = num_survivors(alive), until
-    return total * num_seeds
+        finalists, alive, before = alive, num_survivors(alive), until
+    further = finalists * max(0, (last_seeds or 0) - num_seeds)
+    return total * num_seeds + further * plan[-1]

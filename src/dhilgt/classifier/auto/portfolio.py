@@ -12,6 +12,7 @@ WITHOUT_CHOICE = "propagated"
 
 _SEVERAL_SEEDS = 5_000  # nodes below which the choice by one seed is mostly noise
 _FEW_VALIDATION_NODES = 100
+_MOST_AVERAGED = 100_000  # nodes up to which several seeds of the finalists are averaged
 _NUM_SEEDS = 3
 
 _FULL_BATCH = 4096  # training nodes up to which a step takes all of them
@@ -82,7 +83,7 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
     Example:
         >>> facts = GraphFacts(100, 0, 8, 60, 20, 3, "cpu")
         >>> [one.name for one in portfolio(facts)]
-        ['features alone']
+        ['features alone', 'standardized features']
     """
     common, hops = _common(facts), _hops(facts)
     steady = {"lr": 3e-3, "weight_decay": 0.1, "dropout": 0.7}
@@ -91,6 +92,10 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
     row = _ROW | hops | {"batch_size": _FULL_BATCH}
     listed = [
         Candidate(FEATURES_ALONE, "the node's own features", _NODE | steady),
+        Candidate(
+            "standardized features", "the node's own features, all columns of equal deviation",
+            _NODE | steady | {"feature_scale": "standard"},
+        ),
         Candidate(WITHOUT_CHOICE, "features averaged over neighbours", _NODE | hops),
         Candidate(
             "classes nearby", "averaged features, and the known classes near the node",
@@ -124,20 +129,21 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
         listed.append(
             Candidate(
                 "deeper token row",
-                "averaged features of near nodes and hubs, through two layers, and neighbours",
-                row | _NEIGHBORS | {"num_layers": 2},
+                "averaged features of near nodes and hubs through two layers, who its neighbours "
+                "are, and the known classes near the node",
+                row | _NEIGHBORS | _CLASSES | {"num_layers": 2},
             )
         )
     if facts.num_features <= _FEW:
         listed.insert(
-            3,
+            4,
             Candidate(
                 "ranks", "averaged features as ranks, and the known classes near the node",
                 _NODE | hops | _CLASSES | {"feature_scale": "rank"} | quick,
             ),
         )  # fmt: skip
     if not facts.num_edges:
-        listed = listed[:1]
+        listed = listed[:2]
     return tuple(Candidate(one.name, one.about, {**common, **one.settings}) for one in listed)
 
 
@@ -145,6 +151,12 @@ def num_seeds(facts: GraphFacts) -> int:
     """Return the trainings of each candidate; several where one score is mostly noise."""
     noisy = facts.num_nodes < _SEVERAL_SEEDS or facts.num_val < _FEW_VALIDATION_NODES
     return _NUM_SEEDS if noisy and facts.num_val else 1
+
+
+def num_last_seeds(facts: GraphFacts) -> int:
+    """Return the trainings of each candidate of the last rung: their models are averaged."""
+    seeds = num_seeds(facts)
+    return _NUM_SEEDS if facts.num_val and facts.num_nodes <= _MOST_AVERAGED else seeds
 
 
 def _hops(facts: GraphFacts) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class SearchRecord:
         higher_is_better: Whether a larger score is the better one.
         rungs: Epochs at which candidates are compared.
         seeds: Trainings of each candidate.
+        last_seeds: Trainings of each candidate that is averaged; None for as many.
         candidates: In the order of the portfolio.
         num_epochs: Epochs trained in all.
         seconds: Time of the search.
@@ -107,6 +108,7 @@ class SearchRecord:
     sentence: str = ""
     out_of_time: bool = False
     began: dict[str, Any] = field(default_factory=dict)
+    last_seeds: int | None = None
 
     def trial(self, name: str) -> Trial:
         """Return a candidate by name."""

@@ -101,6 +101,7 @@ class Search:
         inputs: The graph and the split.
         entries: Who takes part.
         num_seeds: Trainings of each.
+        last_seeds: Trainings of each candidate that is averaged.
         cache: Keeps labels and tokens between runs.
         progress: False for no display.
         budget: Seconds after which no other training begins; None for any.
@@ -115,6 +116,7 @@ class Search:
         inputs: FitInputs,
         entries: Sequence[Entry],
         num_seeds: int,
+        last_seeds: int,
         *,
         cache: Cache | None,
         progress: bool | Literal["auto"] = False,
@@ -136,6 +138,8 @@ class Search:
         self._trainings: dict[tuple[str, int], Training] = {}
         self._data: dict[str, CandidateData] = {}
         self._latest: dict[str, dict[int, tuple[float | None, float | None]]] = {}
+        self._finished: dict[tuple[str, int], tuple[Member, TrainResult]] = {}
+        self._level: list[str] | None = None
         self._first_error: Exception | None = None
         self._warned = False
         self._can_choose = "val" in inputs.split
@@ -147,6 +151,7 @@ class Search:
                 higher_is_better=self._metric is not None and self._metric.higher_is_better,
                 rungs=list(halving.rungs(max(one.settings.epochs for one in entries))),
                 seeds=num_seeds,
+                last_seeds=last_seeds,
                 candidates=[Trial(one.name, one.about, one.changed) for one in entries],
                 began=dict(began or {}),
             )
@@ -156,7 +161,9 @@ class Search:
         contenders = sum(one.contends for one in entries)
         self._display = _Display(
             len(entries),
-            halving.most_epochs(contenders, num_seeds, earlier.rungs, len(entries) - contenders),
+            halving.most_epochs(
+                contenders, num_seeds, earlier.rungs, len(entries) - contenders, last_seeds
+            ),
             earlier.higher_is_better,
             progress if self._group.is_main else False,
         )
@@ -233,10 +240,26 @@ class Search:
                     scores = {name: self._score(record.trial(name), until) for name in alive}
                     alive = halving.survivors(scores, higher_is_better=higher)
                     self._drop([name for name in scores if name not in alive])
+            self._train_further(alive)
         except _OutOfTimeError:
             record.out_of_time = True
             alive = [name for name in alive if self._latest.get(name)]
         return alive
+
+    def _train_further(self, alive: Sequence[str]) -> None:
+        """Train those that will be averaged with further seeds."""
+        seeds = range(self.record.seeds, self.record.last_seeds or 0)
+        if seeds and self._can_choose:
+            for training in self._trainings.values():
+                training.save()  # they end below; a search that is stopped later needs them
+            self._level = self._choose_level(alive)
+            for seed_at in seeds:
+                for name in self._level:
+                    try:
+                        self._train(name, seed_at, self.record.rungs[-1])
+                    except _OutOfTimeError:
+                        self._latest[name].pop(seed_at, None)  # its other seeds have ended
+                        raise
 
     def _going(self, alive: Sequence[str]) -> list[str]:
         """Return who is trained in a rung: the contenders, and the features alone in any case."""
@@ -368,7 +391,7 @@ class Search:
     def _release(self, name: str) -> None:
         """Forget the trainings of a candidate, and remove their checkpoints."""
         self._data.pop(name, None)
-        for seed_at in range(self.record.seeds):
+        for seed_at in range(max(self.record.seeds, self.record.last_seeds or 0)):
             training = self._trainings.pop((name, seed_at), None)
             if training is not None:
                 self._clock.join(training.trainer.stages)
@@ -398,19 +421,22 @@ class Search:
     def _ended(self, alive: Sequence[str]) -> Outcome:
         """Return the average of the best models of those that are left."""
         record = self.record
-        ranking = list(alive)
+        chosen = self._choose_level(alive) if self._level is None else self._level
+        ranking = [name for name in chosen if record.trial(name).status != FAILED]
+        if not ranking:
+            assert self._first_error is not None, "a failure has a reason"
+            raise self._first_error
         if self._can_choose:
-            scores = {name: self._final_score(name) for name in alive}
+            scores = {name: self._final_score(name) for name in ranking}
             ranking = halving.ranked(scores, higher_is_better=record.higher_is_better)
         winner = ranking[0]
-        finished: dict[tuple[str, int], tuple[Member, TrainResult]] = {}
-        for name in (winner, *(one for one in self._going(alive) if one != winner)):
-            for seed_at in sorted(self._latest.get(name, {})):
-                finished[name, seed_at] = self._training(name, seed_at).finish()
+        keys = [key for name in ranking for key in self._best_first(name)]
+        if not self._can_choose:
+            keys = keys[:1]
+        members = tuple(self._finish(*key)[0] for key in keys)
+        alone = [self._finish(FEATURES_ALONE, at)[0] for at in self._latest.get(FEATURES_ALONE, ())]
         for training in self._trainings.values():
             self._clock.join(training.trainer.stages)
-        keys = self._averaged(winner, finished)
-        members = tuple(finished[key][0] for key in keys)
         record.chosen = [
             {
                 "name": name,
@@ -431,17 +457,16 @@ class Search:
                 trial.status = DROPPED
         split = self._inputs.split
         scores_by_part = {part: self._measured(members, part) for part in split}
-        record.references = self._references(
-            [member for (name, _), (member, _) in finished.items() if name == FEATURES_ALONE]
-        )
+        record.references = self._references(alone)
         record.sentence = sentence(record, {one: self._entries[one].about for one in self._entries})
         record.seconds = self._spent()
-        return Outcome(members, finished[keys[0]][1], scores_by_part, record, self._clock)
+        result = self._finish(*keys[0])[1]
+        return Outcome(members, result, scores_by_part, record, self._clock)
 
     def _close(self, trial: Trial) -> None:
         """Leave the rungs that a candidate ended, and where the budget ended it."""
         latest = self._latest.get(trial.name, {})
-        whole = [rung for rung in trial.rungs if len(rung.scores) == self.record.seeds]
+        whole = [rung for rung in trial.rungs if len(rung.scores) >= self.record.seeds]
         epochs = [
             self._trainings[trial.name, at].epoch for at in latest if self._is_here(trial, at)
         ]
@@ -458,20 +483,38 @@ class Search:
         found = [score for score, _ in self._latest[name].values()]
         return halving.mean_score([one for one in found if one is not None])
 
-    def _averaged(
-        self, winner: str, finished: Mapping[tuple[str, int], tuple[Member, TrainResult]]
-    ) -> list[tuple[str, int]]:
-        """Return the candidates and seeds to average, the best training of the winner first."""
-        keys = list(finished)
-        own = [key for key in keys if key[0] == winner]
+    def _choose_level(self, alive: Sequence[str]) -> list[str]:
+        """Return who is averaged: the winner first, and those that are not clearly worse."""
         if not self._can_choose:
-            return own[:1]
+            return list(alive[:1])
+        scores = {name: self._final_score(name) for name in alive}
+        ranking = halving.ranked(scores, higher_is_better=self.record.higher_is_better)
         nodes = self._inputs.split["val"]
-        shares = [finished[key][0].probabilities(nodes) for key in keys]
-        places = average.chosen(
-            shares, self._truth("val"), self._metric, [keys.index(key) for key in own]
-        )
-        return [keys[place] for place in places]
+        shares = {
+            name: mean(
+                [self._finish(name, at)[0].probabilities(nodes) for at in self._latest[name]]
+            )
+            for name in ranking
+        }
+        return average.level(shares, self._truth("val"), self._metric, ranking[0])
+
+    def _finish(self, name: str, seed_at: int) -> tuple[Member, TrainResult]:
+        """Return a model with the weights of its best epoch, and how its training went."""
+        key = name, seed_at
+        if key not in self._finished:
+            training = self._training(name, seed_at)
+            if not self.record.out_of_time:  # a killed process may have left an earlier epoch
+                training.advance(self.record.rungs[-1], lambda: True)
+            self._finished[key] = training.finish()
+        return self._finished[key]
+
+    def _best_first(self, name: str) -> list[tuple[str, int]]:
+        """Return the trainings of a candidate, the one with the best score first."""
+        sign = -1 if self.record.higher_is_better else 1
+        latest = self._latest[name]
+        return [
+            (name, at) for at in sorted(latest, key=lambda at: (sign * (latest[at][0] or 0.0), at))
+        ]
 
     def _measured(self, members: Sequence[Member], part: str) -> dict[str, float]:
         """Return loss and metric of an average on a part of the split."""

@@ -29,13 +29,19 @@ def sentence(record: SearchRecord, about: Mapping[str, str]) -> str:
         _worth(record, winner, score),
     ]
     if len(record.chosen) > 1:
-        parts.append(
-            f"The probabilities of {len(record.chosen)} models are averaged, which lowers the "
-            "validation loss."
-        )
+        parts.append(_averaged(record))
     if record.out_of_time:
         parts.append("The budget ended the search early: the best so far is used.")
     return " ".join(part for part in parts if part)
+
+
+def _averaged(record: SearchRecord) -> str:
+    models = f"The probabilities of {len(record.chosen)} models are averaged"
+    others = len({one["name"] for one in record.chosen}) - 1
+    if not others:
+        return f"{models}: they differ by their seed."
+    noun = "candidate" if others == 1 else "candidates"
+    return f"{models}: {others} other {noun} did not score clearly worse."
 
 
 def _worth(record: SearchRecord, winner: Trial, score: float) -> str:

@@ -9,7 +9,13 @@ from typing import Any, Literal
 import torch
 
 from dhilgt.classifier.auto.entries import Entry, entries
-from dhilgt.classifier.auto.portfolio import WITHOUT_CHOICE, GraphFacts, num_seeds, portfolio
+from dhilgt.classifier.auto.portfolio import (
+    WITHOUT_CHOICE,
+    GraphFacts,
+    num_last_seeds,
+    num_seeds,
+    portfolio,
+)
 from dhilgt.classifier.auto.record import SearchRecord, read_record
 from dhilgt.classifier.auto.search import Continuation, Search
 from dhilgt.classifier.cache import Cache
@@ -52,7 +58,7 @@ def begin(
         ConfigError: If a setting is wrong, or the search in the folder began with other inputs or
             settings.
     """
-    listed, seeds = taking_part(inputs, given, device)
+    listed, seeds, last_seeds = taking_part(inputs, given, device)
     began: dict[str, Any] = {}
     earlier = None
     with Group().agreed():
@@ -71,6 +77,7 @@ def begin(
         inputs,
         listed,
         seeds,
+        last_seeds,
         cache=cache,
         progress=progress,
         budget=budget,
@@ -83,8 +90,10 @@ def begin(
 
 def taking_part(
     inputs: FitInputs, given: Mapping[str, Any], device: torch.device
-) -> tuple[list[Entry], int]:
+) -> tuple[list[Entry], int, int]:
     """Return the candidates of a search with all of their settings, and the trainings of each.
+
+    These are the trainings of a rung, and those of a candidate that is averaged.
 
     Args:
         inputs: The graph and the split.
@@ -98,7 +107,7 @@ def taking_part(
     listed = portfolio(facts)
     if not facts.num_val:
         listed = tuple(one for one in listed if one.name == WITHOUT_CHOICE) or listed[:1]
-    return entries(listed, given), num_seeds(facts)
+    return entries(listed, given), num_seeds(facts), num_last_seeds(facts)
 
 
 def graph_facts(inputs: FitInputs, device: torch.device) -> GraphFacts:

@@ -131,6 +131,15 @@ class Training:
         """
         loaders = self.data.loaders(self.trainer)
         train, val = loaders["train"], loaders.get("val")
+        try:
+            return self._advance(train, val, until, in_time)
+        finally:
+            # Dozens of trainings wait for their turn.
+            self.trainer.release()
+
+    def _advance(
+        self, train: TokenLoader, val: TokenLoader | None, until: int, in_time: Callable[[], bool]
+    ) -> TrainState:
         while True:
             part = min(until, self.epoch + self._part())
             start, before = time.monotonic(), self.epoch
