@@ -21,7 +21,7 @@ class OwnRunner:
 
     def __init__(self, call, context):
         self.call, self.context = call, context
-        self.whole, self.forward = 0, 0
+        self.whole, self.forward, self.released = 0, 0, 0
 
     def logits(self, batch):
         self.forward += 1
@@ -38,6 +38,9 @@ class OwnRunner:
             torch.nn.utils.clip_grad_norm_(self.call.parameters(), clip_norm)
         optimizer.step()
         return loss.detach()
+
+    def release(self):
+        self.released += 1
 
 
 class OffersARunner(torch.nn.Module):
@@ -121,3 +124,50 @@ def test_inference_of_a_loader_takes_the_runner_it_is_given():
     outputs = run_model(model, loader, CPU, runner=own)
     assert own.forward == len(loader)
     assert (outputs.logits == run_model(model, loader, CPU).logits).all()
+
+
+def test_a_paused_training_frees_what_it_recorded_and_goes_on_as_if_it_had_not():
+    whole, paused = OffersARunner(), OffersARunner()
+    paused.load_state_dict(whole.state_dict())
+    fit(whole, epochs=4)
+    trainer = Trainer(paused, settings(epochs=4), device="cpu", metric=Accuracy(), progress=False)
+    loaders = Loader(range(40), shuffle=True), Loader(range(40, 60))
+    trainer.release()  # before anything was recorded
+    for until in (1, 2, 4):
+        trainer.advance(*loaders, until=until)
+        trainer.release()
+    trainer.end(*loaders)
+    assert same(weights(paused), weights(whole))
+    assert [runner.released for runner in paused.runners] == [4, 3]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="steps are recorded on a GPU")
+def test_recorded_graphs_are_freed_and_recorded_again():
+    import numpy as np
+
+    import dhilgt
+    from dhilgt.classifier.classifier import new_model
+    from dhilgt.classifier.pipeline import Pipeline
+    from dhilgt.settings.settings import Settings
+
+    graph = dhilgt.generate(400, 6, seed=1, num_features=16)
+    chosen = Settings(size=8, hidden_channels=32, num_layers=2, device="cuda", epochs=6)
+    pipeline = Pipeline(graph, chosen, cache=None, progress=False)
+    device = torch.device("cuda")
+    loaders = [
+        pipeline.loader(nodes, graph.labels, device=device, batch_size=256, training=training)
+        for nodes, training in ((np.arange(240), True), (np.arange(240, 400), False))
+    ]
+    found = []
+    for releases in (False, True):
+        model = new_model(pipeline, 5, 0).to(device)
+        trainer = Trainer(model, chosen.train_config(), device="cuda", progress=False)
+        for until in (3, 6):
+            trainer.advance(*loaders, until=until)
+            held = torch.cuda.memory_allocated()
+            if releases:
+                trainer.release()
+                assert torch.cuda.memory_allocated() < held
+        trainer.end(*loaders)
+        found.append(weights(model))
+    assert same(*found)
