@@ -153,20 +153,29 @@ class GraphResult:
         own = set(self.scores(DEFAULT))
         return own or {seed for key in self.rows for seed in self.scores(key)}
 
-    def complete(self, key: RowKey) -> bool:
-        """Return whether a row has a score of every split that counts."""
-        own = set(self.scores(key))
-        return bool(own) and self.seeds <= own
+    def is_ranked(self, key: RowKey) -> bool:
+        """Return whether a row has scores of more than half of the splits, and no failed run."""
+        if not all(record.ok for record in self.rows.get(key, {}).values()):
+            return False
+        return 2 * len(self.seeds & set(self.scores(key))) > len(self.seeds)
+
+    @property
+    def standings(self) -> dict[RowKey, float]:
+        """The rows that are ranked, best first: their lead over the default on shared splits."""
+        ours = self.scores(DEFAULT)
+        leads = {}
+        for key in filter(self.is_ranked, self.rows):
+            own = self.scores(key)
+            shared = ours.keys() & own.keys()
+            leads[key] = statistics.fmean(
+                own[seed] - ours.get(seed, 0.0) for seed in shared or own.keys()
+            )
+        return dict(sorted(leads.items(), key=lambda item: -item[1]))
 
     @property
     def best(self) -> RowKey | None:
-        """The baseline of the highest mean score over the splits; None without a complete one."""
-        means = {
-            key: statistics.fmean(self.scores(key)[seed] for seed in self.seeds)
-            for key in self.rows
-            if key.system != OURS and self.complete(key)
-        }
-        return max(means, key=lambda key: means[key], default=None)
+        """The baseline that is best on the splits it shares with the default; None without one."""
+        return next((key for key in self.standings if key.system != OURS), None)
 
     def ahead(self, of: RowKey | None) -> Difference | None:
         """Return the default's score minus that of a row, split by split; None without both."""
@@ -286,7 +295,7 @@ def _notes(results: Sequence[GraphResult]) -> list[str]:
         )
     for one in results:
         for key in sorted_keys(one.rows):
-            if one.scores(key) and not one.complete(key) and key.system != OURS:
+            if one.scores(key) and not one.is_ranked(key) and key.system != OURS:
                 mean, interval, _ = difference_texts(one.ahead(key))
                 notes.append(
                     f"{label_of(key)} has {len(one.scores(key))} of {len(one.seeds)} splits of "
@@ -349,11 +358,8 @@ def _entries(one: GraphResult, key: RowKey) -> tuple[TableEntry, TableEntry]:
 
 
 def _marks(one: GraphResult) -> dict[RowKey, str]:
-    """Return the marks of the best and the second best of the complete rows."""
-    means = {
-        key: statistics.fmean(one.scores(key).values()) for key in filter(one.complete, one.rows)
-    }
-    ranked = sorted(means, key=lambda key: -means[key])
+    """Return the marks of the best and the second best of the rows that are ranked."""
+    ranked = list(one.standings)
     return dict(zip(ranked, ("best", "second"), strict=False)) if len(ranked) > 1 else {}
 
 
@@ -362,7 +368,8 @@ def _score(one: GraphResult, key: RowKey) -> str:
     if not scores:
         return ", ".join(sorted({r.status for r in one.rows.get(key, {}).values()})) or NOTHING
     text = score_text(scores)
-    return text if one.complete(key) else f"{text} ({len(scores)} of {len(one.seeds)})"
+    whole = one.seeds <= set(one.scores(key))
+    return text if whole else f"{text} ({len(scores)} of {len(one.seeds)})"
 
 
 def _label(key: RowKey) -> str:
