@@ -1,7 +1,7 @@
 """Answers that were once wrong without a word, each through the interface a user has.
 
 What a second Ctrl-C says is in tests/cli/test_interrupts.py, two exports under one name are in
-tests/store/test_exports.py, other damage of artifacts is in tests/test_mutations.py.
+tests/classifier/test_serving.py, other damage of artifacts is in tests/test_mutations.py.
 """
 
 import subprocess

@@ -15,6 +15,7 @@ from dhilgt.training.distributed import Group
 from tests.cli.cases import Files, ok
 
 STILL = ("--dropout", "0", "--input-dropout", "0", "--bias-dropout", "0")
+EGO_ROWS = ("--neighbor-inputs", "--hub-inputs", "--class-inputs")
 
 
 def command(*args):
@@ -57,7 +58,7 @@ def lines(folder):
 def both(tmp_path_factory):
     """The same training in one process, and in two that take half of each batch."""
     files = Files(tmp_path_factory.mktemp("both"))
-    shared = [*files.train(split=files.split, output=None), *STILL]
+    shared = [*files.train(split=files.split, output=None), *STILL, *EGO_ROWS]
     done = torchrun(files.folder, *shared, "--batch-size", 8, "-o", "two")
     assert done.returncode == 0, done.stderr
     ok(*shared, "--batch-size", 16, "-o", files.folder / "one", "--no-report")
