@@ -32,8 +32,8 @@ from dhilgt.training.optimizer import ParameterGroup
 from dhilgt.utils.memory import available_bytes, format_bytes
 
 AUTO, FEATURES, HIDDEN = "auto", "features", "hidden"
-_MOST_BYTES = 1 << 31  # of tokens of features, where hidden ones would take less
-_KEPT = 8  # tensors as large as the hidden tokens that a step keeps for its gradients, about
+_WIDE = 8  # times the width of the layers
+_MOST_BYTES = 1 << 29  # of hidden tokens; a step keeps about twenty tensors of this size
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class PolyFormerSettings(Settings):
         attention_rate: Learning rate of the attention, as a multiple of that of all other weights.
         attention_decay: Weight decay of the attention.
         propagation: What polynomials are multiplied with, for the same result: the "features",
-            once, or the "hidden" rows of their first layer, at every step; "auto" for the latter
-            where tokens of features would take more than 2 GiB and eight times the hidden ones.
+            once, or the "hidden" rows after the first layer, at every step. "auto" for the latter
+            where features are eight times as wide, and hidden tokens take at most 512 MiB.
         batch_size: Nodes per batch; None for all at once, as always with "hidden".
     """
 
@@ -129,11 +129,12 @@ class PolyFormer(NodeBaseline):
         s = self.settings
         if s.propagation != AUTO:
             return s.propagation == FEATURES
-        wide = self.shape.in_channels > _KEPT * s.hidden_channels
-        return not wide or self._token_bytes(self.shape.num_nodes) <= _MOST_BYTES
+        is_wide = self.shape.in_channels > _WIDE * s.hidden_channels
+        hidden = self._token_bytes(self.shape.num_nodes, s.hidden_channels)
+        return not is_wide or hidden > _MOST_BYTES
 
-    def _token_bytes(self, num_nodes: int) -> int:
-        return 4 * num_nodes * (self.settings.order + 1) * self.shape.in_channels
+    def _token_bytes(self, num_nodes: int, width: int) -> int:
+        return 4 * num_nodes * (self.settings.order + 1) * width
 
     def _prepare(self, graph: Graph) -> None:
         s = self.settings
@@ -141,7 +142,8 @@ class PolyFormer(NodeBaseline):
         if not self.propagates_features:
             self._whole = DeviceCopy(_as_factor(graph.features)), DeviceCopy(matrix)
             return
-        need, free = self._token_bytes(graph.num_nodes), available_bytes()
+        need = self._token_bytes(graph.num_nodes, self.shape.in_channels)
+        free = available_bytes()
         if free is not None and need > free:
             raise MemoryLimitError(
                 f"tokens of {self.shape.in_channels:,} features take {format_bytes(need)}, "
@@ -177,8 +179,8 @@ class PolyFormer(NodeBaseline):
         # The first layer acts on columns, polynomials on rows: either may come first.
         s = self.settings
         hidden = x @ self.input.weight.T  # [n, F]
-        tokens = [term.index_select(0, rows) for term in terms(s.basis, matrix, hidden, s.order)]
-        return torch.stack(tokens, 1) + self.input.bias
+        tokens = torch.stack(terms(s.basis, matrix, hidden, s.order), 1)  # [n, K + 1, F]
+        return tokens.index_select(0, rows) + self.input.bias
 
 
 class PolyBlock(nn.Module):
