@@ -63,7 +63,7 @@ def test_tokens_are_dense_polynomials(basis, order):
 
 @every_basis
 def test_edges_count_in_both_directions(basis):
-    edges = dict(num_nodes=4, features=np.eye(4))
+    edges = {"num_nodes": 4, "features": np.eye(4)}
     one_way = dhilgt.Graph.from_edges([0, 1, 2], [1, 2, 0], directed=True, **edges)
     both = dhilgt.Graph.from_edges([0, 1, 2], [1, 2, 0], **edges)
     first, second = (
