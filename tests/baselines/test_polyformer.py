@@ -295,14 +295,6 @@ def test_an_attention_with_a_tiny_rate_stays_as_it_was():
     assert moved == {name for name, _ in poly.named_parameters() if ".attention." not in name}
 
 
-def test_a_saved_model_holds_no_constants(tmp_path):
-    poly = create("polyformer", small_graph(), falloff=2.0)
-    assert not [name for name in weights(poly) if "scale" in name]
-    poly.save(tmp_path)
-    scale = baselines.load(tmp_path, small_graph()).blocks[0].attention.scale
-    assert scale.tolist() == pytest.approx([1, 1 / 4, 1 / 9, 1 / 16])
-
-
 @needs_data
 def test_scores_on_cora():
     score = accuracy_on_cora("polyformer", epochs=20, recipe={"lr": 5e-3}, order=4)

@@ -228,8 +228,6 @@ class PolyAttention(nn.Module):
         torch.Size([5, 4, 8])
     """
 
-    scale: Tensor
-
     def __init__(
         self,
         width: int,
@@ -241,26 +239,29 @@ class PolyAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.falloff, self.dropout = heads, falloff, dropout
         self.first = OrderLinear(order + 1, width, inner)
         self.second = OrderLinear(order + 1, inner, width)
         self.query = nn.Linear(width, width, bias=False)
         self.key = nn.Linear(width, width, bias=False)
         self.order_weight = nn.Parameter(torch.ones(heads, order + 1))
-        scale = torch.arange(1.0, order + 2) ** -falloff
-        self.register_buffer("scale", scale, persistent=False)  # [K + 1]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [B, K + 1, F] from [B, K + 1, F]."""
         own = self.second(functional.relu(self.first(x)))
-        query, key, value = map(self._in_heads, (self.query(own), self.key(own), x))
-        attention = torch.tanh(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]))
-        attention = attention * (self.order_weight * self.scale)[:, None]  # [B, H, K + 1, K + 1]
-        mixed = dropout(attention, self.dropout, self.training) @ value
+        size = x.shape[-1] // self.heads
+        query, key, value = map(
+            self._in_heads, (self.query(own) / math.sqrt(size), self.key(own), x)
+        )
+        attention = torch.tanh(query @ key.transpose(-1, -2))  # [B, H, K + 1, K + 1]
+        # The weight of an order is that of a column; values have fewer numbers than the attention.
+        scale = torch.arange(1.0, x.shape[1] + 1, device=x.device) ** -self.falloff  # [K + 1]
+        weighted = value * (self.order_weight * scale)[..., None]
+        mixed = dropout(attention, self.dropout, self.training) @ weighted
         return mixed.transpose(1, 2).flatten(2)
 
     def _in_heads(self, h: Tensor) -> Tensor:
-        return h.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [B, H, K + 1, F / H]
+        return h.reshape(*h.shape[:2], self.heads, -1).transpose(1, 2)  # [B, H, K + 1, F / H]
 
 
 class OrderLinear(nn.Module):
