@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dhilgt
 from dhilgt import baselines
-from dhilgt.baselines.polyformer import bases, model
+from dhilgt.baselines.polyformer import bases, model, published
 from dhilgt.baselines.polyformer.bases import basis_matrix, terms, token_rows
 from dhilgt.baselines.polyformer.model import PolyAttention
 from dhilgt.errors import ConfigError, MemoryLimitError
@@ -269,6 +269,14 @@ def test_every_basis_is_a_variant():
         create("polyformer", small_graph(), basis="hermite")
     with pytest.raises(ConfigError, match="multiple of heads"):
         create("polyformer", small_graph(), heads=3)
+
+
+def test_published_settings_of_a_graph_have_both_learning_rates():
+    poly = baselines.create("polyformer", small_graph(), variant="squirrel")
+    rest, attention = build_optimizer(poly, poly.train_config("squirrel")).param_groups
+    assert (rest["lr"], rest["weight_decay"]) == (1e-4, 0)
+    assert (attention["lr"], attention["weight_decay"]) == (pytest.approx(1e-3), 1e-7)
+    assert baselines.describe("polyformer")["variant_recipes"].keys() == published.models().keys()
 
 
 def test_the_attention_learns_at_a_rate_of_its_own():

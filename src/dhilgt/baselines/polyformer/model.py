@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from dhilgt.baselines.base import CONSTANT_ADAM, About, NodeBaseline
 from dhilgt.baselines.loaders import DeviceCopy, RowStore
+from dhilgt.baselines.polyformer import published
 from dhilgt.baselines.polyformer.bases import (
     BERNSTEIN,
     CHEBYSHEV,
@@ -95,12 +96,18 @@ class PolyFormer(NodeBaseline):
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Return "paper" with monomials, and one variant for each other basis."""
+        """Return "paper" with monomials, each other basis, and what is published for graphs."""
         return {
             "paper": {},
             CHEBYSHEV: {"basis": CHEBYSHEV},
             BERNSTEIN: {"basis": BERNSTEIN},
+            **published.models(),
         }
+
+    @classmethod
+    def variant_recipes(cls) -> dict[str, dict[str, Any]]:
+        """Return learning rates and decays that are published for single graphs."""
+        return published.recipes()
 
     def build(self) -> None:
         """Create the layers."""
