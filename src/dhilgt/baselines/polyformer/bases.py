@@ -86,8 +86,8 @@ _BASES: dict[str, Callable[[SparseMatrix, Tensor, int], list[Tensor]]] = {
 def token_rows(basis: str, matrix: SparseMatrix, features: Any, order: int) -> Tensor:
     """Return the tokens of all nodes, [n, K + 1, F0].
 
-    Some columns are computed at a time, so that sparse features never are a dense array, and no
-    more than the result and a few blocks is in memory.
+    Some columns are computed at a time, so that sparse features never are a dense array, and
+    little more than the result is in memory.
 
     Args:
         basis: As for `terms`.
