@@ -10,7 +10,7 @@ from torch import nn
 from dhilgt.errors import ConfigError, MemoryLimitError
 from dhilgt.training.batch_size import find_batch_size
 from dhilgt.training.config import TrainConfig
-from dhilgt.training.optimizer import build_optimizer, rate_factor
+from dhilgt.training.optimizer import ParameterGroup, build_optimizer, rate_factor, set_rate
 from dhilgt.utils.devices import choose_device
 
 
@@ -93,6 +93,28 @@ def test_no_decay_on_offsets_scales_and_tables():
     assert [id(p) for p in decayed["params"]] == [id(model.linear.weight)]
     assert len(plain["params"]) == 5
     assert plain["weight_decay"] == 0.0
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_groups_of_a_model_have_rates_and_decays_of_their_own(kind):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.slow, self.linear = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def parameter_groups(self):
+            return [ParameterGroup(list(self.slow.parameters()), 0.25, 0.5)]
+
+    model = Model()
+    optimizer = build_optimizer(model, TrainConfig(lr=0.1, optimizer=kind))
+    *others, own = optimizer.param_groups
+    assert [id(p) for p in own["params"]] == [id(p) for p in model.slow.parameters()]
+    assert sum(len(group["params"]) for group in others) == 2
+    assert own["weight_decay"] == 0.5
+    assert own["lr"] == pytest.approx(0.025)
+    set_rate(optimizer, 0.4)
+    assert own["lr"] == pytest.approx(0.1)
+    assert {group["lr"] for group in others} == {0.4}
 
 
 # ---- device and batch size ---------------------------------------------------------------------

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from dhilgt.training.config import TrainConfig
+
+
+class ParameterGroup(NamedTuple):
+    """Parameters with a learning rate and a weight decay of their own.
+
+    Attributes:
+        parameters: Some of a model's.
+        rate_factor: Their learning rate, as a multiple of that of the others.
+        weight_decay: Of all of them, whatever their shape.
+    """
+
+    parameters: list[nn.Parameter]
+    rate_factor: float
+    weight_decay: float
 
 
 def rate_factor(step: int, total: int, warmup: float, decay: str) -> float:
@@ -37,21 +51,27 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
 
     With the setting "adam", it is Adam: all parameters decay, by a term of the loss.
 
+    The groups of ``model.parameter_groups()``, where the model has such a method, have rates and
+    decays of their own.
+
     Example:
         >>> groups = build_optimizer(nn.Linear(3, 2), TrainConfig()).param_groups
         >>> [(len(group["params"]), group["weight_decay"]) for group in groups]
         [(1, 0.01), (1, 0.0)]
     """
+    own = _own_groups(model, config)
+    apart = {id(parameter) for group in own for parameter in group["params"]}
     if config.optimizer == "adam":
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         decay = config.weight_decay
+        rest = [parameter for parameter in trainable if id(parameter) not in apart]
         if all(parameter.is_cuda for parameter in trainable):
             rate = torch.tensor(config.lr, device=trainable[0].device)
             return torch.optim.Adam(
-                trainable, lr=rate, weight_decay=decay, fused=True, capturable=True
+                [{"params": rest}, *own], lr=rate, weight_decay=decay, fused=True, capturable=True
             )
         return torch.optim.Adam(
-            trainable, lr=config.lr, weight_decay=decay, fused=_fuses(trainable)
+            [{"params": rest}, *own], lr=config.lr, weight_decay=decay, fused=_fuses(trainable)
         )
     exempt = set(getattr(model, "no_weight_decay", lambda: ())())
     for prefix, module in model.named_modules():
@@ -60,18 +80,36 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
     decayed: list[nn.Parameter] = []
     plain: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad and id(parameter) not in apart:
             (plain if parameter.ndim <= 1 or name in exempt else decayed).append(parameter)
     groups: list[dict[str, Any]] = [
         {"params": decayed, "weight_decay": config.weight_decay},
         {"params": plain, "weight_decay": 0.0},
     ]
-    chosen = [group for group in groups if group["params"]]
+    chosen = [*(group for group in groups if group["params"]), *own]
     if all(parameter.is_cuda for parameter in (*decayed, *plain)):
         # One kernel for all parameters; with its rate on the device it can be part of a CUDA graph.
         rate = torch.tensor(config.lr, device=(decayed or plain)[0].device)
         return torch.optim.AdamW(chosen, lr=rate, fused=True, capturable=True)
     return torch.optim.AdamW(chosen, lr=config.lr, fused=_fuses([*decayed, *plain]))
+
+
+def _own_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, Any]]:
+    found: list[ParameterGroup] = getattr(model, "parameter_groups", lambda: [])()
+    groups = []
+    for group in found:
+        rate: Any = config.lr * group.rate_factor
+        if all(parameter.is_cuda for parameter in group.parameters):
+            rate = torch.tensor(rate, device=group.parameters[0].device)
+        groups.append(
+            {
+                "params": group.parameters,
+                "lr": rate,
+                "rate_factor": group.rate_factor,
+                "weight_decay": group.weight_decay,
+            }
+        )
+    return groups
 
 
 def _fuses(parameters: list[nn.Parameter]) -> bool | None:
@@ -80,9 +118,10 @@ def _fuses(parameters: list[nn.Parameter]) -> bool | None:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate of the next step."""
+    """Set the learning rate of the next step; a group with a factor gets the product."""
     for group in optimizer.param_groups:
+        own = rate * group.get("rate_factor", 1.0)
         if isinstance(group["lr"], torch.Tensor):
-            group["lr"].fill_(rate)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = rate
+            group["lr"] = own

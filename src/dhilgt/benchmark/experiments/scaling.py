@@ -188,6 +188,12 @@ _PAPER: dict[str, tuple[Claim, Claim, Claim, Claim]] = {
         Claim("L n F", 1, 0),
         Claim("L n_b F²", 0, 0),
     ),
+    "polyformer": (
+        Claim("L m F₀", 1, 1),
+        Claim("L n F²", 1, 0),
+        Claim("L n F", 1, 0),
+        Claim("L n_b F²", 0, 0),
+    ),
     "ansgt": (Claim("n s² + L m", 1, 1), Claim("L n F² + L n s² F", 1, 0), _ROWS, _BATCH),
     "goat": (Claim("n F", 1, 0), _KERNEL, _HOST, Claim("L n_b² + L n_b F + m", 1, 1)),
     "hsgt": (

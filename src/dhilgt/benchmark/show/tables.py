@@ -18,6 +18,7 @@ from dhilgt.datasets.registry import names as dataset_names
 
 TITLES = {
     "difformer": "DIFFormer",
+    "polyformer": "PolyFormer",
     "polynormer": "Polynormer",
     "nagphormer": "NAGphormer",
     "ansgt": "ANS-GT",

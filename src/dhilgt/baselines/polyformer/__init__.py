@@ -1,0 +1,1 @@
+"""PolyFormer: polynomial bases of a graph, and attention over the orders of each node."""
