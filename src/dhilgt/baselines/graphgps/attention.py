@@ -80,11 +80,15 @@ def exact_attention(query: Tensor, key: Tensor, value: Tensor, p: float = 0.0) -
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, p: float) -> Tensor:
-    # The kernels without all weights in memory take batches only.
-    mixed = functional.scaled_dot_product_attention(
-        query[None], key[None], value[None], dropout_p=p
-    )
-    return mixed[0]
+    if p == 0.0 or query.is_cuda:
+        # The kernels without all weights in memory take batches only.
+        mixed = functional.scaled_dot_product_attention(
+            query[None], key[None], value[None], dropout_p=p
+        )
+        return mixed[0]
+    scale = query.shape[-1] ** -0.5
+    weights = torch.softmax((query * scale) @ key.transpose(1, 2), -1)  # [H, part, n]
+    return dropout(weights, p) @ value
 
 
 def favor_attention(query: Tensor, key: Tensor, value: Tensor, directions: Tensor) -> Tensor:
@@ -127,11 +131,15 @@ def orthogonal_directions(count: int, width: int) -> Tensor:
     Orthogonal directions cover a space more evenly than independent ones, which makes estimates
     better for the same number.
     """
-    blocks = [
-        torch.linalg.qr(torch.randn(width, width))[0].T for _ in range(math.ceil(count / width))
-    ]
+    blocks = [_rotation(width) for _ in range(math.ceil(count / width))]
     lengths = torch.randn(count, width).norm(dim=1, keepdim=True)
     return torch.cat(blocks)[:count] * lengths
+
+
+def _rotation(width: int) -> Tensor:
+    rotation, rest = torch.linalg.qr(torch.randn(width, width))
+    # The solver chooses signs, which favours some directions; these signs make all equally likely.
+    return (rotation * rest.diagonal().sign()).T
 
 
 def usual_features(width: int) -> int:
