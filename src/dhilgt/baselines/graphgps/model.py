@@ -90,6 +90,7 @@ class GraphGPS(GraphBaseline):
         "lr": 5e-4,
         "weight_decay": 1e-5,
         "warmup_epochs": 10,
+        "decay": "cosine",
         "clip_norm": 1.0,
         "patience": None,
     }
