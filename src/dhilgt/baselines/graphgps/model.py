@@ -97,7 +97,7 @@ class GraphGPS(GraphBaseline):
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Return "paper", "batch-norm" as the article has it, and "tuned" of later work."""
+        """Return "paper", two choices of the article, and "tuned" of later work."""
         tuned = {
             "hidden_channels": 256,
             "num_layers": 2,
@@ -106,7 +106,12 @@ class GraphGPS(GraphBaseline):
             "norm": "batch",
             "encoding": "none",
         }
-        return {"paper": {}, "batch-norm": {"norm": "batch"}, "tuned": tuned}
+        return {
+            "paper": {},
+            "batch-norm": {"norm": "batch"},
+            "performer": {"attention": "performer"},
+            "tuned": tuned,
+        }
 
     @classmethod
     def variant_recipes(cls) -> dict[str, dict[str, Any]]:
