@@ -71,6 +71,7 @@ CHECKS = (
     Check("sgformer", "paper", "chameleon", "official", tuple(range(10)), 41.0, 48.8),
     Check("sgformer", "paper", "squirrel", "official", tuple(range(10)), 39.6, 44.0),
     Check("polyformer", "tolokers", "tolokers", "official", tuple(range(10)), 83.5, 84.5),
+    Check("graphgps", "tuned", "cora", "official", (0, 1, 2, 3, 4), 81.8, 83.9),
     Check("nagphormer", "paper", "physics", "paper", (0, 1, 2), 97.0, 97.4),
     Check("difformer", "released", "cora", "official", (0, 1, 2, 3, 4), 84.0, 86.0,
           rows_sum_to_one=True),

@@ -43,6 +43,7 @@ SMALL = {
         "walk_context": 4,
         "walk_epochs": 1,
     },
+    "graphgps": {"hidden_channels": 16, "heads": 2, "num_layers": 2},
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},
     "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},

@@ -20,6 +20,7 @@ _SYSTEMS = {
     "difformer": ("difformer", "DIFFormer"),
     "gcn": ("gcn", "GCN"),
     "goat": ("goat.model", "GOAT"),
+    "graphgps": ("graphgps.model", "GraphGPS"),
     "hsgt": ("hsgt.model", "HSGT"),
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),

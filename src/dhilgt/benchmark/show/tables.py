@@ -23,6 +23,7 @@ TITLES = {
     "nagphormer": "NAGphormer",
     "ansgt": "ANS-GT",
     "goat": "GOAT",
+    "graphgps": "GraphGPS",
     "hsgt": "HSGT",
     "sgformer": "SGFormer",
     "gcn": "GCN",
