@@ -24,6 +24,7 @@ _SYSTEMS = {
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),
     "nagphormer": ("nagphormer", "NAGphormer"),
+    "nodeformer": ("nodeformer.model", "NodeFormer"),
     "polynormer": ("polynormer", "Polynormer"),
     "sage": ("sage", "SAGE"),
     "sgformer": ("sgformer", "SGFormer"),
