@@ -88,17 +88,15 @@ def mix(queries: Tensor, keys: Tensor, values: Tensor, factors: Tensor | None = 
         >>> mix(q, k, torch.tensor([[[0.0], [4.0]]])).flatten().tolist()
         [3.0, 3.0]
     """
-    # A column of ones gives the sums of weights in the same products.
-    padded = torch.cat([values, values.new_ones(*values.shape[:2], 1)], -1)  # [H, n, F + 1]
     if factors is None:
-        sums = queries @ (keys.mT @ padded)
-        return sums[..., :-1] / sums[..., -1:]
-    samples, features = factors.shape[-1], keys.shape[-1]
+        totals = queries @ keys.sum(1)[..., None]  # [H, n, 1]
+        return (queries / totals) @ (keys.mT @ values)
+    totals = queries @ (keys.mT @ factors)  # [H, n, K]
+    # Samples and features are one dimension, so that the mean over samples is one product.
     drawn = (factors[..., None] * keys[..., None, :]).flatten(2)  # [H, n, K M]
-    summary = (drawn.mT @ padded).unflatten(1, (samples, features))  # [H, K, M, F + 1]
-    sums = queries @ summary.transpose(1, 2).flatten(2)  # [H, n, K (F + 1)]
-    sums = sums.unflatten(2, (samples, -1))
-    return (sums[..., :-1] / sums[..., -1:]).mean(2)
+    shares = (factors.shape[2] * totals).reciprocal()
+    scaled = (shares[..., None] * queries[..., None, :]).flatten(2)  # [H, n, K M]
+    return scaled @ (drawn.mT @ values)
 
 
 def edge_loss(queries: Tensor, keys: Tensor, edges: SparseMatrix) -> Tensor:
