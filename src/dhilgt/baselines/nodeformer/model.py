@@ -139,7 +139,7 @@ class NodeFormer(GraphBaseline):
         if found < self._orders:
             warn(
                 f"NodeFormer has no term for nodes within {2**found} steps: they would be more "
-                f"than most_entries = {self.settings.most_entries} pairs"
+                f"than most_entries = {self.settings.most_entries} pairs; raise it to have them"
             )
             self._orders = found
 

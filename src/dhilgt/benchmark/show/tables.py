@@ -20,6 +20,7 @@ TITLES = {
     "difformer": "DIFFormer",
     "polynormer": "Polynormer",
     "nagphormer": "NAGphormer",
+    "nodeformer": "NodeFormer",
     "ansgt": "ANS-GT",
     "goat": "GOAT",
     "hsgt": "HSGT",
