@@ -41,7 +41,7 @@ def random_directions(copies: int, count: int, width: int) -> Tensor:
     # be biased.
     turned = turned * upper.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
     units = turned.mT.reshape(copies, groups * width, width)[:, :count]
-    lengths = torch.randn(copies, count, width).norm(dim=-1, keepdim=True)
+    lengths: Tensor = torch.randn(copies, count, width).norm(dim=-1, keepdim=True)
     return units * lengths
 
 
