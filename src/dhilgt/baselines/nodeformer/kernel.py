@@ -41,8 +41,9 @@ def random_directions(copies: int, count: int, width: int) -> Tensor:
     # be biased.
     turned = turned * upper.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
     units = turned.mT.reshape(copies, groups * width, width)[:, :count]
-    lengths: Tensor = torch.randn(copies, count, width).norm(dim=-1, keepdim=True)
-    return units * lengths
+    lengths = torch.randn(copies, count, width).norm(dim=-1, keepdim=True)
+    directions: Tensor = units * lengths
+    return directions
 
 
 def query_features(x: Tensor, directions: Tensor) -> Tensor:
