@@ -20,8 +20,6 @@ _GATHERED = 1 << 27  # numbers in memory at a time for products at edges: 512 MB
 def random_directions(copies: int, count: int, width: int) -> Tensor:
     """Return directions as of a standard Gaussian, orthogonal to each other in groups of `width`.
 
-    They are drawn on the host, so that a seed gives the same ones for every device.
-
     Args:
         copies: Independent sets of directions.
         count: M, directions of a set.

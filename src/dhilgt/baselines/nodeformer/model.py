@@ -120,7 +120,7 @@ class NodeFormer(GraphBaseline):
         }
 
     def build(self) -> None:
-        """Create the layers, and the directions of the features in evaluation."""
+        """Create the layers, and draw the directions of their features."""
         s, width = self.settings, self.settings.hidden_channels
         self.input = nn.Linear(self.shape.in_channels, width)
         self.layers = nn.ModuleList(KernelAttention(s) for _ in range(s.num_layers))
@@ -172,11 +172,10 @@ class NodeFormer(GraphBaseline):
         s = self.settings
         *matrices, rows = rest
         penalises = self.training and s.edge_weight > 0
-        directions = self._directions(x.device)
         h = functional.elu(self.norms[0](self.input(x)))
         h = dropout(h, s.dropout, self.training)
         outputs, losses = [h], []
-        for layer, norm, drawn in zip(self.layers, self.norms[1:], directions, strict=True):
+        for layer, norm, drawn in zip(self.layers, self.norms[1:], self.directions, strict=True):
             moved, loss = layer(h, drawn, matrices, penalises)
             moved = norm(moved + h if s.residual else moved)
             if s.activation:
@@ -193,12 +192,6 @@ class NodeFormer(GraphBaseline):
         """Return the weighted loss of edges of the last training batch, once."""
         loss, self._edge_loss = self._edge_loss, None
         return loss
-
-    def _directions(self, device: torch.device) -> Tensor:
-        """Return new directions in training, the same ones in every evaluation; [L, M, F]."""
-        if not self.training:
-            return self.directions
-        return random_directions(*self.directions.shape).to(device, non_blocking=True)
 
 
 class KernelAttention(nn.Module):
