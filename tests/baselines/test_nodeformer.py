@@ -352,7 +352,7 @@ def test_every_variant_learns(variant):
 @needs_data
 @pytest.mark.full
 def test_is_in_the_range_of_its_paper_on_cora():
-    """The paper has 88.8 with half of the nodes; here 60 % and a fifth of its epochs."""
+    """The paper has 88.8 after 1000 epochs on half of the nodes; these are 60, at a higher rate."""
     from tests.baselines.cora import accuracy_on_cora
 
-    assert accuracy_on_cora("nodeformer", epochs=200) > 0.86
+    assert accuracy_on_cora("nodeformer", epochs=60, recipe={"lr": 0.005}) > 0.85
