@@ -47,6 +47,7 @@ SMALL = {
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},
     "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},
+    "nodeformer": {"hidden_channels": 8, "heads": 2, "directions": 10, "gumbel_samples": 3},
     "polyformer": {"hidden_channels": 16, "heads": 2, "order": 3, "ffn_channels": 16},
     "polynormer": {"hidden_channels": 16, "heads": 2, "local_layers": 2},
     "sage": {"hidden_channels": 32},

@@ -21,6 +21,8 @@ from dhilgt.training.config import TrainConfig
 from dhilgt.training.display import TrainDisplay
 from dhilgt.training.trainer import Trainer
 from tests.training.cases import (
+    CLASSES,
+    WIDTH,
     Accuracy,
     Loader,
     Scripted,
@@ -94,6 +96,30 @@ def test_one_step_by_hand():
     assert result.history[-1]["train_loss"] == pytest.approx(total / 20)
     assert result.best_epoch == 2
     assert result.best_score is None
+
+
+def test_a_term_that_the_model_adds_is_part_of_the_loss():
+    class Penalised(torch.nn.Linear):
+        def added_loss(self):
+            return self.weight.square().sum() if self.training else None
+
+    def plain():
+        torch.manual_seed(1)
+        return Penalised(WIDTH, CLASSES)
+
+    train = Loader(range(20), batch_size=20)
+    config = {"epochs": 1, "warmup_epochs": 0, "decay": "none", "optimizer": "adam"}
+    worker = trainer(model=plain(), weight_decay=0.0, lr=0.01, **config)
+    history = worker.fit(train).history
+    model = plain()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    (batch,) = train.iterate()
+    loss = torch.nn.functional.cross_entropy(model(*batch.inputs), batch.labels)
+    loss = loss + model.weight.square().sum()
+    loss.backward()
+    optimizer.step()
+    torch.testing.assert_close(worker.model.weight, model.weight)
+    assert history[0]["train_loss"] == pytest.approx(loss.item())
 
 
 def test_same_run_twice_is_the_same():

@@ -25,6 +25,7 @@ _SYSTEMS = {
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),
     "nagphormer": ("nagphormer", "NAGphormer"),
+    "nodeformer": ("nodeformer.model", "NodeFormer"),
     "polyformer": ("polyformer.model", "PolyFormer"),
     "polynormer": ("polynormer", "Polynormer"),
     "sage": ("sage", "SAGE"),

@@ -14,7 +14,7 @@ from dhilgt.training.distributed import Group
 from dhilgt.training.optimizer import rate_factor, set_rate
 from dhilgt.training.protocols import Batch, Loader
 from dhilgt.training.state import TrainState
-from dhilgt.training.steps import choose_steps
+from dhilgt.training.steps import AddsLoss, choose_steps
 
 
 class EpochLoop:
@@ -45,6 +45,7 @@ class EpochLoop:
             call=self._model,
             record=config.cuda_graph == "auto",
         )
+        self._added_loss = model.added_loss if isinstance(model, AddsLoss) else None
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._optimizer = optimizer
         self._config = config
@@ -172,6 +173,8 @@ class EpochLoop:
         if is_first:
             self._check_labels(labels, logits.shape[1], batch.nodes)
         loss = functional.cross_entropy(logits.float(), labels)
+        if self._added_loss is not None and (added := self._added_loss()) is not None:
+            loss = loss + added
         # Gradients are averaged over processes; this makes it an average over nodes.
         weight = self._group.size * len(batch) / total
         (loss * weight if self._group.size > 1 else loss).backward()  # type: ignore[no-untyped-call]

@@ -57,6 +57,17 @@ class OffersStepRunner(Protocol):
         """
 
 
+@runtime_checkable
+class AddsLoss(Protocol):
+    """A model whose training loss has a term of its own."""
+
+    def added_loss(self) -> Tensor | None:
+        """Return the term of the training batch that the model was called with last, if any.
+
+        It is added to the cross-entropy. A step runner with whole steps has to add it itself.
+        """
+
+
 class EagerSteps:
     """Calls a model batch by batch, and leaves training steps to the caller.
 

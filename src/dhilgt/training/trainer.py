@@ -61,7 +61,8 @@ class Trainer:
 
     Args:
         model: Called as ``model(*batch.inputs)``, returns logits ``[B, C]``. Moved to the device. A
-            model may offer its own step runner (`dhilgt.training.steps.OffersStepRunner`).
+            model may offer its own step runner (`dhilgt.training.steps.OffersStepRunner`) and add a
+            term to the loss (`dhilgt.training.steps.AddsLoss`).
         config: The settings, as a `TrainConfig` or a mapping of them.
         run_dir: Folder for config, scores, checkpoints and result. None: nothing is written.
         device: "auto", "cpu", "cuda", "cuda:1", ...

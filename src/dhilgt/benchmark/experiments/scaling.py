@@ -181,6 +181,7 @@ _ROWS, _BATCH = Claim("n F + n s²", 1, 0), Claim("L n_b F + n_b s²", 0, 0)
 # Batches of the systems with a term of m are whole graphs here: n_b is n.
 _PAPER: dict[str, tuple[Claim, Claim, Claim, Claim]] = {
     "difformer": (NONE, _KERNEL, _HOST, _GPU),
+    "nodeformer": (NONE, _KERNEL, _HOST, _GPU),
     "polynormer": (NONE, _KERNEL, _HOST, _GPU),
     "nagphormer": (
         Claim("L m F₀", 1, 1),

@@ -21,6 +21,7 @@ TITLES = {
     "polyformer": "PolyFormer",
     "polynormer": "Polynormer",
     "nagphormer": "NAGphormer",
+    "nodeformer": "NodeFormer",
     "ansgt": "ANS-GT",
     "goat": "GOAT",
     "graphgps": "GraphGPS",
