@@ -30,6 +30,8 @@ class SearchSummary:
         val_score: Its validation score.
         changes: Its settings.
         seconds: Of all trials together.
+        seeds: Of all splits that were searched on; empty in older lines, which had one.
+        trainings: Of all trials on these splits; 0 in older lines.
     """
 
     trials: int
@@ -39,12 +41,15 @@ class SearchSummary:
     val_score: float | None
     changes: Changes | None
     seconds: float
+    seeds: tuple[int, ...] = ()
+    trainings: int = 0
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> SearchSummary:
         """Return the summary that a record holds under "search"."""
         known = _present(cls, values)
         changes = known["changes"]
+        known["seeds"] = tuple(known.get("seeds", ()))
         return cls(**{**known, "changes": None if changes is None else Changes(**changes)})
 
 
