@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from dhilgt.benchmark.running.data import DataInfo
-from dhilgt.benchmark.running.grid import Cell
+from dhilgt.benchmark.running.grid import OWN, Cell
 from dhilgt.benchmark.running.recipe import Changes
 from dhilgt.errors import ArtifactError
 
@@ -214,6 +214,10 @@ class Record:
         for part in ("cell", "costs", "extra"):
             values |= values.pop(part)
         del values["timed_apart"]
+        if values["split"] == OWN:
+            del values["split"]
+        if self.search is not None and not self.search.seeds:
+            del values["search"]["seeds"], values["search"]["trainings"]
         for name in ("search", "chosen", "command"):
             if values[name] is None:
                 del values[name]

@@ -73,14 +73,13 @@ def protocol_cells(
     grid: list[Cell] = []
     for part in (seeds[:_FEW], seeds[_FEW:]):
         for name, split in columns:
-            for seed in part:
-                if DEFAULTS in tables:
-                    grid += _as_they_come(chosen, name, seed, split, epochs)
-                if SEARCH in tables:
-                    grid += cells(
-                        [(system, PAPER) for system in chosen], [name], [seed],
-                        epochs=epochs, trials=trials, split=split,
-                    )  # fmt: skip
+            if DEFAULTS in tables:
+                grid += _as_they_come(chosen, name, part, split, epochs)
+            if SEARCH in tables:
+                grid += cells(
+                    [(system, PAPER) for system in chosen], [name], part,
+                    epochs=epochs, trials=trials, split=split,
+                )  # fmt: skip
     return grid
 
 
@@ -99,10 +98,10 @@ def _columns(data: Sequence[str], splits: Sequence[str]) -> list[tuple[str, str]
 
 
 def _as_they_come(
-    systems: Sequence[str], data: str, seed: int, split: str, epochs: int | None
+    systems: Sequence[str], data: str, seeds: Sequence[int], split: str, epochs: int | None
 ) -> list[Cell]:
     named = [one for one in default_systems() if one[0] in systems]
-    grid = default_cells(named, [data], [seed], epochs=epochs, split=split)
+    grid = default_cells(named, [data], seeds, epochs=epochs, split=split)
     if OURS in systems:
-        grid += cells([(OURS, PAPER)], [data], [seed], Recipe(), epochs=epochs, split=split)
+        grid += cells([(OURS, PAPER)], [data], seeds, Recipe(), epochs=epochs, split=split)
     return grid
