@@ -210,7 +210,7 @@ def test_a_difference_that_the_correction_takes_away_has_no_mark():
     alone = [one for one in lines(gcn=near) if one.cell.system != "mlp"]
     assert shown(alone)["GCN"][1] == "-1.63 ▼"  # p = 0.013
     same = {name: tuple(np.add(OURS, (0.01, -0.01, 0.02, -0.01))) for name in ("sage", "linkx")}
-    many = {name: same["sage"] for name in ("ansgt", "difformer", "hsgt", "nagphormer")}
+    many = dict.fromkeys(("ansgt", "difformer", "hsgt", "nagphormer"), same["sage"])
     assert shown(lines(gcn=near, **same, **many))["GCN"][1] == "-1.63"
 
 
@@ -222,9 +222,7 @@ def test_a_system_above_ours_is_marked_as_such_and_the_summary_says_by_how_much(
     texts = [entry.text for entries in places.rows[0].entries for entry in entries]
     assert texts[1:4] == ["2 of 3", "GCN", "88.02 ± 2.62"]
     assert texts[4] == "-5.03"
-    assert places.notes == (
-        "DHIL-GT is below the highest mean score on: squirrel (-5.03 to GCN).",
-    )
+    assert places.notes == ("DHIL-GT is below the highest mean score on: squirrel (-5.03 to GCN).",)
 
 
 def test_the_summary_tells_first_places_from_equal_ones():
@@ -385,5 +383,7 @@ def test_the_committed_tables_are_made_from_the_committed_lines(tmp_path):
     ok("bench", "paper", "--render-only", *files, "--into", tmp_path)
     ok("bench", "paper", "--render-only", RESULTS / "paper", "--table", "times", "--into", tmp_path)
     made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
-    kept = {path.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("paper-*-table.md")}
+    kept = {
+        path.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("paper-*-table.md")
+    }
     assert made == kept

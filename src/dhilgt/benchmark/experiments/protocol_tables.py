@@ -93,7 +93,10 @@ def _places(columns: Sequence[Column]) -> Table:
 
 def _verdicts(columns: Sequence[Column]) -> list[str]:
     """Return on which graphs we are first, no worse than the first, or behind."""
-    first, level, behind, unknown = [], [], [], []
+    first: list[str] = []
+    level: list[str] = []
+    behind: list[str] = []
+    unknown: list[str] = []
     for one in columns:
         best = one.best_other
         compared = None if best is None else one.comparisons.get(best)
@@ -268,9 +271,7 @@ def known_table(records: Iterable[Record]) -> Table | None:
     rows = []
     for figure in known_figures():
         place = (figure["data"], figure["split"])
-        key = RowKey(
-            figure["system"], figure.get("variant", PAPER), figure.get("recipe", PAPER), 0
-        )
+        key = RowKey(figure["system"], figure.get("variant", PAPER), figure.get("recipe", PAPER), 0)
         measured = [
             _measured(columns[DEFAULTS].get(place), key),
             _measured(columns[SEARCH].get(place), None, figure["system"]),

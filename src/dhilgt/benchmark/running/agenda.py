@@ -54,8 +54,7 @@ class Agenda:
 
     @property
     def total(self) -> int:
-        """Number of all trainings; fewer once so many of a search failed that its second stage is
-        smaller."""
+        """Number of all trainings; where many of a search fail, its second stage has fewer."""
         return len(self._plain) + sum(one.total for one in self._searches.values())
 
     def first(self) -> list[Job]:

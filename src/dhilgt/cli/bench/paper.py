@@ -132,7 +132,7 @@ def _cells(
     epochs: int | None,
     root: Path | None,
 ) -> "list[Cell]":
-    from dhilgt.benchmark.experiments import paper, protocol
+    from dhilgt.benchmark.experiments import default, paper, protocol
     from dhilgt.benchmark.running import data as graphs
 
     systems = _systems(models, paper.known_systems())
@@ -140,7 +140,7 @@ def _cells(
         names: Sequence[str] = paper.GRAPHS if data == "all" else graphs.chosen(data)
         return paper.time_cells(names, systems, epochs=epochs or 10, root=root)
     return protocol.protocol_cells(
-        protocol.GRAPHS if data == "all" else graphs.chosen(data),
+        default.GRAPHS if data == "all" else graphs.chosen(data),
         parse_seeds(seeds),
         tables=_TABLES[table],
         splits=_SPLITS[splits],
