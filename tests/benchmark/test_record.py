@@ -42,8 +42,8 @@ def test_every_committed_line_is_read_without_loss(path):
 
 
 def test_committed_lines_are_of_all_kinds():
-    assert len(CELLS) == 11
-    assert {path.stem for path in CELLS} >= {"ablation", "study", "scaling", "main", "best"}
+    assert len(CELLS) == 7
+    assert {path.stem for path in CELLS} >= {"ablation", "study", "scaling", "times", "default"}
 
 
 def test_a_line_of_a_run_has_the_names_that_lines_always_had():

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from dhilgt.benchmark.running.data import DataInfo
-from dhilgt.benchmark.running.grid import Cell
+from dhilgt.benchmark.running.grid import OWN, Cell
 from dhilgt.benchmark.running.recipe import Changes
 from dhilgt.errors import ArtifactError
 
@@ -30,6 +30,8 @@ class SearchSummary:
         val_score: Its validation score.
         changes: Its settings.
         seconds: Of all trials together.
+        seeds: Of all splits that were searched on; empty in older lines, which had one.
+        trainings: Of all trials on these splits; 0 in older lines.
     """
 
     trials: int
@@ -39,12 +41,15 @@ class SearchSummary:
     val_score: float | None
     changes: Changes | None
     seconds: float
+    seeds: tuple[int, ...] = ()
+    trainings: int = 0
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> SearchSummary:
         """Return the summary that a record holds under "search"."""
         known = _present(cls, values)
         changes = known["changes"]
+        known["seeds"] = tuple(known.get("seeds", ()))
         return cls(**{**known, "changes": None if changes is None else Changes(**changes)})
 
 
@@ -209,6 +214,10 @@ class Record:
         for part in ("cell", "costs", "extra"):
             values |= values.pop(part)
         del values["timed_apart"]
+        if values["split"] == OWN:
+            del values["split"]
+        if self.search is not None and not self.search.seeds:
+            del values["search"]["seeds"], values["search"]["trainings"]
         for name in ("search", "chosen", "command"):
             if values[name] is None:
                 del values[name]

@@ -10,12 +10,17 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from pathlib import Path
 
 from dhilgt.benchmark.record import Record
-from dhilgt.benchmark.running.grid import Cell, cells
-from dhilgt.benchmark.running.recipe import AUTO, OURS, PAPER, Recipe, read
+from dhilgt.benchmark.running.grid import OWN, Cell, cells
+from dhilgt.benchmark.running.recipe import (
+    AUTO,
+    OURS,
+    PAPER,
+    TUNED,
+    Recipe,
+    retuned_recipe,
+)
 from dhilgt.benchmark.show import paired
 from dhilgt.benchmark.show.notes import SHARED, machines, troubles
 from dhilgt.benchmark.show.paired import BySeed, Difference, difference_texts, seeds_text
@@ -53,7 +58,6 @@ FURTHER = (
 
 DEFAULT = RowKey(OURS, PAPER, AUTO, 0)
 MLP = RowKey("mlp", PAPER, PAPER, 0)
-_TUNED = "tuned"
 NEAR = 0.005
 """Half a point."""
 _ACROSS = 4
@@ -81,6 +85,7 @@ def default_cells(
     seeds: Sequence[int] = range(10, 20),
     *,
     epochs: int | None = None,
+    split: str = OWN,
 ) -> list[Cell]:
     """Return the cells: each system as it comes, and no training is cut short.
 
@@ -92,6 +97,7 @@ def default_cells(
         data: Datasets.
         seeds: Of splits and trainings.
         epochs: The most epochs of every system, for trials; None for its own stopping rule.
+        split: Kind of split, "own" or "official".
 
     Example:
         >>> cells = default_cells([("dhilgt", "paper"), ("gcn", "tuned")], ["cora"], [10])
@@ -103,27 +109,10 @@ def default_cells(
     grid = []
     for seed in seeds:  # seed by seed: an incomplete run then has few seeds of all systems
         for name in data:
-            grid += cells(chosen, [name], [seed], Recipe(AUTO), epochs=epochs)
-            again = [one for one in chosen if one[1] == _TUNED and _has(retuned, one[0], name)]
-            grid += cells(again, [name], [seed], retuned, epochs=epochs)
+            grid += cells(chosen, [name], [seed], Recipe(AUTO), epochs=epochs, split=split)
+            again = [one for one in chosen if one[1] == TUNED and retuned.has(one[0], name)]
+            grid += cells(again, [name], [seed], retuned, epochs=epochs, split=split)
     return grid
-
-
-def retuned_recipe() -> Recipe:
-    """Return the settings of GCN and GraphSAGE that a later study published, by dataset.
-
-    Example:
-        >>> retuned_recipe().changes("gcn", "cora").model["hidden_channels"]
-        512
-    """
-    from dhilgt import baselines
-
-    path = Path(str(files("dhilgt.benchmark.experiments"))) / "retuned.yaml"
-    return read(str(path), baselines.names())
-
-
-def _has(recipe: Recipe, system: str, data: str) -> bool:
-    return data in recipe.values.get(system, {}).get("data", {})
 
 
 # ---- numbers -----------------------------------------------------------------------------------
@@ -203,7 +192,8 @@ def graph_results(records: Iterable[Record]) -> list[GraphResult]:
     """Return the results by graph, those of `GRAPHS` first and in their order.
 
     Args:
-        records: Of results files, joined; trials of searches and stand-ins are left out.
+        records: Of results files, joined; searched cells, stand-ins and official splits are left
+            out.
 
     Raises:
         ArtifactError: If records contradict each other: two of one cell with different settings,
@@ -211,10 +201,12 @@ def graph_results(records: Iterable[Record]) -> list[GraphResult]:
     """
     rows: dict[str, dict[RowKey, BySeed]] = {}
     metrics: dict[str, str] = {}
-    splits: dict[tuple[str, int], str] = {}
+    splits: dict[tuple[str, str, int], str] = {}
     for record in records:
-        if record.cell.trial is None and record.standin_for is None:
-            _check_split(record, splits)
+        cell = record.cell
+        searched = cell.trial is not None or bool(cell.trials)
+        if not searched and record.standin_for is None and cell.split == OWN:
+            check_split(record, splits)
             metrics[record.cell.data] = record.metrics[0]
             by_seed = rows.setdefault(record.cell.data, {}).setdefault(row_key(record), {})
             paired.add(by_seed, record)
@@ -225,9 +217,19 @@ def graph_results(records: Iterable[Record]) -> list[GraphResult]:
     ]
 
 
-def _check_split(record: Record, splits: dict[tuple[str, int], str]) -> None:
+def check_split(record: Record, splits: dict[tuple[str, str, int], str]) -> None:
+    """Raise an error if a record has another split than those before it of its graph and seed.
+
+    Args:
+        record: The record.
+        splits: Hashes so far, by dataset, kind of split and seed; that of the record is added.
+
+    Raises:
+        ArtifactError: It names the cell.
+    """
     cell, split = record.cell, record.split_hash
-    if split is not None and splits.setdefault((cell.data, cell.seed), split) != split:
+    place = (cell.data, cell.split, cell.seed)
+    if split is not None and splits.setdefault(place, split) != split:
         raise ArtifactError(
             f"{cell.data}, seed {cell.seed}: {cell.name} has another split than the lines before "
             "it, so that no difference can be taken; run them again with one version"
