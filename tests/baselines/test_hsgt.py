@@ -157,8 +157,10 @@ def test_near_pairs_do_not_depend_on_the_pieces_they_are_searched_in(monkeypatch
 
 def test_too_many_near_pairs_are_refused(monkeypatch):
     monkeypatch.setattr(pairing, "available_bytes", lambda: 1000)
-    with pytest.raises(MemoryLimitError, match="smaller max_distance"):
-        near_pairs(bare(small_graph()), 2)
+    monkeypatch.setattr(pairing, "_FEW_BYTES", 0)
+    for most in (1, 2):
+        with pytest.raises(MemoryLimitError, match="smaller max_distance"):
+            near_pairs(bare(small_graph()), most)
 
 
 def sparse_of(mask):

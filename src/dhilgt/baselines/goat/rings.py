@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets, rows_of
+from dhilgt.baselines.shared.message_graph import (
+    CleanGraph,
+    ascending,
+    first_of_each,
+    row_offsets,
+    rows_of,
+)
 
 
 class Rings(NamedTuple):
@@ -57,11 +62,8 @@ def sample_rings(
     for hop, size in enumerate(sizes, 1):
         starts, drawn = sample_neighbours(graph, frontier, size, rng)
         reached = np.repeat(owners * n, np.diff(starts)) + drawn
-        tagged = _sorted(np.concatenate([tagged, ((reached << bits) + hop).astype(kind)]))
-        keys = tagged >> bits
-        first = np.ones(len(keys), np.bool_)
-        np.not_equal(keys[1:], keys[:-1], out=first[1:])
-        tagged = tagged[first]
+        reached = ((reached << bits) + hop).astype(kind)
+        tagged = first_of_each(ascending(np.concatenate([tagged, reached])), bits)
         if hop < hops:
             new = tagged[(tagged & ((1 << bits) - 1)) == hop].astype(np.int64) >> bits
             owners = new // n
@@ -70,9 +72,7 @@ def sample_rings(
     owners = (keys // kind(n)).astype(np.int64)
     ring = owners * (hops + 1) + distance
     ring_sizes = np.bincount(ring, minlength=1)
-    return Rings(
-        row_offsets(owners, len(roots)), keys - owners * n, distance, ring_sizes[ring]
-    )
+    return Rings(row_offsets(owners, len(roots)), keys - owners * n, distance, ring_sizes[ring])
 
 
 def sample_neighbours(
@@ -125,9 +125,3 @@ def integers_below(highs: NDArray[np.int64], rng: np.random.Generator) -> NDArra
         rng.bit_generator.state = state
         return rng.integers(0, highs)
     return (products >> np.uint64(32)).astype(np.int64)
-
-
-def _sorted(keys: NDArray[Any]) -> NDArray[Any]:
-    """Return the keys in ascending order; PyTorch sorts integers by their digits, NumPy by pairs."""
-    ordered: NDArray[Any] = torch.from_numpy(keys).sort().values.numpy()
-    return ordered
