@@ -17,13 +17,12 @@ from dhilgt.baselines.shared.message_graph import (
     row_offsets,
     rows_of,
 )
-from dhilgt.baselines.shared.sparse import SparseMatrix, multiply, segment_softmax
+from dhilgt.baselines.shared.sparse import SparseMatrix, pair_products, segment_softmax
 from dhilgt.errors import MemoryLimitError
 from dhilgt.model.dropout import dropout
 from dhilgt.utils.memory import available_bytes, format_bytes
 
 _STEPS = 1 << 23  # neighbours visited at once in the search for pairs
-_CHUNK = {"cpu": 1 << 15, "cuda": 1 << 21}  # pairs whose queries and keys are gathered at once
 _BITS = 8  # of a distance
 _FEW_BYTES = 1 << 26  # below that, asking for the free memory takes longer than the pairs
 _PAIR_BYTES = 40  # per pair in training: column, distance, score and weight
@@ -124,13 +123,7 @@ class _PairScores(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
         ctx.save_for_backward(query, key)
-        rows, columns = matrix.rows(), matrix.columns
-        out = torch.empty(len(rows), query.shape[1], device=query.device)
-        step = _CHUNK.get(query.device.type, _CHUNK["cpu"])
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            out[part] = (query[rows[part]] * key[columns[part]]).sum(-1)
-        return out
+        return pair_products(query, key, matrix)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -138,14 +131,9 @@ class _PairScores(torch.autograd.Function):
         matrix: SparseMatrix = ctx.matrix
         order, transpose = matrix.transposing_order(), matrix.transposed()
         gradient = gradient.float()
-        query_grad, key_grad = [], []
-        for head in range(query.shape[1]):
-            one = gradient[:, head].contiguous()
-            k, q = key[:, head].float(), query[:, head].float()
-            query_grad.append(multiply(matrix.offsets, matrix.columns, one, k))
-            key_grad.append(multiply(transpose.offsets, transpose.columns, one[order], q))
-        grads = torch.stack(query_grad, 1).to(query.dtype), torch.stack(key_grad, 1).to(key.dtype)
-        return *grads, None
+        query_grad = matrix.multiply_heads(gradient, key.float())
+        key_grad = transpose.multiply_heads(gradient[order], query.float())
+        return query_grad.to(query.dtype), key_grad.to(key.dtype), None
 
 
 def pair_scores(query: Tensor, key: Tensor, matrix: SparseMatrix) -> Tensor:
