@@ -163,11 +163,11 @@ class SparseMatrix:
         (rows, columns), heads = self.shape, weights.shape[1]
         if heads * len(self.columns) > _STACKED:
             parts = [
-                multiply(self.offsets, self.columns, weights[:, head], dense[:, head])
+                multiply(self.offsets, self.columns, weights[:, head].contiguous(), dense[:, head])
                 for head in range(heads)
             ]
             return torch.stack(parts, 1)
-        # All heads in one product, as blocks of a diagonal matrix: a GPU takes as long for one head.
+        # All heads in one product, as blocks of a diagonal matrix: a GPU takes as long for one.
         offsets, places = self._blocks(heads)
         flat = dense.transpose(0, 1).reshape(heads * columns, -1)
         product = multiply(offsets, places, weights.T.reshape(-1), flat)
@@ -271,7 +271,11 @@ class _WeightedProduct(torch.autograd.Function):
 
 
 class _SegmentSoftmax(torch.autograd.Function):
-    """The softmax over the entries of each row; its gradient needs nothing but the result."""
+    """The softmax over the entries of each row.
+
+    PyTorch's own gradient of the sums over rows would sort the entries, or add them up in no fixed
+    order. The factors are multiplied in the order in which it does that.
+    """
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, matrix: SparseMatrix) -> Tensor:
@@ -279,17 +283,19 @@ class _SegmentSoftmax(torch.autograd.Function):
         most = scores.new_full((matrix.shape[0], scores.shape[1]), -torch.inf)
         most.scatter_reduce_(0, rows[:, None].expand_as(scores), scores, "amax")
         powers = (scores - most[rows]).exp_()
-        weights = powers.div_(_row_sums(powers, matrix)[rows])
+        total = _row_sums(powers, matrix)
         ctx.matrix = matrix
-        ctx.save_for_backward(weights)
-        return weights
+        ctx.save_for_backward(powers, total)
+        return powers / total[rows]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (weights,) = ctx.saved_tensors
+        powers, total = ctx.saved_tensors
         matrix: SparseMatrix = ctx.matrix
-        moved = weights * gradient
-        return moved - weights * _row_sums(moved, matrix)[matrix.rows()], None
+        rows = matrix.rows()
+        each = total[rows]
+        of_total = _row_sums(-gradient * (powers / each / each), matrix)
+        return (gradient / each + of_total[rows]) * powers, None
 
 
 def _row_sums(entries: Tensor, matrix: SparseMatrix) -> Tensor:
