@@ -50,6 +50,7 @@ class SparseMatrix:
         self._transposed: SparseMatrix | None = self if symmetric else None
         self._order: Tensor | None = None
         self._rows: Tensor | None = None
+        self._counting: tuple[Tensor, Tensor] | None = None
         self._stacked: dict[int, tuple[Tensor, Tensor]] = {}
 
     @classmethod
@@ -87,6 +88,15 @@ class SparseMatrix:
                     numbers, self.offsets.diff(), output_size=len(self.columns)
                 )
         return self._rows
+
+    def row_sums(self, entries: Tensor) -> Tensor:
+        """Return the sums over rows, [entries, H] to [rows, H], without gradients."""
+        if self._counting is None:
+            with torch.inference_mode(False):
+                places = torch.arange(len(self.columns), device=self.device)
+                self._counting = places, torch.ones(len(places), device=self.device)
+        # Unlike a scatter, a product sums in a fixed order.
+        return multiply(self.offsets, *self._counting, entries)
 
     def transposed(self) -> SparseMatrix:
         """Return the transpose; computed once."""
@@ -283,7 +293,7 @@ class _SegmentSoftmax(torch.autograd.Function):
         most = scores.new_full((matrix.shape[0], scores.shape[1]), -torch.inf)
         most.scatter_reduce_(0, rows[:, None].expand_as(scores), scores, "amax")
         powers = (scores - most[rows]).exp_()
-        total = _row_sums(powers, matrix)
+        total = matrix.row_sums(powers)
         ctx.matrix = matrix
         ctx.save_for_backward(powers, total)
         return powers / total[rows]
@@ -294,14 +304,8 @@ class _SegmentSoftmax(torch.autograd.Function):
         matrix: SparseMatrix = ctx.matrix
         rows = matrix.rows()
         each = total[rows]
-        of_total = _row_sums(-gradient * (powers / each / each), matrix)
+        of_total = matrix.row_sums(-gradient * (powers / each / each))
         return (gradient / each + of_total[rows]) * powers, None
-
-
-def _row_sums(entries: Tensor, matrix: SparseMatrix) -> Tensor:
-    # Unlike a scatter, a product sums in a fixed order.
-    places = torch.arange(len(entries), device=entries.device)
-    return multiply(matrix.offsets, places, torch.ones_like(matrix.values), entries)
 
 
 def segment_softmax(scores: Tensor, matrix: SparseMatrix) -> Tensor:
