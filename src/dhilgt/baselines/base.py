@@ -275,7 +275,7 @@ class Baseline(nn.Module):
         that a short run does not end before its warm-up does. Values in `changes` are not scaled.
 
         Example:
-            >>> from dhilgt.baselines import system
+            >>> from dhilgt.baselines.registry import system
             >>> system("hsgt").train_config().warmup_epochs
             10.0
             >>> system("hsgt").train_config(epochs=50).warmup_epochs

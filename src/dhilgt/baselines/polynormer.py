@@ -139,7 +139,7 @@ class Polynormer(GraphBaseline):
         self.register_buffer("is_global", torch.tensor(False))
         # The same on the host: reading a buffer would wait for the device in every step.
         self._is_global: bool | None = None
-        self.register_load_state_dict_post_hook(_forget_phase)
+        self.register_load_state_dict_post_hook(_forget_phase)  # type: ignore[no-untyped-call]
 
     def graph_inputs(self, part: CleanGraph) -> tuple[Any, ...]:
         """Return Â for convolutions, A + I for attention, which computes its own weights."""

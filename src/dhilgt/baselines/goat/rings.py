@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def sample_rings(
     top = max(len(roots) * n, 1) << bits
     kind = np.int32 if top <= np.iinfo(np.int32).max else np.int64
     owners, frontier = np.arange(len(roots)), roots
-    tagged = ((owners * n + roots) << bits).astype(kind)
+    tagged: NDArray[Any] = ((owners * n + roots) << bits).astype(kind)
     for hop, size in enumerate(sizes, 1):
         starts, drawn = sample_neighbours(graph, frontier, size, rng)
         reached = np.repeat(owners * n, np.diff(starts)) + drawn
