@@ -500,6 +500,17 @@ def test_batches_made_by_several_threads_are_in_order():
     assert [batch.nodes.tolist() for batch in together.iterate()] == expected
 
 
+def test_a_matrix_without_entries_gives_zeros():
+    matrix = SparseMatrix(torch.zeros(4).long(), torch.zeros(0).long(), torch.zeros(0), 5)
+    weights = torch.zeros(0, 2, requires_grad=True)
+    x = torch.randn(5, 2, 3, requires_grad=True)
+    out = matrix.weighted(segment_softmax(weights, matrix), x)
+    assert out.shape == (3, 2, 3)
+    out.sum().backward()
+    assert not out.any()
+    assert not x.grad.any()
+
+
 def test_heads_too_large_for_one_product_are_multiplied_one_by_one(monkeypatch):
     matrix, _ = random_matrix(6, 8)
     weights, x = torch.randn(len(matrix.columns), 3), torch.randn(8, 3, 2)

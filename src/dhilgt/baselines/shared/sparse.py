@@ -170,7 +170,7 @@ class SparseMatrix:
 
     def multiply_heads(self, weights: Tensor, dense: Tensor) -> Tensor:
         """Return what `weighted` does, without gradients."""
-        (rows, columns), heads = self.shape, weights.shape[1]
+        (rows, columns), (heads, width) = self.shape, dense.shape[1:]
         if heads * len(self.columns) > _STACKED:
             parts = [
                 multiply(self.offsets, self.columns, weights[:, head].contiguous(), dense[:, head])
@@ -179,9 +179,9 @@ class SparseMatrix:
             return torch.stack(parts, 1)
         # All heads in one product, as blocks of a diagonal matrix: a GPU takes as long for one.
         offsets, places = self._blocks(heads)
-        flat = dense.transpose(0, 1).reshape(heads * columns, -1)
+        flat = dense.transpose(0, 1).reshape(heads * columns, width)
         product = multiply(offsets, places, weights.T.reshape(-1), flat)
-        return product.view(heads, rows, -1).transpose(0, 1)
+        return product.view(heads, rows, width).transpose(0, 1)
 
     def _blocks(self, heads: int) -> tuple[Tensor, Tensor]:
         """Return offsets and columns of this matrix repeated along a diagonal; computed once."""
