@@ -107,7 +107,7 @@ def sample_neighbours(
 
 
 def integers_below(highs: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return ``rng.integers(0, highs)``, for limits from 2 to 2^32 - 1, in a fifth of the time.
+    """Return ``rng.integers(0, highs)``, for limits from 2 to 2^32 - 1, but faster.
 
     NumPy multiplies 32 random bits by the limit and takes the upper half, one number at a time; the
     few whose lower half is below the limit may be drawn again, which is left to NumPy.
