@@ -137,6 +137,9 @@ class Polynormer(GraphBaseline):
         self.mix = nn.Linear(width, width)  # one for all global layers
         self.global_head = nn.Linear(width, self.shape.out_channels)
         self.register_buffer("is_global", torch.tensor(False))
+        # The same on the host: reading a buffer would wait for the device in every step.
+        self._is_global: bool | None = None
+        self.register_load_state_dict_post_hook(_forget_phase)  # type: ignore[no-untyped-call]
 
     def graph_inputs(self, part: CleanGraph) -> tuple[Any, ...]:
         """Return Â for convolutions, A + I for attention, which computes its own weights."""
@@ -163,16 +166,20 @@ class Polynormer(GraphBaseline):
         if name not in (LOCAL, GLOBAL):
             raise ValueError(f"phase {name!r}; choose {LOCAL!r} or {GLOBAL!r}")
         self.is_global.fill_(name == GLOBAL)
+        _forget_phase(self)
 
     # ---- the model -----------------------------------------------------------------------------
 
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
         """Return [B, C] from x [n, F0], the n x n matrix and rows [B]."""
+        if self._is_global is None:
+            self._is_global = bool(self.is_global)
         h = self.local_part(x, adjacency)
-        head = self.global_head if self.is_global else self.local_head
-        if self.is_global:
-            h = self.global_part(h)
-        logits: Tensor = head(h[rows])
+        logits: Tensor
+        if self._is_global:
+            logits = self.global_head(self.global_part(h)[rows])
+        else:
+            logits = self.local_head(h[rows])
         return logits
 
     def local_part(self, x: Tensor, adjacency: SparseMatrix) -> Tensor:
@@ -195,6 +202,10 @@ class Polynormer(GraphBaseline):
             x = functional.relu(x) if self.settings.relu else x
             x = dropout(x, self.settings.global_dropout, self.training)
         return x
+
+
+def _forget_phase(model: Any, keys: Any = None) -> None:
+    model._is_global = None
 
 
 class Gate(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.loader.prefetch import Prefetcher
 
+_AHEAD = 4  # steps whose walks are drawn before they are needed
 _BLOCK = 32  # first nodes of windows that are processed at once
 
 
@@ -60,23 +63,32 @@ def node2vec(
     start = torch.from_numpy(rng.standard_normal((n, channels)).astype(np.float32))
     table = start.to(device)
     adam = _RowAdam(table, lr)
-    for _ in range(epochs):
-        order = rng.permutation(n)
-        for begin in range(0, n, batch):
-            roots = np.repeat(order[begin : begin + batch], walks)
-            positive = random_walks(graph, roots, walk_length, rng)
-            negative = rng.integers(0, n, positive.shape)
-            negative[:, 0] = roots
-            used, places = np.unique(np.concatenate([positive, negative]), return_inverse=True)
-            rows, at = torch.from_numpy(used).to(device), torch.from_numpy(places).to(device)
-            vectors = table[rows]
-            walked, drawn = vectors[at.view(2, *positive.shape)]
-            grads = torch.cat(
-                [window_gradient(walked, context, 1.0), window_gradient(drawn, context, -1.0)]
-            )
-            gradient = torch.zeros_like(vectors)
-            gradient.index_add_(0, at.flatten(), grads.flatten(0, 1))
-            adam.step(rows, gradient)
+
+    def steps() -> Iterator[tuple[Tensor, Tensor]]:
+        """Return for each step the nodes of its walks, and the places of walks in them."""
+        for _ in range(epochs):
+            order = rng.permutation(n)
+            for begin in range(0, n, batch):
+                roots = np.repeat(order[begin : begin + batch], walks)
+                rows = np.empty((2, len(roots), walk_length), np.int64)
+                rows[0] = random_walks(graph, roots, walk_length, rng)
+                rows[1] = rng.integers(0, n, rows[1].shape)
+                rows[1, :, 0] = roots
+                is_used = np.zeros(n, np.bool_)
+                is_used[rows] = True
+                places = np.cumsum(is_used) - 1
+                yield torch.from_numpy(np.flatnonzero(is_used)), torch.from_numpy(places[rows])
+
+    for used, places in Prefetcher(steps, _AHEAD):
+        rows, at = used.to(device), places.to(device)
+        vectors = table[rows]
+        walked, drawn = vectors[at]
+        grads = torch.cat(
+            [window_gradient(walked, context, 1.0), window_gradient(drawn, context, -1.0)]
+        )
+        gradient = torch.zeros_like(vectors)
+        gradient.index_add_(0, at.flatten(), grads.flatten(0, 1))
+        adam.step(rows, gradient)
     return table.cpu()
 
 
@@ -110,8 +122,13 @@ def random_walks(
     out = np.empty((len(roots), length), np.int64)
     out[:, 0] = current = roots
     degrees = graph.degrees
+    all_move = bool((degrees > 0).all())
     for step in range(1, length):
         degree = degrees[current]
+        if all_move:
+            at = rng.integers(0, degree)
+            out[:, step] = current = graph.targets[graph.offsets[current] + at]
+            continue
         moving = np.flatnonzero(degree)
         following = current.copy()
         at = rng.integers(0, degree[moving])
