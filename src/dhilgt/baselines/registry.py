@@ -20,6 +20,8 @@ _SYSTEMS = {
     "difformer": ("difformer", "DIFFormer"),
     "gcn": ("gcn", "GCN"),
     "goat": ("goat.model", "GOAT"),
+    "graphormer": ("graphormer", "Graphormer"),
+    "grpe": ("grpe", "GRPE"),
     "hsgt": ("hsgt.model", "HSGT"),
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),
