@@ -189,11 +189,13 @@ def _gathered(values: Tensor, codes: Tensor) -> Tensor:
 
 def _summed(weights: Tensor, codes: Tensor, num_codes: int) -> Tensor:
     weights = weights.float()
-    if weights.device.type == "cpu":
-        out = weights.new_zeros(*weights.shape[:-1], num_codes)
-        return out.scatter_add_(-1, codes[:, None].expand_as(weights), weights)
-    # On a GPU sums into a few places are contended atomics, in an order that varies.
-    parts = [
-        weights.masked_fill((codes != code)[:, None], 0.0).sum(-1) for code in range(num_codes)
-    ]
-    return torch.stack(parts, -1)
+    if weights.device.type != "cpu":
+        return _summed_by_code(weights, codes, num_codes)
+    out = weights.new_zeros(*weights.shape[:-1], num_codes)
+    return out.scatter_add_(-1, codes[:, None].expand_as(weights), weights)
+
+
+def _summed_by_code(weights: Tensor, codes: Tensor, num_codes: int) -> Tensor:
+    # On a GPU, sums into a few places are contended atomics, in an order that varies.
+    others = ((codes != code)[:, None] for code in range(num_codes))
+    return torch.stack([weights.masked_fill(other, 0.0).sum(-1) for other in others], -1)
