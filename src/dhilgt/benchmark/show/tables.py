@@ -22,6 +22,8 @@ TITLES = {
     "nagphormer": "NAGphormer",
     "ansgt": "ANS-GT",
     "goat": "GOAT",
+    "graphormer": "Graphormer",
+    "grpe": "GRPE",
     "hsgt": "HSGT",
     "sgformer": "SGFormer",
     "gcn": "GCN",
