@@ -98,17 +98,26 @@ def tie_breaker(seed, ego, node):
     return splitmix(splitmix(splitmix(seed) ^ ego) ^ node)
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.integers(0, 10**6), st.integers(1, 9))
-def test_the_nearest_nodes_are_those_of_a_sorted_list(seed, size):
-    graph = random_graph(seed)
+def check_nearest(graph, size, seed):
     expected = searched(graph)
     actual = nearest_rows(CleanGraph.of(graph, self_loops=False), size, seed)
     for ego in range(graph.num_nodes):
         reached = [v for v in range(graph.num_nodes) if expected[ego, v] < NO_PATH]
         reached.sort(key=lambda v: (expected[ego, v], tie_breaker(seed, ego, v)))
-        row = reached[:size] + [-1] * (size - len(reached))
-        assert actual[ego].tolist() == row
+        assert actual[ego].tolist() == reached[:size] + [-1] * (size - len(reached))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 9))
+def test_the_nearest_nodes_are_those_of_a_sorted_list(seed, size):
+    check_nearest(random_graph(seed), size, seed)
+
+
+@pytest.mark.parametrize("spare", [0.5, 4])
+def test_the_nearest_of_many_at_one_distance_are_those_of_a_sorted_list(spare, monkeypatch):
+    monkeypatch.setattr(module, "_SPARE", spare)  # with 0.5 too few are sorted at first
+    for degree in (4, 30):
+        check_nearest(dhilgt.generate(90, degree, num_communities=3, seed=1), 6, seed=2)
 
 
 def test_another_seed_breaks_ties_otherwise():

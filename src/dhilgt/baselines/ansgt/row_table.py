@@ -68,12 +68,6 @@ class RowTable:
         """Values per pair, K."""
         return int(self.values.shape[1])
 
-    def columns(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the columns of some entries, which are indices into `values`."""
-        keys = entries if self._keys is None else self._keys[entries]
-        columns: NDArray[np.int64] = keys % self.num_nodes
-        return columns
-
     def lookup(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the values of some pairs, [..., K]; rows and columns have one shape."""
         keys = rows * np.int64(self.num_nodes) + columns

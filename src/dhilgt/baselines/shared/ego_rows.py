@@ -31,7 +31,8 @@ _RESTART = 0.15  # of PageRank
 _EXACT_NODES = 4096  # up to so many nodes PageRank is computed for all pairs
 _CANDIDATES = 64  # nodes of largest PageRank that are followed on larger graphs
 _EGOS = 1 << 14  # rows that grow by a level at once
-_STEPS = 1 << 23  # neighbours visited at once
+_STEPS = 1 << 21  # neighbours visited at once
+_SPARE = 4  # neighbours sorted for each free slot of a level that does not fit
 _PAIRS = 1 << 22  # distances asked for at once
 _BLOCK = 1 << 24  # entries of a dense block of PageRanks
 
@@ -145,29 +146,51 @@ def _add_level(
     border: NDArray[np.int64],
     seed: int,
 ) -> None:
-    n, size = ids.shape
     nodes = _border_nodes(egos, ids, border)
     row, slot = np.nonzero(nodes >= 0)
     starts, reached = rows_of(graph.offsets, graph.targets, nodes[row, slot].astype(np.int64))
-    keys = np.unique(np.repeat(egos[row], np.diff(starts)) * n + reached)
-    known = (egos[:, None] * n + ids[egos])[ids[egos] >= 0]
-    keys = np.setdiff1d(keys, known, assume_unique=True)
-    ego, node = keys // n, keys % n
-    order = np.lexsort((_tie_breakers(seed, ego, node), ego))
-    ego, node = ego[order], node[order]
-    counts = np.bincount(ego, minlength=n)[egos]
-    place = np.arange(len(ego)) - np.repeat(np.cumsum(counts) - counts, counts)
-    slot = filled[ego] + place
-    fits = slot < size
-    ids[ego[fits], slot[fits]] = node[fits]
+    row = np.repeat(row, np.diff(starts))  # of each neighbour visited
+    ties = hashed(_streams(seed, egos)[row] ^ reached.astype(np.uint64))
+    free = ids.shape[1] - filled[egos]
     border[egos] = filled[egos]
-    filled[egos] = np.minimum(size, filled[egos] + counts)
+    # Only the smallest numbers of a level that does not fit are wanted: a few times as many as
+    # there are slots are sorted, and all of them where too few of these are new.
+    share = _SPARE * free / np.maximum(np.bincount(row, minlength=len(egos)), 1)
+    waiting = np.ones(len(egos), np.bool_)
+    while waiting.any():
+        limit = (np.minimum(share, 1) * 2.0**53).astype(np.uint64)
+        few = np.flatnonzero(waiting[row] & (ties >> np.uint64(11) <= limit[row]))
+        owner, node = _new_nodes(ids[egos], row[few], reached[few], ties[few])
+        counts = np.bincount(owner, minlength=len(egos))
+        done = waiting & ((counts >= free) | (share >= 1))
+        place = np.arange(len(node)) - np.repeat(np.cumsum(counts) - counts, counts)
+        fits = done[owner] & (place < free[owner])
+        ego = egos[owner[fits]]
+        ids[ego, border[ego] + place[fits]] = node[fits]
+        filled[egos[done]] += np.minimum(free, counts)[done]
+        waiting &= ~done
+        share = np.ones(len(egos))
 
 
-def _tie_breakers(seed: int, ego: NDArray[np.int64], node: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a random number per pair, chained as the keys of token rows are."""
-    start = hashed(np.array([seed], np.uint64))
-    return hashed(hashed(start ^ ego.astype(np.uint64)) ^ node.astype(np.uint64))
+def _new_nodes(
+    known: NDArray[np.int32],
+    row: NDArray[np.int64],
+    node: NDArray[np.int64],
+    ties: NDArray[np.uint64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows and nodes in the order of (row, tie), each once and none that its row has."""
+    order = np.lexsort((ties, row))
+    row, node = row[order], node[order]
+    new = np.ones(len(row), np.bool_)  # the same node has the same tie, so copies are adjacent
+    new[1:] = (row[1:] != row[:-1]) | (node[1:] != node[:-1])
+    row, node = row[new], node[new]
+    new = (known[row] != node[:, None]).all(1)
+    return row[new], node[new]
+
+
+def _streams(seed: int, egos: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the start of the random numbers of each ego, chained as for token rows."""
+    return hashed(hashed(np.array([seed], np.uint64)) ^ egos.astype(np.uint64))
 
 
 def page_rank_rows(graph: CleanGraph, size: int) -> NDArray[np.int32]:
@@ -197,7 +220,8 @@ def page_rank_rows(graph: CleanGraph, size: int) -> NDArray[np.int32]:
         places = np.where(inside, table.offsets[:-1][rows][:, None] + np.arange(width), 0)
         ranks = np.where(inside, table.values[places, 0], 0)
         best = np.argsort(-ranks, axis=1, kind="stable")[:, : size - 1]
-        nodes = table.columns(np.take_along_axis(places, best, 1))
+        entries = np.take_along_axis(places, best, 1)
+        nodes = (entries if table.keys is None else table.keys[entries]) % n
         nodes[np.take_along_axis(ranks, best, 1) <= 0] = PADDING
         out[rows, 1 : 1 + nodes.shape[1]] = nodes
     return out

@@ -72,7 +72,7 @@ class RowSettings(Settings):
     full_nodes: int = count(5000, low=0)
     dropout: float = rate(0.2)
     attention_dropout: float = rate(0.0)
-    batch_size: int | None = count(256, optional=True)
+    batch_size: int | None = count(512, optional=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
