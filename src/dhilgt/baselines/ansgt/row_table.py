@@ -53,15 +53,18 @@ class RowTable:
     @classmethod
     def union(cls, matrices: Iterable[Any]) -> RowTable:
         """Return the table of SciPy's sparse matrices, with all pairs that any of them has."""
-        parts = [part.tocoo() for part in matrices]
-        n = parts[0].shape[0]
-        keys = [part.row.astype(np.int64) * n + part.col for part in parts]
-        union, places = np.unique(np.concatenate(keys), return_inverse=True)
-        values = np.zeros((len(union), len(parts)), np.float32)
-        ends = np.cumsum([len(part) for part in keys])
-        for kind, place in enumerate(np.split(places, ends[:-1])):
-            values[place, kind] = parts[kind].data
-        return cls(values, n, row_offsets(union // n, n), union % n)
+        parts = [part.tocsr() for part in matrices]
+        union: Any = None
+        for kind, part in enumerate(parts):
+            part.sort_indices()
+            bits = np.full(len(part.data), 1 << kind, np.int64)
+            has = type(part)((bits, part.indices, part.indptr), shape=part.shape)
+            union = has if union is None else union + has
+        # Entry by entry, the bits of the kinds that have it; each kind's are in the same order.
+        values = np.zeros((len(union.data), len(parts)), np.float32)
+        for kind, part in enumerate(parts):
+            values[(union.data >> kind) & 1 == 1, kind] = part.data
+        return cls(values, union.shape[0], union.indptr.astype(np.int64), union.indices)
 
     @property
     def kinds(self) -> int:
