@@ -23,6 +23,9 @@ class RowTable:
         offsets: Where each row begins; None if all pairs are stored.
         columns: Column of each entry, ascending in a row; None if all pairs are stored.
 
+    Attributes:
+        keys: row * num_nodes + column of each entry, ascending; None if all pairs are stored.
+
     Example:
         >>> table = RowTable.full([np.eye(2), np.ones((2, 2))])
         >>> table.lookup(np.array([0, 0]), np.array([0, 1])).tolist()
@@ -39,11 +42,11 @@ class RowTable:
         self.values, self.num_nodes = values, num_nodes
         if offsets is None or columns is None:
             self.offsets = np.arange(num_nodes + 1, dtype=np.int64) * num_nodes
-            self._keys: NDArray[np.int64] | None = None
+            self.keys: NDArray[np.int64] | None = None
         else:
             self.offsets = offsets
             sources = np.repeat(np.arange(num_nodes, dtype=np.int64), np.diff(offsets))
-            self._keys = sources * num_nodes + columns
+            self.keys = sources * num_nodes + columns
 
     @classmethod
     def full(cls, matrices: Iterable[NDArray[Any]]) -> RowTable:
@@ -72,17 +75,22 @@ class RowTable:
         """Values per pair, K."""
         return int(self.values.shape[1])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values and keys."""
+        return self.values.nbytes + (0 if self.keys is None else self.keys.nbytes)
+
     def lookup(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the values of some pairs, [..., K]; rows and columns have one shape."""
         keys = rows * np.int64(self.num_nodes) + columns
-        if self._keys is None:
+        if self.keys is None:
             values: NDArray[np.float32] = self.values[keys]
             return values
-        if len(self._keys) == 0:
+        if len(self.keys) == 0:
             return np.zeros((*keys.shape, self.kinds), np.float32)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         stored: NDArray[np.float32] = self.values[at]
-        stored[self._keys[at] != keys] = 0
+        stored[self.keys[at] != keys] = 0
         return stored
 
     def draw(
@@ -146,7 +154,7 @@ class RowTable:
             times /= rates[which]
         first = _earliest(times, size)
         entries = places[which[:, None], first]
-        columns = entries if self._keys is None else self._keys.take(entries, mode="clip")
+        columns = entries if self.keys is None else self.keys.take(entries, mode="clip")
         nodes: NDArray[np.int64] = columns % self.num_nodes
         nodes[rates[which[:, None], first] == 0] = -1
         return nodes
