@@ -374,10 +374,12 @@ class ANSGT(Baseline):
         bias = torch.cat([bias, edge[:, :-1, None]], 2)
         bias = torch.cat([bias, edge[:, None]], 1)  # [B, t, t, K], the learned token last
         absent = torch.cat([missing, missing.new_zeros(len(h), 1)], 1)[:, None, None]
-        scores = [
-            layer(bias).permute(0, 3, 1, 2).masked_fill(absent, -torch.inf) for layer in self.biases
-        ]
-        return h, scores
+        # The layers have weights of their own, and are computed in one product.
+        weight = torch.cat([layer.weight for layer in self.biases])
+        shift = torch.cat([layer.bias for layer in self.biases])
+        scores = nn.functional.linear(bias, weight, shift).permute(0, 3, 1, 2)
+        scores = scores.masked_fill(absent, -torch.inf)
+        return h, list(scores.split(self.settings.heads, 1))
 
 
 class _SequenceLoader(NodeLoader):
