@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from dhilgt.baselines.ansgt.coarsen import CoarseGraph, coarsen
 from dhilgt.baselines.ansgt.proximity import KINDS, page_ranks, powers, proximities
 from dhilgt.baselines.ansgt.resident import Resident, Tables
-from dhilgt.baselines.base import About, Baseline
+from dhilgt.baselines.base import About, Baseline, Phase
 from dhilgt.baselines.loaders import GraphBatch, Key, NodeLoader, RowStore
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
 from dhilgt.baselines.shared.encoder import TokenEncoder, draw_small
@@ -24,6 +25,7 @@ from dhilgt.baselines.shared.recorded_steps import RecordedSteps
 from dhilgt.errors import ConfigError
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
+from dhilgt.training.config import TrainConfig
 from dhilgt.training.scoring import evaluating
 
 _EPS = 1e-5
@@ -49,7 +51,8 @@ class ANSGTSettings(Settings):
         restart: Restart probability of PageRank.
         first: Initial probabilities of the proximities: "uniform" for all four, "ppr" for PageRank
             only.
-        period: Epochs between two updates of the bandit; None for no updates.
+        period: Epochs between two updates of the bandit: below 1 a fraction of the run, else their
+            number; None for no updates.
         least_share: Least probability of a proximity.
         vote: "majority" of the classes of a node's sequences, or "mean" of their probabilities.
         dropout: Dropout of the output of each part of a layer.
@@ -72,7 +75,7 @@ class ANSGTSettings(Settings):
     hops: int = count(6)
     restart: float = number(0.15, 0.001, 1)
     first: str = choice("uniform", "ppr")
-    period: int | None = count(100, optional=True)
+    period: float | None = number(0.1, 0, above=True, optional=True)
     least_share: float = number(0.05, 0, 0.25)
     vote: str = choice("majority", "mean")
     dropout: float = rate(0.1)
@@ -140,6 +143,7 @@ class ANSGT(Baseline):
         )
         self.output = nn.Linear(width, self.shape.out_channels)
         draw_small(self, s.num_layers)
+        self._run_epochs = int(self.recipe["epochs"])  # until `phases` tells how many
         mixture = torch.zeros(len(KINDS))
         mixture[0] = 1
         if s.first == "uniform":
@@ -294,18 +298,23 @@ class ANSGT(Baseline):
         fine = self._powers.lookup(*_pairs(real))
         if self._coarse is None:
             return fine
-        n = self._near.num_nodes
-        inside = np.where(tokens < n, self._coarse.member_of[np.minimum(tokens, n - 1)], tokens - n)
+        inside = self._tables.super_of[tokens]
         out = self._coarse_powers.lookup(*_pairs(inside))
         out[..., : real.shape[-1], : real.shape[-1], :] = fine
         return out
 
     # ---- the bandit ----------------------------------------------------------------------------
 
+    def phases(self, config: TrainConfig) -> list[Phase]:
+        """Return one phase, whose epochs determine when the bandit is updated."""
+        self._run_epochs = config.epochs
+        return super().phases(config)
+
     def epoch_begins(self, epoch: int) -> None:
-        """Update the bandit every `period` epochs; sequences are then drawn again."""
-        period = self.settings.period
-        if period is None or epoch == 0 or epoch % period or self._train_nodes is None:
+        """Update the bandit if a period has passed; sequences are then drawn again."""
+        if self._train_nodes is None or not update_is_due(
+            epoch, self.settings.period, self._run_epochs
+        ):
             return
         reward = self.rewards(self._train_nodes)
         weights, mixture = bandit_move(
@@ -445,6 +454,26 @@ def votes(logits: Tensor, kind: str = "majority") -> Tensor:
         half = 0.5 / logits.shape[1]
         fraction = (counts + half * mean) / (1 + half)
     return fraction.clamp_min(1e-12).log()
+
+
+def update_is_due(epoch: int, period: float | None, epochs: int) -> bool:
+    """Return whether a period ends with the beginning of an epoch (from 0), one at most.
+
+    Args:
+        epoch: The epoch that begins.
+        period: Epochs of a period; below 1, as a fraction of the run; None for no end.
+        epochs: Epochs of the run.
+
+    Example:
+        >>> [epoch for epoch in range(25) if update_is_due(epoch, 0.2, 25)]
+        [5, 10, 15, 20]
+    """
+    if period is None or epoch == 0:
+        return False
+    length = period * epochs if period < 1 else period
+    # Just more than the quotient: 0.1 * 30 is not quite 3.
+    ended, before = (math.floor(at / length + 1e-9) for at in (epoch, epoch - 1))
+    return ended > before
 
 
 def bandit_move(
