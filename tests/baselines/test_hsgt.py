@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import dhilgt
 import dhilgt.baselines.hsgt.coarsen as coarsening
 import dhilgt.baselines.shared.pairs as pairing
+import dhilgt.baselines.shared.sparse as products
 from dhilgt.baselines.hsgt.coarsen import coarsen, pooled
 from dhilgt.baselines.hsgt.hierarchy import hierarchy, level_sizes, sampled_levels, spread
 from dhilgt.baselines.shared.message_graph import CleanGraph
@@ -157,8 +158,10 @@ def test_near_pairs_do_not_depend_on_the_pieces_they_are_searched_in(monkeypatch
 
 def test_too_many_near_pairs_are_refused(monkeypatch):
     monkeypatch.setattr(pairing, "available_bytes", lambda: 1000)
-    with pytest.raises(MemoryLimitError, match="smaller max_distance"):
-        near_pairs(bare(small_graph()), 2)
+    monkeypatch.setattr(pairing, "_FEW_BYTES", 0)
+    for most in (1, 2):
+        with pytest.raises(MemoryLimitError, match="smaller max_distance"):
+            near_pairs(bare(small_graph()), most)
 
 
 def sparse_of(mask):
@@ -167,7 +170,7 @@ def sparse_of(mask):
 
 
 def test_pair_scores_and_their_gradients_are_the_dense_ones(monkeypatch):
-    monkeypatch.setitem(pairing._CHUNK, "cpu", 7)
+    monkeypatch.setitem(products._GATHERED, "cpu", 56)
     torch.manual_seed(0)
     mask = np.random.default_rng(0).random((6, 9)) < 0.5
     query = torch.randn(6, 2, 4, requires_grad=True)

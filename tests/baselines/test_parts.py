@@ -448,3 +448,61 @@ def test_inference_that_does_not_fit_the_gpu_runs_on_the_host():
     actual = worker.predict(model.inference_batches())[1]
     assert model.inference_device == "cpu"
     assert np.allclose(actual, expected, atol=1e-4)
+
+
+def counted(batch_size, **options):
+    """Return a loader of ten nodes, and the list of keys of the batches it has made."""
+    made = []
+
+    def make(nodes, key):
+        made.append(key)
+        matrix = SparseMatrix(torch.tensor([0, 1]), torch.zeros(1).long(), torch.ones(1))
+        return torch.from_numpy(nodes), matrix, RowStore(torch.eye(10)).rows(nodes)
+
+    labels = np.arange(10) % 3
+    return NodeLoader(make, np.arange(10), labels, batch_size=batch_size, **options), made
+
+
+@pytest.mark.parametrize("batch_size", [None, 4])
+def test_fixed_batches_are_made_once(batch_size):
+    loader, made = counted(batch_size, fixed=True)
+    first = [batch.to("cpu") for batch in loader.iterate()]
+    loader.set_epoch(1)
+    again = [batch.to("cpu") for batch in loader.iterate()]
+    assert len(made) == len(loader) == len(first)
+    for one, other in zip(first, again, strict=True):
+        assert one.inputs[0] is other.inputs[0]
+        assert one.labels is other.labels
+        assert one.inputs[2].tolist() == other.inputs[2].tolist()
+    assert [len(batch) for batch in loader.iterate(1)] == [len(batch) for batch in first[1:]]
+
+
+def test_batches_are_made_anew_if_shuffled_drawn_cut_short_or_large(monkeypatch):
+    for options in ({"fixed": True, "shuffle": True}, {"fixed": False}):
+        loader, made = counted(4, **options)
+        for _ in range(2):
+            assert len(list(loader.iterate())) == 3
+        assert len(made) == 6
+    loader, made = counted(4, fixed=True)
+    next(iter(loader.iterate()))
+    assert [batch.nodes.tolist() for batch in loader.iterate()][2] == [8, 9]
+    monkeypatch.setattr("dhilgt.baselines.loaders._KEPT_BYTES", 50)
+    loader, made = counted(4, fixed=True)
+    for _ in range(2):
+        assert len(list(loader.iterate())) == 3
+    assert len(made) == 6
+
+
+def test_batches_made_by_several_threads_are_in_order():
+    alone, _ = counted(1, shuffle=True, seed=3)
+    together, _ = counted(1, shuffle=True, seed=3, threads=3)
+    expected = [batch.nodes.tolist() for batch in alone.iterate()]
+    assert [batch.nodes.tolist() for batch in together.iterate()] == expected
+
+
+def test_heads_too_large_for_one_product_are_multiplied_one_by_one(monkeypatch):
+    matrix, _ = random_matrix(6, 8)
+    weights, x = torch.randn(len(matrix.columns), 3), torch.randn(8, 3, 2)
+    together = matrix.weighted(weights, x)
+    monkeypatch.setattr("dhilgt.baselines.shared.sparse._STACKED", 1)
+    assert torch.equal(matrix.weighted(weights, x), together)

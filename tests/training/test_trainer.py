@@ -146,6 +146,15 @@ def test_lower_can_be_better():
     assert trainer(metric=metric, epochs=3).fit(*loaders()).best_epoch == 2
 
 
+@pytest.mark.parametrize("unit", ["warmup_epochs", "warmup_steps"])
+def test_patience_is_counted_from_the_end_of_the_warm_up(unit):
+    train, val = loaders()
+    warmup = {unit: 6.5 if unit == "warmup_epochs" else 7 * len(train)}
+    worker = trainer(metric=Scripted([0.9] + [0.1] * 40), patience=3, epochs=40, **warmup)
+    result = worker.fit(train, val)
+    assert (result.epochs, result.best_epoch, result.stopped_early) == (10, 1, True)
+
+
 def test_no_patience_trains_to_the_end():
     result = trainer(metric=Scripted([0.9] + [0.1] * 9), patience=None).fit(*loaders())
     assert (result.epochs, result.best_epoch, result.stopped_early) == (10, 1, False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple
 
@@ -269,9 +269,28 @@ class Baseline(nn.Module):
 
     @classmethod
     def train_config(cls, variant: str = "paper", **changes: Any) -> TrainConfig:
-        """Return the paper's training settings with changes."""
-        recipe = {**cls.recipe, **cls.variant_recipes().get(variant, {}), **changes}
-        return TrainConfig.from_dict(recipe)
+        """Return the paper's training settings with changes.
+
+        With fewer epochs than the paper's, warm-up and decay keep their fractions of the run, so
+        that a short run does not end before its warm-up does. Values in `changes` are not scaled.
+
+        Example:
+            >>> from dhilgt.baselines import system
+            >>> system("hsgt").train_config().warmup_epochs
+            10.0
+            >>> system("hsgt").train_config(epochs=50).warmup_epochs
+            1.0
+        """
+        recipe = {**cls.recipe, **cls.variant_recipes().get(variant, {})}
+        own = TrainConfig.from_dict(recipe)
+        config = TrainConfig.from_dict({**recipe, **changes})
+        fraction = min(1.0, config.epochs / own.epochs)
+        scaled: dict[str, Any] = {"warmup_epochs": own.warmup_epochs * fraction}
+        if own.warmup_steps is not None:
+            scaled["warmup_steps"] = round(own.warmup_steps * fraction)
+        if own.decay_steps is not None:
+            scaled["decay_steps"] = max(1, round(own.decay_steps * fraction))
+        return replace(config, **{name: scaled[name] for name in scaled if name not in changes})
 
     @property
     def device(self) -> torch.device:
@@ -399,10 +418,13 @@ class NodeBaseline(Baseline):
     Attributes:
         draws: Whether `_inputs` draws by its key; if not, equal nodes have equal inputs.
         may_stay: Whether inputs that do not fit on the device may stay on the host in evaluation.
+        threads: Batches that are made at once; more than one if `_inputs` can run in several
+            threads, as it can if it changes nothing.
     """
 
     draws: ClassVar[bool] = False
     may_stay: ClassVar[bool] = True
+    threads: ClassVar[int] = 1
 
     @abstractmethod
     def _inputs(self, nodes: NDArray[np.int64], key: Any) -> tuple[Any, ...]:
@@ -419,6 +441,7 @@ class NodeBaseline(Baseline):
             seed=seed,
             fixed=not self.draws,
             on_epoch=self.begin_epoch,
+            threads=self.threads,
         )
 
     def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
@@ -430,6 +453,7 @@ class NodeBaseline(Baseline):
             batch_size=self._batch_size(),
             fixed=True,
             may_stay=self.may_stay,
+            threads=self.threads,
         )
 
     def _batch_size(self) -> int | None:

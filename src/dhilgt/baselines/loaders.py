@@ -7,8 +7,10 @@ kept, for inputs that all batches use; `LazyRows` are read from a `RowStore` whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.baselines.shared.sparse import SparseMatrix
 from dhilgt.errors import ConfigError, GraphError
 from dhilgt.graph.checks import node_mask
 from dhilgt.loader.checks import refuse_unlabelled
@@ -31,6 +34,7 @@ Make = Callable[[NDArray[np.int64], Key], tuple[Any, ...]]
 """A function that returns the model's inputs for some nodes."""
 
 _AHEAD = 2  # batches prepared before they are needed
+_KEPT_BYTES = 1 << 30  # of inputs that a loader keeps between epochs
 
 
 @dataclass(frozen=True)
@@ -60,19 +64,54 @@ class GraphBatch:
 
     def to(self, device: Any, non_blocking: bool = False) -> GraphBatch:
         """Return the batch on a device."""
-        try:
-            inputs = tuple(part.to(device, non_blocking=non_blocking) for part in self.inputs)
-        except torch.OutOfMemoryError:
-            if not self.may_stay:
-                raise
-            inputs = tuple(part.to("cpu") for part in self.inputs)
         labels = self.labels
         return GraphBatch(
-            inputs,
+            self._moved(device, non_blocking),
             None if labels is None else labels.to(device, non_blocking=non_blocking),
             self.nodes.to(device, non_blocking=non_blocking),
             self.may_stay,
         )
+
+    def _moved(self, device: Any, non_blocking: bool) -> tuple[Any, ...]:
+        """Return the inputs on a device, or on the host where they do not fit and may stay."""
+        try:
+            return tuple(part.to(device, non_blocking=non_blocking) for part in self.inputs)
+        except torch.OutOfMemoryError:
+            if not self.may_stay:
+                raise
+            return tuple(part.to("cpu") for part in self.inputs)
+
+
+@dataclass(frozen=True)
+class KeptBatch(GraphBatch):
+    """A batch of every epoch: what it has is moved to a device once, except rows of a store.
+
+    Example:
+        >>> batch = KeptBatch.of(GraphBatch((torch.ones(2, 3),), None, torch.tensor([4, 5])))
+        >>> batch.to("cpu").inputs[0] is batch.to("cpu").inputs[0]
+        True
+    """
+
+    copies: dict[torch.device, GraphBatch] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, batch: GraphBatch) -> KeptBatch:
+        """Return the same batch, to be used more than once."""
+        kept = (LazyRows, DeviceCopy)
+        inputs = tuple(
+            part if isinstance(part, kept) else DeviceCopy(part) for part in batch.inputs
+        )
+        return cls(inputs, batch.labels, batch.nodes, batch.may_stay)
+
+    def to(self, device: Any, non_blocking: bool = False) -> GraphBatch:
+        """Return the batch on a device."""
+        device = torch.device(device)
+        if device not in self.copies:
+            bare = GraphBatch((), self.labels, self.nodes, self.may_stay)
+            # Training cannot use a tensor created in inference mode.
+            with torch.inference_mode(False):
+                self.copies[device] = bare.to(device, non_blocking)
+        return replace(self.copies[device], inputs=self._moved(device, non_blocking))
 
 
 class DeviceCopy:
@@ -83,6 +122,11 @@ class DeviceCopy:
         >>> kept.to("cpu") is kept.to("cpu")
         True
     """
+
+    @classmethod
+    def of(cls, part: Any) -> DeviceCopy:
+        """Return an input as one that is kept, if it is not one."""
+        return part if isinstance(part, cls) else cls(part)
 
     def __init__(self, part: Any) -> None:
         self._host = part
@@ -208,10 +252,11 @@ class NodeLoader(_EpochLoader):
         batch_size: Nodes per batch; None for all at once.
         shuffle: Whether to permute the nodes in each epoch.
         seed: Seed of the permutations and of the keys.
-        fixed: Whether the inputs of a node never change. A single batch in a fixed order is then
-            made once, and stays on the device.
+        fixed: Whether the inputs of a node never change. A single batch, and several in a fixed
+            order that take no more than 1 GiB, are then made once, and stay on the device.
         on_epoch: Called with the number of each epoch that begins.
         may_stay: As for `GraphBatch`.
+        threads: Batches that are made at once; more than one if `make` can run in several threads.
 
     Example:
         >>> loader = NodeLoader(lambda nodes, key: (torch.from_numpy(nodes),), np.arange(5),
@@ -232,23 +277,27 @@ class NodeLoader(_EpochLoader):
         fixed: bool = False,
         on_epoch: Callable[[int], None] | None = None,
         may_stay: bool = False,
+        threads: int = 1,
     ) -> None:
         super().__init__(nodes, labels, seed, on_epoch)
-        self._make = make
+        self._make, self._threads = make, threads
         size = len(nodes) if batch_size is None else batch_size
         self.batch_size = whole_number("batch_size", size, 1, 2**31)
         self.shuffle = shuffle
         self._may_stay = may_stay
         self._keeps_batch = fixed and len(self) == 1
-        self._kept_batch: GraphBatch | None = None
+        self._keeps_all = fixed and not shuffle
+        self._kept: list[GraphBatch] | None = None
 
     def __len__(self) -> int:
         return -(-len(self._nodes) // self.batch_size)
 
     def iterate(self, start_batch: int = 0) -> Iterator[GraphBatch]:
         """Return the batches of the epoch, from `start_batch` on."""
-        if self._keeps_batch:
-            return iter([self._only_batch()][start_batch:])
+        if self._keeps_batch and self._kept is None:
+            self._kept = [self._only_batch()]
+        if self._kept is not None:
+            return iter(self._kept[start_batch:])
         order = np.arange(len(self._nodes))
         if self.shuffle:
             order = np.random.default_rng([self.seed, self.epoch]).permutation(len(order))
@@ -256,23 +305,67 @@ class NodeLoader(_EpochLoader):
             (number, order[number * self.batch_size : (number + 1) * self.batch_size])
             for number in range(start_batch, len(self))
         ]
-        return Prefetcher(
-            lambda: (self._batch(self._nodes[places], number) for number, places in steps), _AHEAD
-        )
+
+        def batch(step: tuple[int, NDArray[np.int64]]) -> GraphBatch:
+            return self._batch(self._nodes[step[1]], step[0])
+
+        def batches() -> Iterator[GraphBatch]:
+            made = _in_order(batch, steps, self._threads)
+            return self._kept_later(made) if self._keeps_all and start_batch == 0 else made
+
+        return Prefetcher(batches, _AHEAD)
 
     def _only_batch(self) -> GraphBatch:
-        if self._kept_batch is None:
-            with torch.inference_mode(False):
-                batch = self._batch(self._nodes, 0)
-            kept = tuple(
-                part if isinstance(part, DeviceCopy) else DeviceCopy(part) for part in batch.inputs
-            )
-            self._kept_batch = GraphBatch(kept, batch.labels, batch.nodes, batch.may_stay)
-        return self._kept_batch
+        with torch.inference_mode(False):
+            batch = self._batch(self._nodes, 0)
+        # Here also rows of a store stay on the device.
+        return KeptBatch.of(replace(batch, inputs=tuple(map(DeviceCopy.of, batch.inputs))))
+
+    def _kept_later(self, batches: Iterable[GraphBatch]) -> Iterator[GraphBatch]:
+        """Return the batches, and keep them for the next epochs if they are small enough."""
+        kept: list[GraphBatch] = []
+        size = 0
+        for batch in batches:
+            size += sum(_bytes_of(part) for part in batch.inputs)
+            if size <= _KEPT_BYTES:
+                batch = KeptBatch.of(batch)
+                kept.append(batch)
+            yield batch
+        if len(kept) == len(self):
+            self._kept = kept
 
     def _batch(self, nodes: NDArray[np.int64], number: int) -> GraphBatch:
         inputs = self._make(nodes, (self.seed, self.epoch, number))
         return self._as_batch(inputs, nodes, self._may_stay)
+
+
+def _bytes_of(part: Any) -> int:
+    """Return the memory of an input; more than is ever kept if that is not known."""
+    if isinstance(part, Tensor):
+        return part.nbytes
+    if isinstance(part, SparseMatrix):
+        return part.offsets.nbytes + part.columns.nbytes + part.values.nbytes
+    return part.nodes.nbytes if isinstance(part, LazyRows) else _KEPT_BYTES + 1
+
+
+def _in_order(make: Callable[[Any], Any], steps: Iterable[Any], threads: int) -> Iterator[Any]:
+    """Return `make` of each step, in the order of the steps, made by several threads.
+
+    Example:
+        >>> list(_in_order(lambda step: step + 1, range(4), 2))
+        [1, 2, 3, 4]
+    """
+    if threads == 1:
+        yield from map(make, steps)
+        return
+    with ThreadPoolExecutor(threads, "dhilgt-batches") as pool:
+        waiting: deque[Future[Any]] = deque()
+        for step in steps:
+            waiting.append(pool.submit(make, step))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 class PartitionLoader(_EpochLoader):

@@ -44,7 +44,8 @@ class TrainConfig(CheckedSettings):
         1,
         10**9,
         optional=True,
-        help="Epochs without a better validation score before training stops; never when none.",
+        help="Epochs without a better validation score, after the warm-up, before training stops; "
+        "never when none.",
     )
     metric: str = text(
         "accuracy",

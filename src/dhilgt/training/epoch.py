@@ -114,12 +114,16 @@ class EpochLoop:
         parts = self._group.collect_everywhere((float(self.loss_sum), self.count))
         return sum(part for part, _ in parts) / max(1, sum(count for _, count in parts))
 
+    @property
+    def warmup_steps(self) -> float:
+        """Optimizer steps of the warm-up."""
+        config = self._config
+        steps = config.warmup_steps
+        return config.warmup_epochs * self.steps if steps is None else steps
+
     def rate(self, step: int) -> float:
         """Return the learning rate of optimizer step ``step`` (from 0)."""
-        config, steps = self._config, self.steps
-        warmup = config.warmup_epochs * steps
-        if config.warmup_steps is not None:
-            warmup = config.warmup_steps
+        config, steps, warmup = self._config, self.steps, self.warmup_steps
         total = config.epochs * steps if config.decay_steps is None else config.decay_steps
         factor = rate_factor(step, total, warmup, config.decay)
         if step < warmup or config.decay == "none":

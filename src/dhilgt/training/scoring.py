@@ -95,9 +95,10 @@ def _one_pass(
                 raise ScoringStopped
             moved = batch.to(device, non_blocking=True)
             logits.append(runner.logits(moved).float().cpu().numpy())
-            nodes.append(moved.nodes.cpu().numpy())
-            if moved.labels is not None:
-                labels.append(moved.labels.cpu().numpy())
+            # Those before the move: a batch from the host need not come back from the device.
+            nodes.append(batch.nodes.cpu().numpy())
+            if batch.labels is not None:
+                labels.append(batch.labels.cpu().numpy())
     if not nodes:
         return Outputs(np.zeros(0, np.int64), np.zeros((0, 0), np.float32), None)
     return _sorted(nodes, logits, labels)

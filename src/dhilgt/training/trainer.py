@@ -419,7 +419,11 @@ class Trainer:
     def _stops_early(self, state: TrainState, val_loader: Loader | None) -> bool:
         if val_loader is None or self.config.patience is None or state.best_epoch == 0:
             return False
-        return state.epoch - state.best_epoch >= self.config.patience
+        assert self._run is not None, "a run has begun"
+        # While the rate still rises, a score that does not improve says little.
+        loop = self._run.loop
+        warmed_up = math.ceil(loop.warmup_steps / loop.steps)
+        return state.epoch - max(state.best_epoch, warmed_up) >= self.config.patience
 
     def _out_of_time(self) -> bool:
         """Return whether the time is up, the same to all processes."""

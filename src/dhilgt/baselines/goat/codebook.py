@@ -62,7 +62,9 @@ class Codebook(nn.Module):
 
     def members(self) -> Tensor:
         """Return the number of nodes assigned to each centroid, [B]."""
-        return torch.bincount(self.assigned, minlength=len(self.sizes))
+        # Unlike a bincount, a GPU does not wait for it.
+        counts = torch.zeros(len(self.sizes), dtype=torch.int64, device=self.assigned.device)
+        return counts.scatter_add_(0, self.assigned, torch.ones_like(self.assigned))
 
     def points(self) -> Tensor:
         """Return the centroids in the original coordinates of nodes, [B, d]."""

@@ -86,6 +86,7 @@ class GOAT(NodeBaseline):
     settings: GOATSettings
     needs_same_nodes: ClassVar[bool] = True
     draws: ClassVar[bool] = True
+    threads: ClassVar[int] = 2
     recipe: ClassVar[Mapping[str, Any]] = {
         "epochs": 500,
         "lr": 1e-3,

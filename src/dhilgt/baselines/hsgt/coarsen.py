@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets
+from dhilgt.baselines.shared.message_graph import CleanGraph, distinct, row_offsets
 from dhilgt.errors import ConfigError
 
 _ROUNDS = 12  # rounds of one matching; each leaves a fraction of the edges
@@ -68,7 +68,7 @@ def pooled(graph: CleanGraph, clusters: Ints, count: int) -> CleanGraph:
     """
     source, target = clusters[graph.sources()], clusters[graph.targets]
     crossing = source != target  # edges within a cluster would dominate the degrees
-    keys = np.unique(source[crossing] * count + target[crossing])
+    keys = distinct(source[crossing] * count + target[crossing])
     return CleanGraph(row_offsets(keys // count, count), keys % count)
 
 

@@ -168,7 +168,7 @@ def sampled_levels(
     for level in levels[:-1]:
         assert level.parents is not None, "only the highest level has none"
         above = levels[len(chosen)].graph
-        sampled = spread(above, np.unique(level.parents[sampled]), (upper_fanout,), rng)
+        sampled = spread(above, level.parents[sampled], (upper_fanout,), rng)
         chosen.append(sampled)
         targets = level.parents[targets]
         places.append(np.searchsorted(sampled, targets))
@@ -195,17 +195,35 @@ def spread(
         >>> len(spread(star, np.array([0]), (4,), np.random.default_rng(0)))
         5
     """
-    sampled = frontier = np.unique(nodes)
+    is_sampled = np.zeros(graph.num_nodes, np.bool_)
+    is_sampled[nodes] = True
+    frontier = np.flatnonzero(is_sampled)
     for most in fanouts:
         starts, reached = rows_of(graph.offsets, graph.targets, frontier)
-        counts = np.diff(starts)
-        if counts.max(initial=0) > most:
-            rows = np.repeat(np.arange(len(frontier)), counts)
-            order = np.lexsort((rng.random(len(rows)), rows))
-            reached = reached[order[np.arange(len(rows)) - starts[rows] < most]]
-        frontier = np.setdiff1d(reached, sampled)
-        sampled = np.union1d(sampled, frontier)
-    return sampled
+        if np.diff(starts).max(initial=0) > most:
+            reached = reached[_smallest(rng.random(len(reached)), starts, most)]
+        is_new = np.zeros_like(is_sampled)
+        is_new[reached] = True
+        is_new &= ~is_sampled
+        frontier = np.flatnonzero(is_new)
+        is_sampled |= is_new
+    return np.flatnonzero(is_sampled)
+
+
+def _smallest(values: NDArray[np.float64], starts: Ints, most: int) -> NDArray[np.bool_]:
+    """Return which values are among the smallest `most` of their row; overwrites the values."""
+    counts = np.diff(starts)
+    long = counts > most
+    is_chosen = np.repeat(~long, counts)
+    begins, counts = starts[:-1][long], counts[long]
+    places = np.arange(counts.sum()) + np.repeat(begins - np.cumsum(counts) + counts, counts)
+    values, begins = values[places], np.cumsum(counts) - counts
+    # Sorting all values would take longer than `most` passes over them.
+    for _ in range(most):
+        is_least = values == np.repeat(np.minimum.reduceat(values, begins), counts)
+        is_chosen[places[is_least]] = True
+        values[is_least] = np.inf
+    return is_chosen
 
 
 def _batches(

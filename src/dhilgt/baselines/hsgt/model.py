@@ -128,6 +128,7 @@ class HSGT(Baseline):
             seed=seed,
             fixed=size is None,
             on_epoch=self.begin_epoch,
+            threads=2,
         )
 
     def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:

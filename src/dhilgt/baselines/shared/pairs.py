@@ -10,14 +10,21 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dhilgt.baselines.shared.message_graph import CleanGraph, row_offsets, rows_of
-from dhilgt.baselines.shared.sparse import SparseMatrix, multiply, segment_softmax
+from dhilgt.baselines.shared.message_graph import (
+    CleanGraph,
+    ascending,
+    first_of_each,
+    row_offsets,
+    rows_of,
+)
+from dhilgt.baselines.shared.sparse import SparseMatrix, pair_products, segment_softmax
 from dhilgt.errors import MemoryLimitError
 from dhilgt.model.dropout import dropout
 from dhilgt.utils.memory import available_bytes, format_bytes
 
 _STEPS = 1 << 23  # neighbours visited at once in the search for pairs
-_CHUNK = {"cpu": 1 << 15, "cuda": 1 << 21}  # pairs whose queries and keys are gathered at once
+_BITS = 8  # of a distance
+_FEW_BYTES = 1 << 26  # below that, asking for the free memory takes longer than the pairs
 _PAIR_BYTES = 40  # per pair in training: column, distance, score and weight
 
 
@@ -47,22 +54,34 @@ def near_pairs(graph: CleanGraph, most: int) -> NearPairs:
         >>> near_pairs(path, 2).distances.tolist()
         [0, 1, 2, 1, 0, 1, 2, 1, 0]
     """
-    n, free = graph.num_nodes, available_bytes()
-    parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    n = graph.num_nodes
+    if most == 1:
+        _check_memory(n + len(graph.targets), n, graph, most)
+        near = graph.with_loops()
+        return NearPairs(
+            near.offsets, near.targets, (near.targets != near.sources()).astype(np.int64)
+        )
+    parts: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
     total = 0
     for nodes in _pieces(graph, most):
-        keys, distances = _pairs_of(graph, nodes, most)
-        parts.append((keys, distances))
-        total += len(keys)
-        if free is not None and total * _PAIR_BYTES > free:
-            raise MemoryLimitError(
-                f"{int(nodes[-1]) + 1:,} of {n:,} nodes have {total:,} nodes within {most} hops, "
-                f"which takes {format_bytes(total * _PAIR_BYTES)}, {format_bytes(free)} are free; "
-                "choose a smaller max_distance"
-            )
-    keys = np.concatenate([part for part, _ in parts]) if parts else np.zeros(0, np.int64)
-    distances = np.concatenate([part for _, part in parts]) if parts else np.zeros(0, np.int64)
-    return NearPairs(row_offsets(keys // max(n, 1), n), keys % max(n, 1), distances)
+        parts.append(_pairs_of(graph, nodes, most))
+        total += len(parts[-1])
+        _check_memory(total, int(nodes[-1]) + 1, graph, most)
+    tagged = np.concatenate(parts)
+    keys = tagged >> _BITS
+    rows = keys // max(n, 1)
+    return NearPairs(row_offsets(rows, n), keys - rows * n, tagged & (1 << _BITS) - 1)
+
+
+def _check_memory(total: int, done: int, graph: CleanGraph, most: int) -> None:
+    need = total * _PAIR_BYTES
+    free = available_bytes() if need > _FEW_BYTES else None
+    if free is not None and need > free:
+        raise MemoryLimitError(
+            f"{done:,} of {graph.num_nodes:,} nodes have {total:,} nodes within {most} hops, "
+            f"which takes {format_bytes(need)}, {format_bytes(free)} are free; choose a smaller "
+            "max_distance"
+        )
 
 
 def _pieces(graph: CleanGraph, most: int) -> list[NDArray[np.int64]]:
@@ -76,24 +95,22 @@ def _pieces(graph: CleanGraph, most: int) -> list[NDArray[np.int64]]:
     return [part for part in np.split(np.arange(graph.num_nodes), cuts) if len(part)]
 
 
-def _pairs_of(
-    graph: CleanGraph, nodes: NDArray[np.int64], most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _pairs_of(graph: CleanGraph, nodes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return row, column and distance of each pair of some rows as one integer, ascending."""
     n = graph.num_nodes
-    keys = nodes * n + nodes
-    distances = np.zeros(len(keys), np.int64)
-    border = keys
+    border = nodes * n + nodes
+    tagged = border << _BITS
     for distance in range(1, most + 1):
-        starts, reached = rows_of(graph.offsets, graph.targets, border % n)
-        reached = np.unique(np.repeat(border // n, np.diff(starts)) * n + reached)
-        at = np.searchsorted(keys, reached)
-        old = keys[np.minimum(at, len(keys) - 1)] == reached
-        border, at = reached[~old], at[~old]
+        rows = border // n
+        starts, reached = rows_of(graph.offsets, graph.targets, border - rows * n)
+        reached += np.repeat(rows * n, np.diff(starts))
+        # A pair that was reached before is before its copy with a larger distance.
+        tagged = ascending(np.concatenate([tagged, (reached << _BITS) + distance]))
+        tagged = first_of_each(tagged, _BITS)
+        border = tagged[(tagged & (1 << _BITS) - 1) == distance] >> _BITS
         if len(border) == 0:
             break
-        keys = np.insert(keys, at, border)
-        distances = np.insert(distances, at, distance)
-    return keys, distances
+    return tagged
 
 
 class _PairScores(torch.autograd.Function):
@@ -106,13 +123,7 @@ class _PairScores(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
         ctx.save_for_backward(query, key)
-        rows, columns = matrix.rows(), matrix.columns
-        out = torch.empty(len(rows), query.shape[1], device=query.device)
-        step = _CHUNK.get(query.device.type, _CHUNK["cpu"])
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            out[part] = (query[rows[part]] * key[columns[part]]).sum(-1)
-        return out
+        return pair_products(query, key, matrix)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -120,14 +131,9 @@ class _PairScores(torch.autograd.Function):
         matrix: SparseMatrix = ctx.matrix
         order, transpose = matrix.transposing_order(), matrix.transposed()
         gradient = gradient.float()
-        query_grad, key_grad = [], []
-        for head in range(query.shape[1]):
-            one = gradient[:, head].contiguous()
-            k, q = key[:, head].float(), query[:, head].float()
-            query_grad.append(multiply(matrix.offsets, matrix.columns, one, k))
-            key_grad.append(multiply(transpose.offsets, transpose.columns, one[order], q))
-        grads = torch.stack(query_grad, 1).to(query.dtype), torch.stack(key_grad, 1).to(key.dtype)
-        return *grads, None
+        query_grad = matrix.multiply_heads(gradient, key.float())
+        key_grad = transpose.multiply_heads(gradient[order], query.float())
+        return query_grad.to(query.dtype), key_grad.to(key.dtype), None
 
 
 def pair_scores(query: Tensor, key: Tensor, matrix: SparseMatrix) -> Tensor:

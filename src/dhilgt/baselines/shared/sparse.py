@@ -14,6 +14,9 @@ from torch import Tensor
 # PyTorch warns that this layout is in beta, which is of no use to users of a baseline.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
 
+_GATHERED = {"cpu": 1 << 20, "cuda": 1 << 27}  # numbers gathered at once by `pair_products`
+_STACKED = 1 << 27  # entries of all heads together that are multiplied at once
+
 
 class SparseMatrix:
     """A matrix in compressed rows, to be multiplied with dense ones.
@@ -47,6 +50,7 @@ class SparseMatrix:
         self._transposed: SparseMatrix | None = self if symmetric else None
         self._order: Tensor | None = None
         self._rows: Tensor | None = None
+        self._stacked: dict[int, tuple[Tensor, Tensor]] = {}
 
     @classmethod
     def from_numpy(
@@ -78,7 +82,10 @@ class SparseMatrix:
             # Training cannot use a tensor created in inference mode.
             with torch.inference_mode(False):
                 numbers = torch.arange(self.shape[0], device=self.device)
-                self._rows = torch.repeat_interleave(numbers, self.offsets.diff())
+                # With a known size, a GPU does not wait for the sum of the counts.
+                self._rows = torch.repeat_interleave(
+                    numbers, self.offsets.diff(), output_size=len(self.columns)
+                )
         return self._rows
 
     def transposed(self) -> SparseMatrix:
@@ -86,9 +93,8 @@ class SparseMatrix:
         if self._transposed is None:
             with torch.inference_mode(False):
                 order = self.transposing_order()
-                counts = torch.bincount(self.columns, minlength=self.shape[1])
-                offsets = torch.zeros(self.shape[1] + 1, dtype=torch.int64, device=self.device)
-                torch.cumsum(counts, 0, out=offsets[1:])
+                begins = torch.arange(self.shape[1] + 1, device=self.device)
+                offsets = torch.searchsorted(self.columns[order], begins)
                 other = SparseMatrix(offsets, self.rows()[order], self.values[order], self.shape[0])
             other._transposed = self
             self._transposed = other
@@ -149,11 +155,62 @@ class SparseMatrix:
         Returns:
             [rows, H, F].
         """
-        heads = [
-            _WeightedProduct.apply(weights[:, head], dense[:, head], self)  # type: ignore[no-untyped-call]
-            for head in range(weights.shape[1])
-        ]
-        return torch.stack(heads, 1)
+        product: Tensor = _WeightedProduct.apply(weights, dense, self)  # type: ignore[no-untyped-call]
+        return product
+
+    def multiply_heads(self, weights: Tensor, dense: Tensor) -> Tensor:
+        """Return what `weighted` does, without gradients."""
+        (rows, columns), heads = self.shape, weights.shape[1]
+        if heads * len(self.columns) > _STACKED:
+            parts = [
+                multiply(self.offsets, self.columns, weights[:, head].contiguous(), dense[:, head])
+                for head in range(heads)
+            ]
+            return torch.stack(parts, 1)
+        # All heads in one product, as blocks of a diagonal matrix: a GPU takes as long for one.
+        offsets, places = self._blocks(heads)
+        flat = dense.transpose(0, 1).reshape(heads * columns, -1)
+        product = multiply(offsets, places, weights.T.reshape(-1), flat)
+        return product.view(heads, rows, -1).transpose(0, 1)
+
+    def _blocks(self, heads: int) -> tuple[Tensor, Tensor]:
+        """Return offsets and columns of this matrix repeated along a diagonal; computed once."""
+        if heads == 1:
+            return self.offsets, self.columns
+        if heads not in self._stacked:
+            with torch.inference_mode(False):
+                steps = torch.arange(heads, device=self.device)[:, None]
+                offsets = self.offsets[:-1] + steps * len(self.columns)  # [H, rows]
+                ends = torch.full_like(self.offsets[:1], heads * len(self.columns))
+                places = self.columns + steps * self.shape[1]  # [H, entries]
+                self._stacked[heads] = torch.cat([offsets.reshape(-1), ends]), places.reshape(-1)
+        return self._stacked[heads]
+
+
+def pair_products(left: Tensor, right: Tensor, matrix: SparseMatrix) -> Tensor:
+    """Return left_i . right_j for each entry (i, j) of a matrix, per head, without gradients.
+
+    The factors are gathered for a part of the entries at a time: on the CPU as many as its cache
+    holds, elsewhere as many as use the device well.
+
+    Args:
+        left: [rows, H, d].
+        right: [columns, H, d].
+        matrix: Its entries are the pairs; its values are not used.
+
+    Returns:
+        [entries, H] float32.
+    """
+    heads, width = left.shape[1:]
+    left, right = (part.float().reshape(len(part), heads * width) for part in (left, right))
+    rows, columns = matrix.rows(), matrix.columns
+    out = torch.empty(len(rows), heads, device=left.device)
+    step = max(1, _GATHERED.get(left.device.type, _GATHERED["cpu"]) // (heads * width))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        products = left.index_select(0, rows[part]).mul_(right.index_select(0, columns[part]))
+        torch.sum(products.view(-1, heads, width), -1, out=out[part])
+    return out
 
 
 def multiply(offsets: Tensor, columns: Tensor, values: Tensor, dense: Tensor) -> Tensor:
@@ -200,19 +257,51 @@ class _WeightedProduct(torch.autograd.Function):
     def forward(ctx: Any, weights: Tensor, dense: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
         ctx.save_for_backward(weights, dense)
-        weights, dense = weights.float().contiguous(), dense.float()
-        return multiply(matrix.offsets, matrix.columns, weights, dense)
+        return matrix.multiply_heads(weights.float(), dense.float())
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         weights, dense = ctx.saved_tensors
         matrix: SparseMatrix = ctx.matrix
         gradient = gradient.float()
-        weight_grad = (gradient[matrix.rows()] * dense.float()[matrix.columns]).sum(-1)
-        transpose = matrix.transposed()
+        weight_grad = pair_products(gradient, dense, matrix)
         values = weights.float()[matrix.transposing_order()]
-        dense_grad = multiply(transpose.offsets, transpose.columns, values, gradient)
+        dense_grad = matrix.transposed().multiply_heads(values, gradient)
         return weight_grad.to(weights.dtype), dense_grad.to(dense.dtype), None
+
+
+class _SegmentSoftmax(torch.autograd.Function):
+    """The softmax over the entries of each row.
+
+    PyTorch's own gradient of the sums over rows would sort the entries, or add them up in no fixed
+    order. The factors are multiplied in the order in which it does that.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, matrix: SparseMatrix) -> Tensor:
+        rows = matrix.rows()
+        most = scores.new_full((matrix.shape[0], scores.shape[1]), -torch.inf)
+        most.scatter_reduce_(0, rows[:, None].expand_as(scores), scores, "amax")
+        powers = (scores - most[rows]).exp_()
+        total = _row_sums(powers, matrix)
+        ctx.matrix = matrix
+        ctx.save_for_backward(powers, total)
+        return powers / total[rows]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        powers, total = ctx.saved_tensors
+        matrix: SparseMatrix = ctx.matrix
+        rows = matrix.rows()
+        each = total[rows]
+        of_total = _row_sums(-gradient * (powers / each / each), matrix)
+        return (gradient / each + of_total[rows]) * powers, None
+
+
+def _row_sums(entries: Tensor, matrix: SparseMatrix) -> Tensor:
+    # Unlike a scatter, a product sums in a fixed order.
+    places = torch.arange(len(entries), device=entries.device)
+    return multiply(matrix.offsets, places, torch.ones_like(matrix.values), entries)
 
 
 def segment_softmax(scores: Tensor, matrix: SparseMatrix) -> Tensor:
@@ -224,12 +313,5 @@ def segment_softmax(scores: Tensor, matrix: SparseMatrix) -> Tensor:
         >>> segment_softmax(torch.zeros(3, 1), matrix).flatten().tolist()
         [0.5, 0.5, 1.0]
     """
-    rows = matrix.rows()
-    scores = scores.float()
-    most = torch.full((matrix.shape[0], scores.shape[1]), -torch.inf, device=scores.device)
-    most.scatter_reduce_(0, rows[:, None].expand_as(scores), scores.detach(), "amax")
-    powers = (scores - most[rows]).exp()
-    ones = SparseMatrix(matrix.offsets, torch.arange(len(rows), device=rows.device),
-                        torch.ones_like(matrix.values), len(rows))  # fmt: skip
-    total = ones @ powers  # unlike a scatter, a product sums in a fixed order
-    return powers / total[rows]
+    weights: Tensor = _SegmentSoftmax.apply(scores.float(), matrix)  # type: ignore[no-untyped-call]
+    return weights
