@@ -43,6 +43,7 @@ SMALL = {
         "walk_context": 4,
         "walk_epochs": 1,
     },
+    "graphgps": {"hidden_channels": 16, "heads": 2, "num_layers": 2},
     "graphormer": {"hidden_channels": 16, "heads": 2, "sampler": "khop", "size": 8},
     "grpe": {"hidden_channels": 16, "heads": 2, "sampler": "ppr", "size": 8},
     "linkx": {"hidden_channels": 16},

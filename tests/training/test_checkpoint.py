@@ -182,6 +182,9 @@ def test_more_epochs_than_planned(tmp_path):
     trainer(tmp_path / "b", epochs=2).fit(*loaders())
     with pytest.warns(TrainingWarning, match="planned for 2 epochs"):
         trainer(tmp_path / "b", epochs=3, resume=True).fit(*loaders())
+    trainer(tmp_path / "c", epochs=2, decay="cosine").fit(*loaders())
+    with pytest.warns(TrainingWarning, match="planned for 2 epochs"):
+        trainer(tmp_path / "c", epochs=3, decay="cosine", resume=True).fit(*loaders())
 
 
 def test_resume_with_nothing_there_starts(tmp_path):

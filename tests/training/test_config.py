@@ -1,6 +1,7 @@
 """Settings: defaults, round trip, and every kind of slip refused with the value named."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def test_goes_through_json_and_back():
         ({"warmup_epochs": float("inf")}, ["warmup_epochs", "inf"]),
         ({"clip_norm": 0.0}, ["clip_norm", "or None"]),
         ({"patience": 0}, ["patience", "or None"]),
-        ({"decay": "cosine"}, ["decay", "'cosine'", '"linear", "none"']),
+        ({"decay": "cubic"}, ["decay", "'cubic'", '"linear", "cosine", "none"']),
         ({"precision": "fp16"}, ["precision", "'fp16'"]),
         ({"deterministic": 1}, ["deterministic", "True or False"]),
         ({"metric": ""}, ["metric"]),
@@ -67,14 +68,21 @@ def test_unknown_key_names_the_nearest():
 # ---- learning rate and optimizer ---------------------------------------------------------------
 
 
-def test_rate_climbs_and_falls():
-    factors = [rate_factor(step, 100, 10, "linear") for step in range(100)]
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
+def test_rate_climbs_and_falls(decay):
+    factors = [rate_factor(step, 100, 10, decay) for step in range(100)]
     assert factors[0] == 0.1
     assert max(factors) == factors[9] == factors[10] == 1.0
     assert factors[10:] == sorted(factors[10:], reverse=True)
     assert 0 < factors[-1] < 0.02
     assert [rate_factor(step, 9, 0, "none") for step in range(9)] == [1.0] * 9
-    assert all(0 <= rate_factor(step, 4, 10, "linear") <= 1 for step in range(12))
+    assert all(0 <= rate_factor(step, 4, 10, decay) <= 1 for step in range(12))
+
+
+def test_a_cosine_falls_slowly_at_both_ends_and_is_half_in_the_middle():
+    factors = [rate_factor(step, 110, 10, "cosine") for step in range(10, 111)]
+    expected = [(1 + math.cos(math.pi * step / 100)) / 2 for step in range(101)]
+    assert factors == pytest.approx(expected)
 
 
 def test_no_decay_on_offsets_scales_and_tables():

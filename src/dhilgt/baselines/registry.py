@@ -20,6 +20,7 @@ _SYSTEMS = {
     "difformer": ("difformer", "DIFFormer"),
     "gcn": ("gcn", "GCN"),
     "goat": ("goat.model", "GOAT"),
+    "graphgps": ("graphgps.model", "GraphGPS"),
     "graphormer": ("graphormer", "Graphormer"),
     "grpe": ("grpe", "GRPE"),
     "hsgt": ("hsgt.model", "HSGT"),

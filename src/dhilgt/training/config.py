@@ -30,7 +30,10 @@ class TrainConfig(CheckedSettings):
         10.0, 0, 1e9, help="Epochs, fractions included, over which the rate rises from 0 to lr."
     )
     decay: str = choice(
-        "linear", "none", help="After the warm-up the rate falls to end_lr or stays at lr."
+        "linear",
+        "cosine",
+        "none",
+        help="After the warm-up the rate falls to end_lr, linearly or along half a cosine, or stays at lr.",
     )
     clip_norm: float | None = number(
         None,
@@ -80,7 +83,7 @@ class TrainConfig(CheckedSettings):
     optimizer: str = choice(
         "adamw", "adam", help='"adam" has the weight decay in the loss, on all weights.'
     )
-    end_lr: float = number(0.0, 0, 1e3, help='Learning rate that the "linear" decay ends at.')
+    end_lr: float = number(0.0, 0, 1e3, help="Learning rate that a decay ends at.")
     warmup_steps: int | None = count(
         None, 0, _MOST_STEPS, help="Optimizer steps of the warm-up, in place of warmup_epochs."
     )

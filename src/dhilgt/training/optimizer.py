@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -20,12 +21,15 @@ def rate_factor(step: int, total: int, warmup: float, decay: str) -> float:
         [0.5, 1.0, 1.0, 0.8333333333333334]
         >>> rate_factor(7, 8, 2, "none")
         1.0
+        >>> [round(rate_factor(step, 8, 2, "cosine"), 3) for step in range(2, 6)]
+        [1.0, 0.933, 0.75, 0.5]
     """
     if step < warmup:
         return min(1.0, (step + 1) / warmup)
     if decay == "none":
         return 1.0
-    return max(0.0, (total - step) / max(total - warmup, 1.0))
+    left = max(0.0, (total - step) / max(total - warmup, 1.0))
+    return left if decay == "linear" else (1 - math.cos(math.pi * left)) / 2
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:

@@ -240,7 +240,7 @@ def _check_config(saved: dict[str, Any], config: TrainConfig) -> None:
                 "resume with that value, or choose another folder",
                 argument=key,
             )
-    falls = config.decay == "linear" and config.decay_steps is None
+    falls = config.decay != "none" and config.decay_steps is None
     if now["epochs"] != saved.get("epochs") and falls:
         warn(
             f"the run was planned for {saved.get('epochs')} epochs and now has "

@@ -22,6 +22,7 @@ TITLES = {
     "nagphormer": "NAGphormer",
     "ansgt": "ANS-GT",
     "goat": "GOAT",
+    "graphgps": "GraphGPS",
     "graphormer": "Graphormer",
     "grpe": "GRPE",
     "hsgt": "HSGT",
