@@ -117,7 +117,7 @@ def test_the_nearest_nodes_are_those_of_a_sorted_list(seed, size):
 def test_the_nearest_of_many_at_one_distance_are_those_of_a_sorted_list(spare, monkeypatch):
     monkeypatch.setattr(module, "_SPARE", spare)  # with 0.5 too few are sorted at first
     for degree in (4, 30):
-        check_nearest(dhilgt.generate(90, degree, num_communities=3, seed=1), 6, seed=2)
+        check_nearest(dhilgt.generate(90, degree, seed=1), 6, seed=2)
 
 
 def test_another_seed_breaks_ties_otherwise():

@@ -28,6 +28,7 @@ ROW_RECIPE: Mapping[str, Any] = {
     "lr": 5e-4,
     "weight_decay": 1e-5,
     "warmup_epochs": 10,
+    "decay": "cosine",
     "clip_norm": 5.0,
     "patience": None,
 }
