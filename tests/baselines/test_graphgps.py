@@ -58,6 +58,27 @@ def test_a_gated_convolution_is_its_formula():
             assert torch.allclose(actual[node], expected, atol=1e-5)
 
 
+def test_a_gated_convolution_has_the_gradients_of_its_formula():
+    clean = CleanGraph.of(lonely_graph(), self_loops=False)
+    adjacency, h = clean.adjacency("ones"), torch.randn(80, 6)
+    conv = GatedConv(6)
+    mask = adjacency.to_dense()[..., None]  # [n, n, 1]
+
+    def plain(h):
+        gates = mask * torch.sigmoid(conv.gate_target(h)[:, None] + conv.gate_source(h)[None])
+        mixed = (gates * conv.others(h)[None]).sum(1) / (gates.sum(1) + 1e-6)
+        return torch.relu(conv.norm(conv.own(h) + mixed))
+
+    found = []
+    for make in (plain, lambda h: conv(h, adjacency)):
+        x = h.clone().requires_grad_()
+        out = make(x)
+        weights = (x, *conv.parameters())
+        found.append([out, *torch.autograd.grad((out * torch.sin(h)).sum(), weights)])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
 def test_sage_averages_neighbours_beside_the_node():
     graph = lonely_graph()
     conv, h = MeanConv(6), torch.randn(80, 6)
@@ -263,6 +284,15 @@ def test_every_weight_gets_a_gradient(options):
         if weight.grad is None or not weight.grad.abs().sum() > 0
     ]  # fmt: skip
     assert without == []
+
+
+@pytest.mark.parametrize("kind", ["sage", "gated"])
+def test_trains_in_mixed_precision(kind):
+    gps = create(
+        "graphgps", small_graph(), local=kind, attention="performer", encoding="random-walk"
+    )
+    result = trainer(gps, epochs=2, precision="bf16").fit(gps.train_batches(range(40)))
+    assert np.isfinite([line["train_loss"] for line in result.history]).all()
 
 
 # ---- positions ---------------------------------------------------------------------------------

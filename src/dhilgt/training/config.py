@@ -33,7 +33,8 @@ class TrainConfig(CheckedSettings):
         "linear",
         "cosine",
         "none",
-        help="After the warm-up the rate falls to end_lr, linearly or along half a cosine, or stays at lr.",
+        help="After the warm-up the rate falls to end_lr, linearly or along half a cosine, or "
+        "stays at lr.",
     )
     clip_norm: float | None = number(
         None,

@@ -70,7 +70,7 @@ def exact_attention(query: Tensor, key: Tensor, value: Tensor, p: float = 0.0) -
     if p == 0.0 or query.is_cuda or heads * n * n <= _PAIRS:
         return _attend(query, key, value, p)
     parts = []
-    for part in query.split(max(1, _PAIRS // (heads * n)), 1):
+    for part in torch.split(query, max(1, _PAIRS // (heads * n)), 1):
         if torch.is_grad_enabled():
             mixed = checkpoint(_attend, part, key, value, p, use_reentrant=False)
         else:
@@ -133,13 +133,15 @@ def orthogonal_directions(count: int, width: int) -> Tensor:
     """
     blocks = [_rotation(width) for _ in range(math.ceil(count / width))]
     lengths = torch.randn(count, width).norm(dim=1, keepdim=True)
-    return torch.cat(blocks)[:count] * lengths
+    directions: Tensor = torch.cat(blocks)[:count] * lengths
+    return directions
 
 
 def _rotation(width: int) -> Tensor:
     rotation, rest = torch.linalg.qr(torch.randn(width, width))
     # The solver chooses signs, which favours some directions; these signs make all equally likely.
-    return (rotation * rest.diagonal().sign()).T
+    signed: Tensor = rotation * rest.diagonal().sign()
+    return signed.T
 
 
 def usual_features(width: int) -> int:

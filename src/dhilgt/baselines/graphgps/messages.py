@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from dhilgt.baselines.shared.layers import GraphConv, SafeBatchNorm
-from dhilgt.baselines.shared.sparse import SparseMatrix
+from dhilgt.baselines.shared.sparse import SparseMatrix, multiply
 
 _LEAST = 1e-6
 
@@ -54,17 +56,52 @@ class GatedConv(nn.Module):
 
     def forward(self, h: Tensor, adjacency: SparseMatrix) -> Tensor:
         """Return [n, F] from [n, F]; the values of the matrix are not used."""
-        rows, columns = adjacency.rows(), adjacency.columns
-        gates = torch.sigmoid(  # [entries, F]
-            self.gate_target(h).index_select(0, rows) + self.gate_source(h).index_select(0, columns)
+        mixed: Tensor = _GatedMean.apply(  # type: ignore[no-untyped-call]
+            self.gate_target(h), self.gate_source(h), self.others(h), adjacency
         )
-        sums = _row_sums(adjacency)
-        total = sums @ (gates * self.others(h).index_select(0, columns))
-        mixed = self.own(h) + total / (sums @ gates + _LEAST)
-        return functional.relu(self.norm(mixed))
+        return functional.relu(self.norm(self.own(h) + mixed))
 
 
-def _row_sums(matrix: SparseMatrix) -> SparseMatrix:
-    """Return the matrix whose product with [entries, F] has the sums over the entries of rows."""
-    entries = torch.arange(len(matrix.columns), device=matrix.device)
-    return SparseMatrix(matrix.offsets, entries, torch.ones_like(matrix.values), len(entries))
+class _GatedMean(torch.autograd.Function):
+    """sum_j g_ij * v_j / (sum_j g_ij + eps) with g_ij = sigmoid(t_i + s_j), over entries of a row.
+
+    Gates are computed again for the gradient, as they take more memory than all else, and sums over
+    entries are products, which add up in a fixed order.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, target: Tensor, source: Tensor, value: Tensor, matrix: SparseMatrix
+    ) -> Tensor:
+        rows, columns = matrix.rows(), matrix.columns
+        target, source, value = target.float(), source.float(), value.float()
+        gates = torch.sigmoid(target[rows] + source[columns])  # [entries, F]
+        total = _row_sums(matrix, gates) + _LEAST
+        mean = _row_sums(matrix, gates * value[columns]) / total
+        ctx.matrix = matrix
+        ctx.save_for_backward(target, source, value, total, mean)
+        return mean
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        target, source, value, total, mean = ctx.saved_tensors
+        matrix: SparseMatrix = ctx.matrix
+        rows, columns = matrix.rows(), matrix.columns
+        gates = torch.sigmoid(target[rows] + source[columns])
+        share = gradient / total  # of the weighted sum in its row
+        of_value = _column_sums(matrix, gates * share[rows])
+        # mean = sum / total, so that a gate g_ij changes it by (v_j - mean_i) / total_i.
+        of_score = share[rows] * (value[columns] - mean[rows]) * gates * (1 - gates)
+        return _row_sums(matrix, of_score), _column_sums(matrix, of_score), of_value, None
+
+
+def _row_sums(matrix: SparseMatrix, entries: Tensor) -> Tensor:
+    """Return sums over the entries of each row, [entries, F] to [rows, F]."""
+    places = torch.arange(len(entries), device=entries.device)
+    return multiply(matrix.offsets, places, torch.ones_like(matrix.values), entries)
+
+
+def _column_sums(matrix: SparseMatrix, entries: Tensor) -> Tensor:
+    """Return sums over the entries of each column, [entries, F] to [columns, F]."""
+    offsets = matrix.transposed().offsets
+    return multiply(offsets, matrix.transposing_order(), torch.ones_like(matrix.values), entries)

@@ -90,13 +90,14 @@ class GraphGPS(GraphBaseline):
         "lr": 5e-4,
         "weight_decay": 1e-5,
         "warmup_epochs": 10,
+        "decay": "cosine",
         "clip_norm": 1.0,
         "patience": None,
     }
 
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
-        """Return "paper", "batch-norm" as the article has it, and "tuned" of later work."""
+        """Return "paper", two choices of the article, and "tuned" of later work."""
         tuned = {
             "hidden_channels": 256,
             "num_layers": 2,
@@ -105,7 +106,12 @@ class GraphGPS(GraphBaseline):
             "norm": "batch",
             "encoding": "none",
         }
-        return {"paper": {}, "batch-norm": {"norm": "batch"}, "tuned": tuned}
+        return {
+            "paper": {},
+            "batch-norm": {"norm": "batch"},
+            "performer": {"attention": "performer"},
+            "tuned": tuned,
+        }
 
     @classmethod
     def variant_recipes(cls) -> dict[str, dict[str, Any]]:

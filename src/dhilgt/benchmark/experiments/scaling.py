@@ -190,6 +190,7 @@ _PAPER: dict[str, tuple[Claim, Claim, Claim, Claim]] = {
         Claim("L n_b F²", 0, 0),
     ),
     "ansgt": (Claim("n s² + L m", 1, 1), Claim("L n F² + L n s² F", 1, 0), _ROWS, _BATCH),
+    "graphgps": (Claim("n³", 3, 0), _KERNEL, Claim("n F + n²", 2, 0), _GPU),
     "goat": (Claim("n F", 1, 0), _KERNEL, _HOST, Claim("L n_b² + L n_b F + m", 1, 1)),
     "graphormer": (Claim("n³", 3, 0), _PAIR_LAYERS, _PAIRS, _PAIR_LAYERS),
     "grpe": (_PAIRS, _PAIR_LAYERS, _PAIRS, _PAIR_LAYERS),
