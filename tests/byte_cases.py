@@ -192,6 +192,7 @@ CHANGED = {  # where the paper's settings take seconds, or were others when digi
     },
     "difformer": {"row_norm": True},
     "goat": {"hidden_channels": 16},
+    "grpe": {"sampler": "khop", "size": 8, "batch_size": 20},  # of the whole graph is Graphormer
     "nagphormer": {"hidden_channels": 32},
 }  # fmt: skip
 
