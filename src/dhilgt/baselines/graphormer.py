@@ -40,8 +40,7 @@ class Graphormer(RowBaseline):
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
         """Return "paper", one variant per sampler, and "slim", the size used on molecules."""
-        slim = {"hidden_channels": 80, "num_layers": 12, "heads": 8}
-        return row_variants() | {"slim": slim | {"dropout": 0.1, "attention_dropout": 0.1}}
+        return row_variants()
 
     def build(self) -> None:
         """Create the layers."""

@@ -43,9 +43,7 @@ class GRPE(RowBaseline):
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
         """Return "paper", "released", one per sampler, and "slim", the size used on molecules."""
-        slim = {"hidden_channels": 80, "num_layers": 12, "heads": 8}
-        slim |= {"dropout": 0.1, "attention_dropout": 0.1}
-        return row_variants() | {"released": {"key_of": "row"}, "slim": slim}
+        return row_variants() | {"released": {"key_of": "row"}}
 
     def build(self) -> None:
         """Create the layers."""

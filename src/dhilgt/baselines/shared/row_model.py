@@ -36,13 +36,15 @@ ROW_RECIPE: Mapping[str, Any] = {
 
 
 def row_variants() -> dict[str, dict[str, Any]]:
-    """Return "paper" and a variant per sampler.
+    """Return "paper", a variant per sampler, and "slim", the size used on molecules.
 
     Example:
         >>> sorted(row_variants())
-        ['full', 'hubs', 'khop', 'paper', 'ppr']
+        ['full', 'hubs', 'khop', 'paper', 'ppr', 'slim']
     """
-    return {"paper": {}} | {name: {"sampler": name} for name in (_FULL, *SAMPLERS)}
+    samplers: dict[str, dict[str, Any]] = {name: {"sampler": name} for name in (_FULL, *SAMPLERS)}
+    slim = {"hidden_channels": 80, "num_layers": 12, "heads": 8}
+    return {"paper": {}, **samplers, "slim": slim | {"dropout": 0.1, "attention_dropout": 0.1}}
 
 
 @dataclass(frozen=True)
