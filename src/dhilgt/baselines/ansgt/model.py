@@ -382,13 +382,14 @@ class ANSGT(Baseline):
         edge = self.token_bias.weight.expand(len(h), size, -1)
         bias = torch.cat([bias, edge[:, :-1, None]], 2)
         bias = torch.cat([bias, edge[:, None]], 1)  # [B, t, t, K], the learned token last
-        absent = torch.cat([missing, missing.new_zeros(len(h), 1)], 1)[:, None, None]
+        absent = torch.cat([missing, missing.new_zeros(len(h), 1)], 1)[:, None, :, None]
         # The layers have weights of their own, and are computed in one product.
-        weight = torch.cat([layer.weight for layer in self.biases])
-        shift = torch.cat([layer.bias for layer in self.biases])
-        scores = nn.functional.linear(bias, weight, shift).permute(0, 3, 1, 2)
-        scores = scores.masked_fill(absent, -torch.inf)
-        return h, list(scores.split(self.settings.heads, 1))
+        layers = [layer for layer in self.biases if isinstance(layer, nn.Linear)]
+        weight = torch.cat([layer.weight for layer in layers])
+        shift = torch.cat([layer.bias for layer in layers])
+        scores = nn.functional.linear(bias, weight, shift).masked_fill(absent, -torch.inf)
+        scores = scores.unflatten(-1, (len(layers), -1)).permute(3, 0, 4, 1, 2).contiguous()
+        return h, list(scores)  # [B, heads, t, t] each
 
 
 class _SequenceLoader(NodeLoader):

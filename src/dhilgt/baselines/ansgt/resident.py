@@ -116,5 +116,5 @@ class DevicePairs:
         if self._keys is None:
             return self._values[keys]
         at = torch.searchsorted(self._keys, keys)
-        at = torch.where(self._keys[at] == keys, at, len(self._keys) - 1)
+        at.masked_fill_(self._keys[at] != keys, len(self._keys) - 1)
         return self._values[at]

@@ -70,9 +70,13 @@ class RecordedSteps:
         return self._step_graphs.step(batch.inputs, batch.labels)
 
     def _is_recordable(self, batch: Batch) -> bool:
-        if not self._record or any(not getattr(p, "is_cuda", False) for p in batch.inputs):
+        if not self._record or not _is_on_gpu(batch):
             return False
         tables = self._model.fixed_tables()
         if tables is not self._tables:  # recorded steps would read what is gone
             self._tables, self._step_graphs, self._forward_graphs = tables, None, None
         return tables is not None
+
+
+def _is_on_gpu(batch: Batch) -> bool:
+    return all(getattr(part, "is_cuda", False) for part in batch.inputs)

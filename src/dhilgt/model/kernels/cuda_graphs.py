@@ -106,7 +106,7 @@ class StepRequest:
         self.inputs = inputs
         x, index = inputs[:2]
         given = tuple(None if part is None else part.dtype for part in inputs)
-        self.shape = (index.shape, x.layout, given)
+        self.shape: tuple[Any, ...] = (index.shape, x.layout, given)
         self.batch, slots = index.shape
         config = getattr(model, "config", None)
         self.slots = slots + getattr(config, "num_virtual", 0)
