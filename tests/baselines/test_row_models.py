@@ -25,7 +25,8 @@ def logits_of(model, nodes=None):
     nodes = np.arange(model.graph.num_nodes) if nodes is None else np.asarray(nodes)
     inputs = [part.to("cpu") for part in model._inputs(nodes, (0, 0, 0))]
     with torch.no_grad():
-        return model.eval()(*inputs), inputs
+        logits = model.eval()(*inputs)
+        return logits, inputs if len(inputs) > 1 else model.gathered(*inputs)
 
 
 def trained(name, graph, **options):
@@ -102,11 +103,11 @@ def test_the_codes_a_model_gets_are_distances_of_a_search(name, sampler):
     graph = lonely_graph()
     model = create(name, graph, sampler=sampler, max_distance=3)
     _, (codes, places, outputs, x, *_) = logits_of(model)
-    rows = places if sampler == "full" else np.where(model._ids < 0, -1, places)
+    rows = places if sampler == "full" else np.where(model._tables.ids.numpy() < 0, -1, places)
     if sampler != "full":
         assert np.array_equal(x[places[:, 0]], graph.features)
         assert outputs.tolist() == [8 * node for node in range(80)]
-    nodes = np.asarray(rows) if sampler == "full" else model._ids
+    nodes = np.asarray(rows) if sampler == "full" else model._tables.ids.numpy()
     distance = searched(graph)
     for row, own in zip(nodes, codes.numpy(), strict=True):
         real = row >= 0
@@ -151,6 +152,23 @@ def test_the_full_graph_trains_and_resumes_as_rows_do(name, tmp_path):
 def test_heads_must_divide_the_width(name):
     with pytest.raises(ConfigError, match="not a multiple of heads"):
         create(name, small_graph(), heads=3)
+
+
+@both
+@pytest.mark.parametrize("count", [3, 80])
+def test_rows_on_a_device_are_those_of_the_host(name, count):
+    model = trained(name, lonely_graph(), sampler="khop")
+    nodes = np.random.default_rng(0).permutation(80)[:count]
+    expected, (codes, places, outputs, *parts) = logits_of(model, nodes)
+    model._residents[torch.device("cpu")] = model._tables  # as on a GPU with room for them
+    actual, (own_codes, own_places, own_outputs, *own_parts) = logits_of(model, nodes)
+    assert len(own_parts[0]) == min(80, count * 8)  # a shape that the number of nodes decides
+    assert torch.equal(own_codes, codes)
+    assert torch.equal(own_outputs, outputs)
+    for own, part in zip(own_parts, parts, strict=True):
+        assert torch.equal(own[own_places], part[places])
+    assert torch.allclose(actual, expected, atol=1e-5)
+    assert model.is_recordable()
 
 
 # ---- Graphormer --------------------------------------------------------------------------------

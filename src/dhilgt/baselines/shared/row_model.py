@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,13 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dhilgt.baselines.base import NodeBaseline
-from dhilgt.baselines.loaders import DeviceCopy, RowStore
+from dhilgt.baselines.loaders import DeviceCopy
 from dhilgt.baselines.settings import Settings, choice, count, rate
 from dhilgt.baselines.shared.ego_rows import SAMPLERS, all_distances, ego_rows, undirected_labels
 from dhilgt.baselines.shared.message_graph import dense_features
+from dhilgt.baselines.shared.recorded_steps import RecordedSteps
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
 from dhilgt.tokens.spec import NO_PATH
+from dhilgt.utils.devices import free_bytes
 
 _AUTO, _FULL, _SAMPLED = "auto", "full", "khop"
 
@@ -93,20 +96,6 @@ class RowSettings(Settings):
         return _FULL if num_nodes <= self.full_nodes else _SAMPLED
 
 
-class Rows(NamedTuple):
-    """Rows of nodes as a model takes them.
-
-    Attributes:
-        codes: Code of each pair of slots, [B, s, s] uint8; see `pair_codes`.
-        places: Node in each slot, as a row of the features of the batch, [B, s].
-        outputs: Slots to classify, counted through all rows, [outputs].
-    """
-
-    codes: Any
-    places: Any
-    outputs: Any
-
-
 def pair_codes(
     distances: NDArray[np.uint8], present: NDArray[np.bool_], max_distance: int
 ) -> NDArray[np.uint8]:
@@ -164,6 +153,7 @@ class RowBaseline(NodeBaseline):
         parts = self.node_inputs(graph)
         sampler = s.sampler_for(n)
         self._whole: tuple[DeviceCopy, ...] | None = None
+        self._residents: dict[torch.device, RowTables | None] = {}
         if sampler == _FULL:
             distances = all_distances(undirected_labels(graph))[None]  # [1, n, n]
             codes = pair_codes(distances, np.ones((1, n), np.bool_), s.max_distance)
@@ -172,37 +162,103 @@ class RowBaseline(NodeBaseline):
             self._whole = tuple(map(DeviceCopy, whole))
             return
         rows = ego_rows(graph, sampler, s.size, self.seed)
-        self._ids = rows.ids
         codes = pair_codes(rows.distances, rows.ids >= 0, s.max_distance)
-        self._codes = RowStore(torch.from_numpy(codes))
-        self._parts = tuple(map(RowStore, parts))
+        self._tables = RowTables(torch.from_numpy(rows.ids), torch.from_numpy(codes), parts)
 
     def _inputs(self, nodes: NDArray[np.int64], key: Any) -> tuple[Any, ...]:
-        if self._whole is not None:
-            codes, places, *parts = self._whole
-            return (*Rows(codes, places, torch.from_numpy(nodes)), *parts)
-        ids = self._ids[nodes]
-        used, slots = np.unique(np.where(ids < 0, ids[:, :1], ids), return_inverse=True)
-        rows = Rows(
-            self._codes.rows(nodes),
-            torch.from_numpy(slots.reshape(ids.shape)),
-            torch.arange(len(ids)) * ids.shape[1],
-        )
-        return (*rows, *(part.rows(used.astype(np.int64)) for part in self._parts))
+        if self._whole is None:
+            return (torch.from_numpy(nodes),)
+        codes, places, *parts = self._whole
+        return (codes, places, torch.from_numpy(nodes), *parts)
 
     def _batch_size(self) -> int | None:
         return None if self._whole is not None else self.settings.batch_size
 
-    def logits(self, codes: Tensor, places: Tensor, outputs: Tensor, *parts: Tensor) -> Tensor:
+    # ---- steps on a GPU ------------------------------------------------------------------------
+
+    def fixed_tables(self) -> RowTables | None:
+        """Return the rows of all nodes on the model's GPU; None if they are not there."""
+        return self._residents.get(self.device)
+
+    def is_recordable(self) -> bool:
+        """Return whether steps can be recorded as CUDA graphs."""
+        return self.fixed_tables() is not None
+
+    def step_runner(
+        self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
+    ) -> RecordedSteps:
+        """Return how a trainer runs this model on batches; see `RecordedSteps`."""
+        return RecordedSteps(self, call, context, record)
+
+    # ---- the model -----------------------------------------------------------------------------
+
+    def logits(self, *inputs: Tensor) -> Tensor:
         """Return [outputs, C].
 
         Args:
-            codes: As in `Rows`.
-            places: As in `Rows`.
-            outputs: As in `Rows`.
-            *parts: `node_inputs` of the nodes in the batch.
+            *inputs: Nodes, [B]; with one row of all nodes, what `gathered` returns.
         """
-        h = dropout(self.embed(*parts), self.settings.dropout, self.training)  # [nodes, F]
-        h = self.encode(h[places], codes.long())  # [B, s, F]
+        codes, places, outputs, *parts = self.gathered(*inputs) if len(inputs) == 1 else inputs
+        h = dropout(self.embed(*parts)[places], self.settings.dropout, self.training)
+        h = self.encode(h, codes.long())  # [B, s, F]
         logits: Tensor = self.output(h.flatten(0, 1)[outputs])
         return logits
+
+    def gathered(self, nodes: Tensor) -> tuple[Tensor, ...]:
+        """Return the inputs of the rows of some nodes, [B]: codes, places, outputs and parts.
+
+        Codes are [B, s, s], places the node in each slot as a row of the parts, [B, s], outputs the
+        slots of the egos, counted through all rows, and parts the `node_inputs`.
+        """
+        device = nodes.device
+        if device not in self._residents:
+            self._residents[device] = self._tables.where_it_fits(device)
+        resident = self._residents[device]
+        if resident is not None:
+            return resident.gathered(nodes)
+        return tuple(part.to(device) for part in self._tables.distinct(nodes.cpu()))
+
+
+class RowTables(NamedTuple):
+    """The rows of all nodes.
+
+    Attributes:
+        ids: Nodes, [n, s] int32; -1 = none.
+        codes: See `pair_codes`, [n, s, s] uint8.
+        parts: `RowBaseline.node_inputs`, [n, ...] each.
+    """
+
+    ids: Tensor
+    codes: Tensor
+    parts: tuple[Tensor, ...]
+
+    def where_it_fits(self, device: torch.device) -> RowTables | None:
+        """Return a copy on a GPU that has twice its memory free, else None."""
+        need = self.ids.nbytes + self.codes.nbytes + sum(part.nbytes for part in self.parts)
+        if device.type != "cuda" or 2 * need > (free_bytes(device) or 0):
+            return None
+        with torch.inference_mode(False):  # training cannot use tensors made in inference mode
+            parts = tuple(part.to(device) for part in self.parts)
+            return RowTables(self.ids.to(device), self.codes.to(device), parts)
+
+    def gathered(self, nodes: Tensor) -> tuple[Tensor, ...]:
+        """Return the inputs of some nodes; their shapes depend only on the number of nodes."""
+        slots = self._slots(nodes)
+        outputs = torch.arange(len(slots), device=slots.device) * slots.shape[1]
+        parts, places = self.parts, slots
+        if slots.numel() < len(self.ids):  # fewer rows to embed than the graph has nodes
+            parts = tuple(part[slots.flatten()] for part in parts)
+            places = torch.arange(slots.numel(), device=slots.device).view(slots.shape)
+        return self.codes[nodes], places, outputs, *parts
+
+    def distinct(self, nodes: Tensor) -> tuple[Tensor, ...]:
+        """Return the inputs of some nodes with the parts of each distinct node once."""
+        slots = self._slots(nodes)
+        used, places = torch.unique(slots, return_inverse=True)
+        outputs = torch.arange(len(slots)) * slots.shape[1]
+        return self.codes[nodes], places, outputs, *(part[used] for part in self.parts)
+
+    def _slots(self, nodes: Tensor) -> Tensor:
+        """Return the node in each slot, [B, s]; the ego in empty ones, which are left out."""
+        ids = self.ids[nodes].long()
+        return torch.where(ids < 0, nodes[:, None], ids)
