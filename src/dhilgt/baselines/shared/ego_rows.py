@@ -34,6 +34,8 @@ _EGOS = 1 << 14  # rows that grow by a level at once
 _STEPS = 1 << 21  # neighbours visited at once
 _SPARE = 4  # neighbours sorted for each free slot of a level that does not fit
 _PAIRS = 1 << 22  # distances asked for at once
+_ROW_BYTES = 4  # at the peak, per pair of slots: distance, code and two masks
+_MATRIX_BYTES = 14  # at the peak, per pair of nodes: three 32-bit numbers, distance and code
 _BLOCK = 1 << 24  # entries of a dense block of PageRanks
 
 
@@ -78,7 +80,7 @@ def ego_rows(graph: Graph, sampler: str, size: int, seed: int) -> EgoRows:
     """
     choice("sampler", sampler, SAMPLERS)
     n = graph.num_nodes
-    _refuse_too_large(n * size * size, f"distances inside {n:,} rows of {size} nodes")
+    _refuse_too_large(_ROW_BYTES * n * size * size, f"distances inside {n:,} rows of {size} nodes")
     labels = undirected_labels(graph)
     if sampler == "hubs":
         tokens = TokenSampler(labels, size=size, seed=seed, progress=False)
@@ -257,7 +259,7 @@ def row_distances(labels: HubLabels, ids: NDArray[np.int32]) -> NDArray[np.uint8
 def all_distances(labels: HubLabels) -> NDArray[np.uint8]:
     """Return the distances of all pairs of nodes, [n, n]; values as for `row_distances`."""
     n = labels.num_nodes
-    _refuse_too_large(5 * n * n, f"distances of all pairs of {n:,} nodes")
+    _refuse_too_large(_MATRIX_BYTES * n * n, f"distances of all pairs of {n:,} nodes")
     return _as_codes(labels.distance_matrix(np.arange(n)))
 
 
