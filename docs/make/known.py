@@ -80,6 +80,11 @@ CHECKS = (
     Check("polynormer", "relu", "physics", "paper", (0,), 97.0, 97.4),
     Check("polynormer", "relu", "tolokers", "official", (0,), 84.0, 86.0),
     Check("hsgt", "paper", "cora", "official", (0, 1, 2), 82.0, 84.0),
+    Check("graphormer", "full", "chameleon", "official", tuple(range(10)), 39.1, 44.7,
+          {"num_layers": 3}),
+    Check("graphormer", "full", "squirrel", "official", tuple(range(10)), 38.4, 43.4,
+          {"num_layers": 3}),
+    Check("graphormer", "full", "cora", "paper", (0, 1, 2), 72.1, 73.6),
     Check("ansgt", "released", "cora", "paper", (0,), 87.5, 89.0, {}, {"eval_every": 5}),
 )  # fmt: skip
 

@@ -44,6 +44,8 @@ SMALL = {
         "walk_epochs": 1,
     },
     "graphgps": {"hidden_channels": 16, "heads": 2, "num_layers": 2},
+    "graphormer": {"hidden_channels": 16, "heads": 2, "sampler": "khop", "size": 8},
+    "grpe": {"hidden_channels": 16, "heads": 2, "sampler": "ppr", "size": 8},
     "linkx": {"hidden_channels": 16},
     "mlp": {"hidden_channels": 32},
     "nagphormer": {"hidden_channels": 32, "heads": 4, "hops": 2, "encoding_channels": 3},

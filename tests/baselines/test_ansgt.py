@@ -1,5 +1,8 @@
 """ANS-GT against what its paper writes: proximities, draws, coarsening, bandit, votes."""
 
+import contextlib
+import hashlib
+
 import numpy as np
 import pytest
 import torch
@@ -8,11 +11,14 @@ from hypothesis import strategies as st
 
 import dhilgt
 from dhilgt.baselines.ansgt.coarsen import coarsen
-from dhilgt.baselines.ansgt.model import bandit_move, votes
-from dhilgt.baselines.ansgt.proximity import powers, proximities
+from dhilgt.baselines.ansgt.model import ANSGT, bandit_move, update_is_due, votes
+from dhilgt.baselines.ansgt.proximity import _best, powers, proximities
+from dhilgt.baselines.ansgt.resident import Resident
 from dhilgt.baselines.ansgt.row_table import RowTable
+from dhilgt.baselines.shared import recorded_steps
 from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
 from dhilgt.errors import ConfigError
+from dhilgt.model.kernels.cuda_graphs import PlainRequest, StepGraphs
 from tests.baselines.cases import create, lonely_graph, same, small_graph, trainer, weights
 from tests.baselines.cora import accuracy_on_cora
 from tests.real_data import needs_data
@@ -126,6 +132,84 @@ def test_draws_follow_the_mixture(full):
     assert (actual == 1).mean() == pytest.approx(0.2 + 0.8 * 0.25, abs=0.015)
 
 
+def draw_plainly(table, rows, mixture, size, seed):
+    """The draws of a single block, by a partition of the indices of all times."""
+    rng = np.random.default_rng([*seed, 0])
+    weights = table.values @ np.asarray(mixture, np.float32)
+    lengths = np.diff(table.offsets)[rows]
+    width = max(size, lengths.max())
+    inside = np.arange(width) < lengths[:, None]
+    at = np.where(inside, table.offsets[rows][:, None] + np.arange(width), 0)
+    weight = np.where(inside, weights[at], 0)
+    times = np.full(weight.shape, np.inf, np.float32)
+    drawn = rng.standard_exponential(weight.shape, dtype=np.float32)
+    np.divide(drawn, weight, out=times, where=weight > 0)
+    first = np.argpartition(times, size - 1, axis=1)[:, :size]
+    order = np.argsort(np.take_along_axis(times, first, 1), axis=1, kind="stable")
+    first = np.take_along_axis(first, order, 1)
+    entries = np.take_along_axis(at, first, 1)
+    nodes = (entries if table.keys is None else table.keys[entries]) % table.num_nodes
+    return np.where(np.isinf(np.take_along_axis(times, first, 1)), -1, nodes)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.booleans())
+def test_draws_are_those_of_a_plain_partition(seed, size, full):
+    from scipy import sparse
+
+    rng = np.random.default_rng(seed)
+    matrices = rng.random((2, 9, 9)) * (rng.random((2, 9, 9)) < 0.5)
+    matrices[0, 3, 4] = 1  # at least one entry
+    table = RowTable.full(matrices) if full else RowTable.union(map(sparse.csr_array, matrices))
+    rows = np.repeat(rng.permutation(9), rng.integers(1, 4))
+    mixture = np.array([0.7, 0.3])
+    actual = table.draw(rows, mixture, size, [seed])
+    assert np.array_equal(actual, draw_plainly(table, rows, mixture, size, [seed]))
+
+
+def test_draws_of_several_blocks_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr("dhilgt.baselines.ansgt.row_table._BLOCK", 64)
+    table = RowTable.full(np.random.default_rng(1).random((1, 20, 20)))
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        found.append(table.draw(np.arange(20), np.ones(1), 5, [2]))
+    assert np.array_equal(*found)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 8))
+def test_the_best_of_rows_are_those_of_a_plain_partition_also_among_equals(seed, size):
+    from scipy import sparse
+
+    rng = np.random.default_rng(seed)
+    dense_ = rng.integers(0, 4, (150, 30)).astype(np.float32) * (rng.random((150, 30)) < 0.6)
+    matrix = sparse.csr_array(dense_)
+    actual = _best(matrix, size)
+    lengths = np.diff(matrix.indptr)
+    for row in range(150):
+        there = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        columns, values = matrix.indices[there], matrix.data[there]
+        if lengths[row] > size:
+            padded = np.full(lengths.max(), np.inf, np.float32)
+            padded[: len(values)] = -values
+            kept = np.sort(np.argpartition(padded, size - 1)[:size])
+            columns, values = columns[kept], values[kept]
+        there = slice(actual.indptr[row], actual.indptr[row + 1])
+        assert np.array_equal(actual.indices[there], columns)
+        assert np.array_equal(actual.data[there], values)
+
+
+def test_a_union_of_tables_has_the_pairs_of_any():
+    from scipy import sparse
+
+    rng = np.random.default_rng(4)
+    parts = rng.random((3, 8, 8)) * (rng.random((3, 8, 8)) < 0.3)
+    table = RowTable.union(map(sparse.csr_array, parts))
+    assert np.allclose(dense(table), np.moveaxis(parts, 0, -1))
+    assert len(table.values) == (parts > 0).any(0).sum()
+
+
 # ---- coarsening --------------------------------------------------------------------------------
 
 
@@ -204,6 +288,128 @@ def test_a_sequence_is_the_node_sampled_nodes_its_super_node_and_others():
     assert (others != actual[..., 6:7]).all()
     assert others.max() < 80 + len(coarse.sizes)
     assert not np.array_equal(actual[:, 0], actual[:, 1])  # sequences of a node differ
+
+
+def digest(*arrays):
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array, np.int64).tobytes())
+    return found.hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "7d00fe0a7e2767f7"),
+        ({"exact_nodes": 0, "candidates": 400}, "6b66d8420a51cbc6"),
+        ({"exact_nodes": 0, "candidates": 400, "seed": 3}, "7442c8cc91805236"),
+        ({"super_nodes": 0, "first": "ppr"}, "fc1770a46e1b8db7"),
+    ],
+)
+def test_sequences_of_a_seed_stay_the_same(changes, expected):
+    # Recorded before drawing was made faster.
+    model = create("ansgt", small_graph(400), **changes)
+    first = model.sequences()
+    model.mixture.copy_(torch.tensor([0.4, 0.3, 0.2, 0.1]))
+    model.draws.add_(1)
+    assert digest(first, model.sequences()) == expected
+
+
+@pytest.mark.parametrize("exact_nodes", [0, 80])
+@pytest.mark.parametrize("changes", [{}, {"coarsening": False, "super_nodes": 0}])
+def test_tables_on_a_device_give_the_inputs_that_the_host_makes(exact_nodes, changes):
+    graph = lonely_graph()
+    model = create("ansgt", graph, exact_nodes=exact_nodes, first="ppr", **changes).eval()
+    tokens = model.sequences()
+    assert (tokens == -1).any()
+    resident = Resident(model._tables, (80 * 3, tokens.shape[-1]), torch.device("cpu"))
+    resident.put(tokens)
+    which = torch.arange(240).view(80, 3)
+    host = [part.to("cpu") for part in model.batch_inputs(which.numpy())]
+    x, places, missing, bias = resident.inputs(which)
+    assert torch.equal(x[places], host[0][host[1]])
+    assert torch.equal(missing, host[2])
+    assert torch.equal(bias, host[3])
+    with torch.no_grad():
+        expected = model(*host)
+        assert torch.allclose(model(which), expected, atol=1e-6)
+        model._residents[torch.device("cpu")] = resident
+        assert torch.allclose(model(which), expected, atol=1e-6)
+
+
+def test_sequences_drawn_again_take_the_place_of_the_former_ones():
+    model = create("ansgt", small_graph())
+    first = model.sequences()
+    resident = Resident(model._tables, (80 * 3, first.shape[-1]), torch.device("cpu"))
+    model._residents[torch.device("cpu")] = resident
+    model.ready_for_batches()
+    address = resident._tokens.data_ptr()
+    model.draws.add_(1)
+    model.ready_for_batches()
+    assert not np.array_equal(model.sequences(), first)
+    assert np.array_equal(resident._tokens.numpy(), model.sequences().reshape(240, -1))
+    assert resident._tokens.data_ptr() == address
+
+
+class NeverRecorded:
+    """Stands for the graphs of a GPU: the step is taken at once, nothing is recorded."""
+
+    def __init__(self, model, *rest):
+        self.model, self.calls = model, 0
+
+    def __call__(self, *inputs):
+        self.calls += 1
+        return self.model(*inputs)
+
+
+def test_a_replayed_step_reads_the_numbers_of_its_batch(monkeypatch):
+    class Replayed:
+        """A graph that does nothing: its result stays that of the recording."""
+
+        def replay(self):
+            pass
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Replayed)
+    monkeypatch.setattr(StepGraphs, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(StepGraphs, "_recording", lambda *_: contextlib.nullcontext())
+    model = create("ansgt", small_graph()).train()
+    optimizer = torch.optim.AdamW(model.parameters())
+    graphs = StepGraphs(model, optimizer, None, contextlib.nullcontext, PlainRequest)
+    seen = []
+    model._gathered = lambda which, gather=model._gathered: (seen.append(which), gather(which))[1]
+    labels = torch.zeros(4, dtype=torch.int64)
+    for start in (0, 8):
+        which = torch.arange(start, start + 4)[:, None]
+        assert torch.isfinite(graphs.step((which,), labels))
+        assert torch.equal(seen[0], which)  # the tensor that the recorded kernels read
+    assert len(seen) == 1
+    graphs.step((torch.arange(3)[:, None],), labels[:3])  # a last batch of another shape
+    assert len(seen) == 2
+
+
+def test_steps_are_recorded_anew_when_the_tables_are_others(monkeypatch):
+    monkeypatch.setattr(recorded_steps, "ForwardGraphs", NeverRecorded)
+    graph = small_graph()
+    model = create("ansgt", graph).eval()
+    steps = model.step_runner(model, contextlib.nullcontext, True)
+    batch = next(model.inference_batches(range(9)).iterate())
+    with torch.no_grad():
+        steps.logits(batch.to("cpu"))
+    assert steps._forward_graphs is None  # there is no GPU
+    monkeypatch.setattr(recorded_steps, "_is_on_gpu", lambda batch: True)
+    found = []
+    for _ in range(2):
+        tables = Resident(model._tables, (240, 8), torch.device("cpu"))
+        tables.put(model.sequences())
+        model._residents[torch.device("cpu")] = tables
+        (batch,) = model.inference_batches(range(9)).iterate()
+        assert [part.shape for part in batch.inputs] == [(9, 3)]
+        for _ in range(2):
+            with torch.no_grad():
+                steps.logits(batch)
+        found.append(steps._forward_graphs)
+    assert [graphs.calls for graphs in found] == [2, 2]
+    assert found[0] is not found[1]
 
 
 def test_biases_are_powers_between_nodes_or_between_their_super_nodes():
@@ -340,6 +546,32 @@ def test_the_bandit_moves_every_period_and_draws_anew():
     assert int(model.draws) == 2
     assert float(model.mixture.sum()) == pytest.approx(1, abs=1e-5)
     assert not np.array_equal(model.sequences(), first)
+
+
+@given(st.integers(3, 3000))
+def test_the_bandit_moves_at_least_twice_in_a_run_of_any_length(epochs):
+    due = [epoch for epoch in range(epochs) if update_is_due(epoch, 0.1, epochs)]
+    assert 2 <= len(due) <= 9
+    if epochs >= 10:
+        assert len(due) == 9
+        assert np.abs(np.diff([0, *due, epochs]) - epochs / 10).max() < 1
+
+
+def test_the_period_of_the_paper_is_100_of_1000_epochs():
+    default = dhilgt.baselines.describe("ansgt")["settings"]["period"]
+    config = ANSGT.train_config()
+    due = [epoch for epoch in range(1000) if update_is_due(epoch, default, config.epochs)]
+    assert due == list(range(100, 1000, 100))
+    assert [epoch for epoch in range(9) if update_is_due(epoch, 3, 1000)] == [3, 6]
+    assert not any(update_is_due(epoch, None, 10) for epoch in range(10))
+
+
+def test_a_short_run_has_its_updates_and_its_warm_up():
+    model = create("ansgt", small_graph(), period=0.1)
+    config = model.train_config(epochs=5)
+    dhilgt.baselines.fit(model, range(40), None, config, device="cpu", progress=False)
+    assert int(model.draws) == 4
+    assert config.warmup_epochs == pytest.approx(0.5)
 
 
 def test_the_released_settings_draw_by_pagerank_and_never_move():

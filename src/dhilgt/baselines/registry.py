@@ -21,6 +21,8 @@ _SYSTEMS = {
     "gcn": ("gcn", "GCN"),
     "goat": ("goat.model", "GOAT"),
     "graphgps": ("graphgps.model", "GraphGPS"),
+    "graphormer": ("graphormer", "Graphormer"),
+    "grpe": ("grpe", "GRPE"),
     "hsgt": ("hsgt.model", "HSGT"),
     "linkx": ("linkx", "LINKX"),
     "mlp": ("mlp", "MLP"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,18 +15,22 @@ from torch import Tensor, nn
 
 from dhilgt.baselines.ansgt.coarsen import CoarseGraph, coarsen
 from dhilgt.baselines.ansgt.proximity import KINDS, page_ranks, powers, proximities
-from dhilgt.baselines.base import About, Baseline
+from dhilgt.baselines.ansgt.resident import Resident, Tables
+from dhilgt.baselines.base import About, Baseline, Phase
 from dhilgt.baselines.loaders import GraphBatch, Key, NodeLoader, RowStore
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
 from dhilgt.baselines.shared.encoder import TokenEncoder, draw_small
 from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
+from dhilgt.baselines.shared.recorded_steps import RecordedSteps
 from dhilgt.errors import ConfigError
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
+from dhilgt.training.config import TrainConfig
 from dhilgt.training.scoring import evaluating
 
 _EPS = 1e-5
 _SCORED = 256  # sequences whose attention is computed at once for the rewards
+_INFERRED = 1024  # sequences that vote at once
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,8 @@ class ANSGTSettings(Settings):
         restart: Restart probability of PageRank.
         first: Initial probabilities of the proximities: "uniform" for all four, "ppr" for PageRank
             only.
-        period: Epochs between two updates of the bandit; None for no updates.
+        period: Epochs between two updates of the bandit: below 1 a fraction of the run, else their
+            number; None for no updates.
         least_share: Least probability of a proximity.
         vote: "majority" of the classes of a node's sequences, or "mean" of their probabilities.
         dropout: Dropout of the output of each part of a layer.
@@ -68,7 +75,7 @@ class ANSGTSettings(Settings):
     hops: int = count(6)
     restart: float = number(0.15, 0.001, 1)
     first: str = choice("uniform", "ppr")
-    period: int | None = count(100, optional=True)
+    period: float | None = number(0.1, 0, above=True, optional=True)
     least_share: float = number(0.05, 0, 0.25)
     vote: str = choice("majority", "mean")
     dropout: float = rate(0.1)
@@ -136,6 +143,7 @@ class ANSGT(Baseline):
         )
         self.output = nn.Linear(width, self.shape.out_channels)
         draw_small(self, s.num_layers)
+        self._run_epochs = int(self.recipe["epochs"])  # until `phases` tells how many
         mixture = torch.zeros(len(KINDS))
         mixture[0] = 1
         if s.first == "uniform":
@@ -160,9 +168,23 @@ class ANSGT(Baseline):
             self._coarse_near = page_ranks(self._coarse.adjacency, restart=s.restart, **limits)
             x = torch.cat([x, self._coarse.means(x)])  # super-node c is row n + c
         self._features = RowStore(x)
+        self._tables = Tables(
+            x,
+            self._powers,
+            None if self._coarse is None else self._coarse_powers,
+            self._super_of(),
+            1 + s.sampled_nodes,
+        )
+        self._residents: dict[torch.device, Resident | None] = {}
         self._drawn: tuple[Any, NDArray[np.int64]] | None = None
         self._train_nodes: NDArray[np.int64] | None = None
         self.sequences()
+
+    def _super_of(self) -> NDArray[np.int64]:
+        """Return the super-node of each token; all zeros if there are none."""
+        if self._coarse is None:
+            return np.zeros(self._near.num_nodes, np.int64)
+        return np.concatenate([self._coarse.member_of, np.arange(len(self._coarse.sizes))])
 
     def sequences(self) -> NDArray[np.int64]:
         """Return the tokens of all sequences, [n, sequences, tokens]; -1 where there is none.
@@ -194,29 +216,66 @@ class ANSGT(Baseline):
         self._train_nodes = np.unique(nodes)
         size = self.settings.batch_size
         return _SequenceLoader(
-            self._one_each,
+            self,
             nodes,
             labels,
             batch_size=size,
             shuffle=size is not None,
             seed=seed,
             on_epoch=self.begin_epoch,
-            copies=self.settings.sequences,
+            one_each=True,
         )
 
     def _inference_loader(self, nodes: NDArray[np.int64], labels: NDArray[np.int64] | None) -> Any:
-        return NodeLoader(
-            lambda nodes, key: self._inputs(self.sequences()[nodes]),
-            nodes,
-            labels,
-            batch_size=self.settings.batch_size,
-            may_stay=True,
-        )
+        size = self.settings.batch_size
+        at_once = None if size is None else max(size, _INFERRED // self.settings.sequences)
+        return _SequenceLoader(self, nodes, labels, batch_size=at_once, may_stay=True)
 
-    def _one_each(self, nodes: NDArray[np.int64], key: Key) -> tuple[Any, ...]:
-        """Return one sequence per node; a node is repeated as often as it has sequences."""
-        copies = self.settings.sequences
-        return self._inputs(self.sequences()[nodes, np.arange(len(nodes)) % copies][:, None])
+    def ready_for_batches(self) -> None:
+        """Draw the sequences if the bandit has moved, and put them where batches are made."""
+        sequences, device = self.sequences(), self.device
+        if device not in self._residents:
+            shape = (sequences.shape[0] * sequences.shape[1], sequences.shape[2])
+            self._residents[device] = Resident.where_it_fits(self._tables, shape, device)
+        resident = self._residents[device]
+        if resident is not None:
+            resident.put(sequences)
+
+    def fixed_tables(self) -> Resident | None:
+        """Return the tables on the model's device; None if they are on the host."""
+        return self._residents.get(self.device)
+
+    def is_recordable(self) -> bool:
+        """Return whether steps can be recorded as CUDA graphs."""
+        return self.fixed_tables() is not None
+
+    def step_runner(
+        self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
+    ) -> RecordedSteps:
+        """Return how a trainer runs this model on batches; see `RecordedSteps`."""
+        return RecordedSteps(self, call, context, record)
+
+    def batch_inputs(self, which: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Return the inputs of `logits` for sequences by their number, [B, sequences].
+
+        Number v * sequences + k is sequence k of node v. On a GPU the numbers are all that is
+        needed; on the host the inputs are made ahead of the model.
+        """
+        if self.fixed_tables() is not None:
+            return (torch.from_numpy(which),)
+        return self._inputs(self._numbered(which))
+
+    def _numbered(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert self._drawn is not None, "drawn by _prepare"
+        tokens: NDArray[np.int64] = self._drawn[1].reshape(-1, self._drawn[1].shape[-1])[which]
+        return tokens
+
+    def _gathered(self, which: Tensor) -> tuple[Tensor, ...]:
+        resident = self._residents.get(which.device)
+        if resident is not None:
+            return resident.inputs(which)
+        inputs = self._inputs(self._numbered(which.cpu().numpy()))
+        return tuple(part.to(which.device) for part in inputs)
 
     def _inputs(self, tokens: NDArray[np.int64]) -> tuple[Any, ...]:
         missing = tokens < 0
@@ -239,18 +298,23 @@ class ANSGT(Baseline):
         fine = self._powers.lookup(*_pairs(real))
         if self._coarse is None:
             return fine
-        n = self._near.num_nodes
-        inside = np.where(tokens < n, self._coarse.member_of[np.minimum(tokens, n - 1)], tokens - n)
+        inside = self._tables.super_of[tokens]
         out = self._coarse_powers.lookup(*_pairs(inside))
         out[..., : real.shape[-1], : real.shape[-1], :] = fine
         return out
 
     # ---- the bandit ----------------------------------------------------------------------------
 
+    def phases(self, config: TrainConfig) -> list[Phase]:
+        """Return one phase, whose epochs determine when the bandit is updated."""
+        self._run_epochs = config.epochs
+        return super().phases(config)
+
     def epoch_begins(self, epoch: int) -> None:
-        """Update the bandit every `period` epochs; sequences are then drawn again."""
-        period = self.settings.period
-        if period is None or epoch == 0 or epoch % period or self._train_nodes is None:
+        """Update the bandit if a period has passed; sequences are then drawn again."""
+        if self._train_nodes is None or not update_is_due(
+            epoch, self.settings.period, self._run_epochs
+        ):
             return
         reward = self.rewards(self._train_nodes)
         weights, mixture = bandit_move(
@@ -267,11 +331,13 @@ class ANSGT(Baseline):
         score_j = mean over heads of attention(node -> j) |v_j| in the last layer, over the sampled
         nodes j of a node's first sequence; r_k = mean of score_j s_k(j) / sum_k' p_k' s_k'(j).
         """
+        self.ready_for_batches()
         mixture, total, count = self.mixture.cpu().numpy(), np.zeros(len(KINDS)), 0
         with evaluating(self):
             for at in range(0, len(nodes), _SCORED):
-                tokens = self.sequences()[nodes[at : at + _SCORED], :1]
-                inputs = [part.to(self.device) for part in self._inputs(tokens)]
+                which = nodes[at : at + _SCORED, None] * self.settings.sequences
+                tokens = self._numbered(which)
+                inputs = self._gathered(torch.from_numpy(which).to(self.device))
                 last = self.encoder.last_attention(*self._embedded(*inputs))
                 sampled = slice(1, 1 + self.settings.sampled_nodes)
                 norms = last.values[:, :, sampled].norm(dim=-1)
@@ -288,46 +354,83 @@ class ANSGT(Baseline):
 
     # ---- the model -----------------------------------------------------------------------------
 
-    def logits(self, x: Tensor, places: Tensor, missing: Tensor, bias: Tensor) -> Tensor:
+    def logits(self, *inputs: Tensor) -> Tensor:
         """Return [B, C]; for several sequences per node, the logarithm of their votes.
 
         Args:
+            inputs: The numbers of sequences, [B, sequences], or these four:
             x: Features of all nodes and super-nodes in the batch, [used, F0].
             places: Tokens as rows of `x`, [B, sequences, tokens].
             missing: Which tokens are padding, [B, sequences, tokens].
             bias: Powers of Â between tokens, [B, sequences, tokens, tokens, K].
         """
-        h = self.encoder(*self._embedded(x, places, missing, bias))
-        logits: Tensor = self.output(h[:, 0]).view(*places.shape[:2], -1)  # [B, sequences, C]
-        return logits[:, 0] if logits.shape[1] == 1 else votes(logits, self.settings.vote)
+        gathered = self._gathered(inputs[0]) if len(inputs) == 1 else inputs
+        h = self.encoder(*self._embedded(*gathered))
+        shape = gathered[1].shape[:2]
+        logits: Tensor = self.output(h[:, 0]).view(*shape, -1)  # [B, sequences, C]
+        return logits[:, 0] if shape[1] == 1 else votes(logits, self.settings.vote)
 
     def _embedded(
         self, x: Tensor, places: Tensor, missing: Tensor, bias: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
         places, missing, bias = places.flatten(0, 1), missing.flatten(0, 1), bias.flatten(0, 1)
-        h = self.input(x)[places]
+        # On a GPU `x` has the rows of the whole graph, on the host those of the batch.
+        h = self.input(x[places]) if x.is_cuda else self.input(x)[places]
         last = self.token.weight.expand(len(h), 1, -1).to(h.dtype)
         h = dropout(torch.cat([h, last], 1), self.settings.input_dropout, self.training)
         size = h.shape[1]
         edge = self.token_bias.weight.expand(len(h), size, -1)
         bias = torch.cat([bias, edge[:, :-1, None]], 2)
         bias = torch.cat([bias, edge[:, None]], 1)  # [B, t, t, K], the learned token last
-        absent = torch.cat([missing, missing.new_zeros(len(h), 1)], 1)[:, None, None]
-        scores = [
-            layer(bias).permute(0, 3, 1, 2).masked_fill(absent, -torch.inf) for layer in self.biases
-        ]
-        return h, scores
+        absent = torch.cat([missing, missing.new_zeros(len(h), 1)], 1)[:, None, :, None]
+        # The layers have weights of their own, and are computed in one product.
+        layers = [layer for layer in self.biases if isinstance(layer, nn.Linear)]
+        weight = torch.cat([layer.weight for layer in layers])
+        shift = torch.cat([layer.bias for layer in layers])
+        scores = nn.functional.linear(bias, weight, shift).masked_fill(absent, -torch.inf)
+        scores = scores.unflatten(-1, (len(layers), -1)).permute(3, 0, 4, 1, 2).contiguous()
+        return h, list(scores)  # [B, heads, t, t] each
 
 
 class _SequenceLoader(NodeLoader):
-    """A loader that repeats a node once per sequence: the loss is the mean over sequences."""
+    """Batches of sequences: all of a node together, or each as an example of its own.
 
-    def __init__(self, *args: Any, copies: int, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._copies = copies
+    Args:
+        model: Makes the inputs.
+        nodes: As for `NodeLoader`.
+        labels: As for `NodeLoader`.
+        one_each: Whether a node is repeated once per sequence: the loss is the mean over sequences.
+        options: As for `NodeLoader`.
+    """
+
+    def __init__(
+        self,
+        model: ANSGT,
+        nodes: NDArray[np.int64],
+        labels: NDArray[np.int64] | None,
+        *,
+        one_each: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(self._inputs_of, nodes, labels, **options)
+        self._model, self._one_each = model, one_each
+
+    def iterate(self, start_batch: int = 0) -> Iterator[GraphBatch]:
+        """Return the batches of the epoch, from `start_batch` on."""
+        self._model.ready_for_batches()  # once for all of them: it waits for the device
+        return super().iterate(start_batch)
 
     def _batch(self, nodes: NDArray[np.int64], number: int) -> GraphBatch:
-        return super()._batch(np.repeat(nodes, self._copies), number)
+        copies = self._model.settings.sequences if self._one_each else 1
+        return super()._batch(np.repeat(nodes, copies), number)
+
+    def _inputs_of(self, nodes: NDArray[np.int64], key: Key) -> tuple[Any, ...]:
+        copies = self._model.settings.sequences
+        if self._one_each:
+            which = (nodes * copies + np.arange(len(nodes)) % copies)[:, None]
+        else:
+            which = nodes[:, None] * copies + np.arange(copies)
+        return self._model.batch_inputs(which)
 
 
 def votes(logits: Tensor, kind: str = "majority") -> Tensor:
@@ -352,6 +455,26 @@ def votes(logits: Tensor, kind: str = "majority") -> Tensor:
         half = 0.5 / logits.shape[1]
         fraction = (counts + half * mean) / (1 + half)
     return fraction.clamp_min(1e-12).log()
+
+
+def update_is_due(epoch: int, period: float | None, epochs: int) -> bool:
+    """Return whether a period ends with the beginning of an epoch (from 0), one at most.
+
+    Args:
+        epoch: The epoch that begins.
+        period: Epochs of a period; below 1, as a fraction of the run; None for no end.
+        epochs: Epochs of the run.
+
+    Example:
+        >>> [epoch for epoch in range(25) if update_is_due(epoch, 0.2, 25)]
+        [5, 10, 15, 20]
+    """
+    if period is None or epoch == 0:
+        return False
+    length = period * epochs if period < 1 else period
+    # Just more than the quotient: 0.1 * 30 is not quite 3.
+    ended, before = (math.floor(at / length + 1e-9) for at in (epoch, epoch - 1))
+    return ended > before
 
 
 def bandit_move(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dhilgt.baselines.ansgt.row_table import RowTable
+from dhilgt.baselines.shared.message_graph import row_offsets
 from dhilgt.baselines.shared.sparse import SparseMatrix
 
 KINDS = ("ppr", "one_hop", "two_hops", "features")
@@ -19,6 +20,7 @@ KINDS = ("ppr", "one_hop", "two_hops", "features")
 _STEPS = 5  # steps of a truncated personalised PageRank
 _EPS = 1e-5
 _BLOCK = 1 << 24  # entries of a dense block of similarities
+_ROWS = 128  # rows of which the best entries are found at once
 
 
 def proximities(
@@ -125,21 +127,47 @@ def _best(matrix: Any, size: int) -> Any:
     lengths = np.diff(matrix.indptr)
     longer = np.flatnonzero(lengths > size)
     longer = longer[np.argsort(-lengths[longer], kind="stable")]
-    kept, at = np.ones(len(matrix.data), np.bool_), 0
-    while at < len(longer):  # rows of similar length together, so that there is little padding
+    kept, at = np.repeat(lengths <= size, lengths), 0
+    while at < len(longer):
         width = int(lengths[longer[at]])
         rows = longer[at : at + max(1, _BLOCK // width)]
-        inside = np.arange(width) < lengths[rows][:, None]
-        places = np.where(inside, matrix.indptr[rows][:, None] + np.arange(width), 0)
-        values = np.where(inside, matrix.data[places], -np.inf)
-        worse = np.argpartition(-values, size - 1, axis=1)[:, size:]
-        dropped = np.take_along_axis(places, worse, 1)
-        kept[dropped[np.take_along_axis(inside, worse, 1)]] = False
+        kept[_best_places(matrix, rows, width, size)] = True
         at += len(rows)
     offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, size))])
     best = type(matrix)((matrix.data[kept], matrix.indices[kept], offsets), shape=matrix.shape)
     best.sort_indices()
     return best
+
+
+def _best_places(
+    matrix: Any, rows: NDArray[np.int64], width: int, size: int
+) -> NDArray[np.integer[Any]]:
+    """Return where the `size` largest entries of rows are; rows are longer, longest first."""
+    found = []
+    for at in range(0, len(rows), _ROWS):  # rows of similar length together: little padding
+        part = rows[at : at + _ROWS]
+        values, places = _padded(matrix, part, int(np.diff(matrix.indptr)[part[0]]))
+        limits = np.partition(values, size - 1, axis=1)[:, size - 1 : size]
+        best = values <= limits
+        tied = np.count_nonzero(best, axis=1) > size
+        found.append(places[best & ~tied[:, None]])
+        if tied.any():
+            # Which of equal entries are kept depends on the width, that of the longest row.
+            values, places = _padded(matrix, part[tied], width)
+            first = np.argpartition(values, size - 1, axis=1)[:, :size]
+            found.append(np.take_along_axis(places, first, 1).ravel())
+    return np.concatenate(found)
+
+
+def _padded(
+    matrix: Any, rows: NDArray[np.int64], width: int
+) -> tuple[NDArray[np.float32], NDArray[np.integer[Any]]]:
+    """Return the negative values of rows, infinite after their ends, and their places."""
+    starts, within = matrix.indptr[rows], np.arange(width, dtype=matrix.indptr.dtype)
+    places = starts[:, None] + within
+    values = -matrix.data.take(places, mode="clip")
+    values[within >= (matrix.indptr[rows + 1] - starts)[:, None]] = np.inf
+    return values, places
 
 
 def _by_rows(matrix: Any, size: int, step: Callable[[Any, int], Any]) -> Any:
@@ -193,8 +221,9 @@ def _nearest_rows(x: Tensor, size: int) -> Any:
 
 
 def _sparse_probabilities(matrix: Any) -> Any:
-    matrix = matrix.tocoo()
-    kept = (matrix.row != matrix.col) & (matrix.data > 0)
-    rows, columns, values = matrix.row[kept], matrix.col[kept], matrix.data[kept]
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    kept = (rows != matrix.indices) & (matrix.data > 0)
+    rows, values = rows[kept], matrix.data[kept]
     total = np.bincount(rows, values, minlength=matrix.shape[0]) + _EPS
-    return type(matrix)((values / total[rows], (rows, columns)), shape=matrix.shape)
+    parts = (values / total[rows], matrix.indices[kept], row_offsets(rows, matrix.shape[0]))
+    return type(matrix)(parts, shape=matrix.shape)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from dhilgt.baselines.shared.message_graph import row_offsets
-
 _BLOCK = 1 << 22  # entries that are drawn from at once
+_MOST_THREADS = 8  # each has a block
 
 
 class RowTable:
@@ -21,6 +22,9 @@ class RowTable:
         num_nodes: Number of rows, and of columns.
         offsets: Where each row begins; None if all pairs are stored.
         columns: Column of each entry, ascending in a row; None if all pairs are stored.
+
+    Attributes:
+        keys: row * num_nodes + column of each entry, ascending; None if all pairs are stored.
 
     Example:
         >>> table = RowTable.full([np.eye(2), np.ones((2, 2))])
@@ -38,11 +42,11 @@ class RowTable:
         self.values, self.num_nodes = values, num_nodes
         if offsets is None or columns is None:
             self.offsets = np.arange(num_nodes + 1, dtype=np.int64) * num_nodes
-            self._keys: NDArray[np.int64] | None = None
+            self.keys: NDArray[np.int64] | None = None
         else:
             self.offsets = offsets
             sources = np.repeat(np.arange(num_nodes, dtype=np.int64), np.diff(offsets))
-            self._keys = sources * num_nodes + columns
+            self.keys = sources * num_nodes + columns
 
     @classmethod
     def full(cls, matrices: Iterable[NDArray[Any]]) -> RowTable:
@@ -53,32 +57,40 @@ class RowTable:
     @classmethod
     def union(cls, matrices: Iterable[Any]) -> RowTable:
         """Return the table of SciPy's sparse matrices, with all pairs that any of them has."""
-        parts = [part.tocoo() for part in matrices]
-        n = parts[0].shape[0]
-        keys = [part.row.astype(np.int64) * n + part.col for part in parts]
-        union, places = np.unique(np.concatenate(keys), return_inverse=True)
-        values = np.zeros((len(union), len(parts)), np.float32)
-        ends = np.cumsum([len(part) for part in keys])
-        for kind, place in enumerate(np.split(places, ends[:-1])):
-            values[place, kind] = parts[kind].data
-        return cls(values, n, row_offsets(union // n, n), union % n)
+        parts = [part.tocsr() for part in matrices]
+        union: Any = None
+        for kind, part in enumerate(parts):
+            part.sort_indices()
+            bits = np.full(len(part.data), 1 << kind, np.int64)
+            has = type(part)((bits, part.indices, part.indptr), shape=part.shape)
+            union = has if union is None else union + has
+        # Entry by entry, the bits of the kinds that have it; each kind's are in the same order.
+        values = np.zeros((len(union.data), len(parts)), np.float32)
+        for kind, part in enumerate(parts):
+            values[(union.data >> kind) & 1 == 1, kind] = part.data
+        return cls(values, union.shape[0], union.indptr.astype(np.int64), union.indices)
 
     @property
     def kinds(self) -> int:
         """Values per pair, K."""
         return int(self.values.shape[1])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values and keys."""
+        return self.values.nbytes + (0 if self.keys is None else self.keys.nbytes)
+
     def lookup(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the values of some pairs, [..., K]; rows and columns have one shape."""
         keys = rows * np.int64(self.num_nodes) + columns
-        if self._keys is None:
+        if self.keys is None:
             values: NDArray[np.float32] = self.values[keys]
             return values
-        if len(self._keys) == 0:
+        if len(self.keys) == 0:
             return np.zeros((*keys.shape, self.kinds), np.float32)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         stored: NDArray[np.float32] = self.values[at]
-        stored[self._keys[at] != keys] = 0
+        stored[self.keys[at] != keys] = 0
         return stored
 
     def draw(
@@ -110,35 +122,66 @@ class RowTable:
         weights = self.values @ np.asarray(mixture, np.float32)
         lengths = np.diff(self.offsets)[rows]
         step = max(1, _BLOCK // max(1, int(lengths.max(initial=1))))
-        for number, begin in enumerate(range(0, len(rows), step)):
-            part = slice(begin, begin + step)
+
+        def draw_block(number: int) -> None:
+            part = slice(number * step, (number + 1) * step)
             rng = np.random.default_rng([*seed, number])
-            out[part] = self._draw_block(rows[part], lengths[part], weights, size, rng)
+            out[part] = self._draw_block(rows[part], weights, size, rng)
+
+        # Blocks have generators of their own, and NumPy leaves the interpreter to other threads.
+        with ThreadPoolExecutor(min(_MOST_THREADS, torch.get_num_threads())) as pool:
+            list(pool.map(draw_block, range(-(-len(rows) // step))))
         return out
 
     def _draw_block(
         self,
         rows: NDArray[np.int64],
-        lengths: NDArray[np.int64],
         weights: NDArray[np.float32],
         size: int,
         rng: np.random.Generator,
     ) -> NDArray[np.int64]:
         # The order of exponential times with these rates has the distribution of successive draws
         # without replacement.
+        new = np.concatenate([[True], rows[1:] != rows[:-1]])  # rows are often repeated
+        distinct, which = rows[new], np.cumsum(new) - 1
+        lengths = self.offsets[distinct + 1] - self.offsets[distinct]
         width = max(size, int(lengths.max(initial=0)))
-        inside = np.arange(width) < lengths[:, None]
-        at = np.where(inside, self.offsets[rows][:, None] + np.arange(width), 0)
-        weight = np.where(inside, weights[at], 0)
-        times = np.full(weight.shape, np.inf, np.float32)
-        drawn = rng.standard_exponential(weight.shape, dtype=np.float32)
-        np.divide(drawn, weight, out=times, where=weight > 0)
-        first = np.argpartition(times, size - 1, axis=1)[:, :size]
-        first_times = np.take_along_axis(times, first, 1)
-        order = np.argsort(first_times, axis=1, kind="stable")
-        first = np.take_along_axis(first, order, 1)
-        entries = np.take_along_axis(at, first, 1)
-        columns = entries if self._keys is None else self._keys[entries]
+        places = self.offsets[distinct][:, None] + np.arange(width)
+        rates = weights.take(places, mode="clip")
+        rates[np.arange(width) >= lengths[:, None]] = 0
+        times = rng.standard_exponential((len(rows), width), dtype=np.float32)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            times /= rates[which]
+        first = _earliest(times, size)
+        entries = places[which[:, None], first]
+        columns = entries if self.keys is None else self.keys.take(entries, mode="clip")
         nodes: NDArray[np.int64] = columns % self.num_nodes
-        nodes[np.isinf(np.take_along_axis(first_times, order, 1))] = -1
+        nodes[rates[which[:, None], first] == 0] = -1
         return nodes
+
+
+def _earliest(times: NDArray[np.float32], size: int) -> NDArray[np.int64]:
+    """Return the columns of the `size` least times of each row, in ascending order of time."""
+    limits = np.partition(times, size - 1, axis=1)[:, size - 1 : size]
+    least = times <= limits
+    clear = np.count_nonzero(least, axis=1) == size
+    columns = np.flatnonzero(least[clear]) % times.shape[1]
+    first = np.zeros((len(times), size), np.int64)
+    first[clear], is_distinct = _in_order(times[clear], columns.reshape(-1, size))
+    clear[clear] = is_distinct
+    # The indices take several times as long, and are needed only where times are equal: the
+    # order of these, mostly infinite ones, is that of a partition.
+    others = times[~clear]
+    first[~clear], _ = _in_order(others, np.argpartition(others, size - 1, axis=1)[:, :size])
+    return first
+
+
+def _in_order(
+    times: NDArray[np.float32], columns: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the columns of each row in the order of their times, and if all times differ."""
+    of_columns = np.take_along_axis(times, columns, 1)
+    order = np.argsort(of_columns, axis=1, kind="stable")
+    ascending = np.take_along_axis(of_columns, order, 1)
+    is_distinct: NDArray[np.bool_] = (ascending[:, 1:] != ascending[:, :-1]).all(1)
+    return np.take_along_axis(columns, order, 1), is_distinct

@@ -55,6 +55,10 @@ class TokenEncoderLayer(nn.Module):
             attn_mask=None if bias is None else bias.to(query.dtype),
             dropout_p=self.attention_dropout if self.training else 0.0,
         )
+        return self._after_attention(h, mixed)
+
+    def _after_attention(self, h: Tensor, mixed: Tensor) -> Tensor:
+        """Return the next representation from the mixed values of all heads, [B, H, t, d]."""
         mixed = self.projection(mixed.transpose(1, 2).flatten(2))
         h = h + dropout(mixed, self.dropout, self.training)
         inner = F.gelu(self.ffn_in(self.ffn_norm(h)))

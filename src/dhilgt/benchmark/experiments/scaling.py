@@ -175,6 +175,7 @@ NONE = Claim("none", 0, 0)
 """The paper has no such stage, or only work that it does not count, such as degrees."""
 _KERNEL = Claim("L n F² + L m F", 1, 1)
 _HOST, _GPU = Claim("n F + m", 1, 1), Claim("L n_b F + m", 1, 1)
+_PAIRS, _PAIR_LAYERS = Claim("n²", 2, 0), Claim("L n² F", 2, 0)
 _ROWS, _BATCH = Claim("n F + n s²", 1, 0), Claim("L n_b F + n_b s²", 0, 0)
 
 # Rows of the paper's table of complexities: before training, an epoch, host memory, GPU memory.
@@ -198,6 +199,8 @@ _PAPER: dict[str, tuple[Claim, Claim, Claim, Claim]] = {
     "ansgt": (Claim("n s² + L m", 1, 1), Claim("L n F² + L n s² F", 1, 0), _ROWS, _BATCH),
     "graphgps": (Claim("n³", 3, 0), _KERNEL, Claim("n F + n²", 2, 0), _GPU),
     "goat": (Claim("n F", 1, 0), _KERNEL, _HOST, Claim("L n_b² + L n_b F + m", 1, 1)),
+    "graphormer": (Claim("n³", 3, 0), _PAIR_LAYERS, _PAIRS, _PAIR_LAYERS),
+    "grpe": (_PAIRS, _PAIR_LAYERS, _PAIRS, _PAIR_LAYERS),
     "hsgt": (
         Claim("n + L m", 1, 1),
         _KERNEL,

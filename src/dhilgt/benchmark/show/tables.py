@@ -25,6 +25,8 @@ TITLES = {
     "ansgt": "ANS-GT",
     "goat": "GOAT",
     "graphgps": "GraphGPS",
+    "graphormer": "Graphormer",
+    "grpe": "GRPE",
     "hsgt": "HSGT",
     "sgformer": "SGFormer",
     "gcn": "GCN",

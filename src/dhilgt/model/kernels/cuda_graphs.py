@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dhilgt.errors import TrainingWarning, warn
-from dhilgt.model.kernels.held_inputs import HeldInputs, Inputs
+from dhilgt.model.kernels.held_inputs import CopiedInputs, HeldInputs, Inputs
 from dhilgt.model.kernels.packing import Room, choose_room, packed_rows
 
 # The function that ends the rerouting of memory into a graph's pool is not public, and was renamed.
@@ -86,13 +86,13 @@ class _Recorded:
     """A recorded step, with the tensors that it reads and writes."""
 
     graph: torch.cuda.CUDAGraph
-    inputs: HeldInputs
+    inputs: HeldInputs | CopiedInputs
     room: Room
     out: Tensor
     labels: Tensor | None = None
 
 
-class _Request:
+class StepRequest:
     """What a recorded step needs to be able to take a batch.
 
     Args:
@@ -106,7 +106,7 @@ class _Request:
         self.inputs = inputs
         x, index = inputs[:2]
         given = tuple(None if part is None else part.dtype for part in inputs)
-        self.shape = (index.shape, x.layout, given)
+        self.shape: tuple[Any, ...] = (index.shape, x.layout, given)
         self.batch, slots = index.shape
         config = getattr(model, "config", None)
         self.slots = slots + getattr(config, "num_virtual", 0)
@@ -121,31 +121,61 @@ class _Request:
         """Return the keyword arguments with which the model computes on the rows of `room`."""
         return {"room": room} if self.packs else {}
 
+    def hold(self) -> HeldInputs | CopiedInputs:
+        """Return a copy of the batch's inputs that a step is recorded with."""
+        return HeldInputs(self.inputs)
+
     def fits(self, step: _Recorded) -> bool:
         """Return whether a recorded step takes the batch."""
         return step.inputs.holds(self.inputs) and step.room.holds(self.rows, self.slots)
 
 
+class PlainRequest(StepRequest):
+    """The request of a model whose inputs are tensors of one shape from batch to batch."""
+
+    def __init__(self, model: nn.Module, inputs: Inputs, filled: int | None) -> None:
+        self.inputs = inputs
+        self.shape = tuple((part.shape, part.dtype) for part in inputs)
+        self.packs, self.rows = False, None
+
+    def room(self) -> Room:
+        """Return that nothing is packed."""
+        return Room(None)
+
+    def hold(self) -> CopiedInputs:
+        """Return a copy of the batch's inputs that a step is recorded with."""
+        return CopiedInputs(self.inputs)
+
+    def fits(self, step: _Recorded) -> bool:
+        """Return True: a recorded step takes all batches of its shape."""
+        return True
+
+
 class _Recorder:
     """What recording a training step and recording an evaluation have in common."""
 
-    def __init__(self, model: nn.Module, context: Callable[[], Any]) -> None:
-        self._model, self._context = model, context
+    def __init__(
+        self,
+        model: nn.Module,
+        context: Callable[[], Any],
+        request: type[StepRequest] = StepRequest,
+    ) -> None:
+        self._model, self._context, self._request = model, context, request
         self._held: dict[tuple[Any, ...], list[_Recorded]] = {}
         self._given_up = False
         self._pool: Any = None
 
-    def _smallest_fitting(self, request: _Request) -> _Recorded | None:
+    def _smallest_fitting(self, request: StepRequest) -> _Recorded | None:
         """Return the recorded step with the least room that takes a batch."""
         fitting = [step for step in self._held.get(request.shape, ()) if request.fits(step)]
         return min(fitting, key=lambda step: step.room.rows or 0, default=None)
 
-    def _keep(self, request: _Request, step: _Recorded) -> None:
+    def _keep(self, request: StepRequest, step: _Recorded) -> None:
         """Keep a new step; it replaces one of its room, whose table of features was too small."""
         others = self._held.get(request.shape, [])
         self._held[request.shape] = [old for old in others if old.room != step.room] + [step]
 
-    def _is_full(self, request: _Request) -> bool:
+    def _is_full(self, request: StepRequest) -> bool:
         """Return whether no further step can be recorded."""
         replaces = any(old.room == request.room() for old in self._held.get(request.shape, ()))
         return not replaces and sum(map(len, self._held.values())) >= MOST_SHAPES
@@ -183,6 +213,7 @@ class StepGraphs(_Recorder):
         optimizer: Over the model's parameters; its rate is a tensor.
         clip_norm: Largest norm of all gradients; None for no limit.
         context: Makes the context of each forward pass: autocast, or one that does nothing.
+        request: Kind of inputs that the model has.
     """
 
     def __init__(
@@ -191,8 +222,9 @@ class StepGraphs(_Recorder):
         optimizer: torch.optim.Optimizer,
         clip_norm: float | None,
         context: Callable[[], Any],
+        request: type[StepRequest] = StepRequest,
     ) -> None:
-        super().__init__(model, context)
+        super().__init__(model, context, request)
         self._optimizer, self._clip_norm = optimizer, clip_norm
         self._parameters = [p for p in model.parameters() if p.requires_grad]
 
@@ -207,7 +239,7 @@ class StepGraphs(_Recorder):
         """
         if self._given_up:
             return None
-        request = _Request(self._model, inputs, filled)
+        request = self._request(self._model, inputs, filled)
         step = self._smallest_fitting(request)
         if step is None:
             if self._is_full(request):
@@ -222,8 +254,8 @@ class StepGraphs(_Recorder):
         step.graph.replay()
         return step.out
 
-    def _record(self, request: _Request, labels: Tensor) -> _Recorded | None:
-        own, own_labels, room = HeldInputs(request.inputs), labels.clone(), request.room()
+    def _record(self, request: StepRequest, labels: Tensor) -> _Recorded | None:
+        own, own_labels, room = request.hold(), labels.clone(), request.room()
 
         def compute_loss() -> Tensor:
             with self._context():
@@ -261,10 +293,16 @@ class ForwardGraphs(_Recorder):
     Args:
         model: Called with a batch's inputs; on CUDA.
         context: Makes the context of each forward pass: autocast, or one that does nothing.
+        request: Kind of inputs that the model has.
     """
 
-    def __init__(self, model: nn.Module, context: Callable[[], Any]) -> None:
-        super().__init__(model, context)
+    def __init__(
+        self,
+        model: nn.Module,
+        context: Callable[[], Any],
+        request: type[StepRequest] = StepRequest,
+    ) -> None:
+        super().__init__(model, context, request)
         self._seen: set[tuple[Any, ...]] = set()
         self._addresses: list[int] = []
 
@@ -279,7 +317,7 @@ class ForwardGraphs(_Recorder):
         with torch.inference_mode():
             if self._given_up or self._model.training or not self._is_recordable():
                 return self._run(inputs, {})
-            request = _Request(self._model, inputs, filled)
+            request = self._request(self._model, inputs, filled)
             step = self._find(request)
             if step is None:
                 return self._run(inputs, request.keywords(Room(request.rows)))
@@ -296,7 +334,7 @@ class ForwardGraphs(_Recorder):
             logits: Tensor = self._model(*inputs, **keywords)
         return logits
 
-    def _find(self, request: _Request) -> _Recorded | None:
+    def _find(self, request: StepRequest) -> _Recorded | None:
         addresses = [p.data_ptr() for p in self._model.parameters()]
         if addresses != self._addresses:  # the weights have moved
             self._held.clear()
@@ -314,13 +352,13 @@ class ForwardGraphs(_Recorder):
             self._keep(request, step)
         return step
 
-    def _record(self, request: _Request) -> _Recorded | None:
-        own, room = HeldInputs(request.inputs), request.room()
+    def _record(self, request: StepRequest) -> _Recorded | None:
+        own, room = request.hold(), request.room()
 
         def compute_logits() -> Tensor:
             return self._run(own(), request.keywords(room))
 
-        device = request.inputs[1].device
+        device = request.inputs[0].device
         try:
             self._warm_up(device, compute_logits)
             graph = torch.cuda.CUDAGraph()

@@ -60,6 +60,36 @@ class HeldInputs:
             _put_all_rows(self.ego, ego)
 
 
+class CopiedInputs:
+    """Inputs at fixed addresses that are tensors of one shape from batch to batch.
+
+    Args:
+        inputs: Those of a batch, on the device.
+
+    Example:
+        >>> held = CopiedInputs((torch.ones(2),))
+        >>> held.put((torch.zeros(2),))
+        >>> held()[0].tolist()
+        [0.0, 0.0]
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._own = tuple(part.clone() for part in inputs)
+
+    def __call__(self) -> Inputs:
+        """Return the inputs."""
+        return self._own
+
+    def holds(self, inputs: Inputs) -> bool:
+        """Return whether a batch has the shapes of the inputs."""
+        return [part.shape for part in inputs] == [part.shape for part in self._own]
+
+    def put(self, inputs: Inputs) -> None:
+        """Copy a batch into the inputs."""
+        for own, part in zip(self._own, inputs, strict=True):
+            own.copy_(part)
+
+
 def _all_five(inputs: Inputs) -> Inputs:
     """Return the inputs with None for those at the end that are not given."""
     return (*inputs, None, None)[:5]
