@@ -1,4 +1,4 @@
-"""An epoch of ANS-GT on a GPU, steps recorded and kernel by kernel: `python -m bench.gpu_baselines`.
+"""An epoch of ANS-GT on a GPU, recorded and kernel by kernel: `python -m bench.gpu_baselines`.
 
 Also checks that both end with the same loss where nothing is drawn.
 """
