@@ -388,7 +388,8 @@ class ANSGT(Baseline):
         weight = torch.cat([layer.weight for layer in layers])
         shift = torch.cat([layer.bias for layer in layers])
         scores = nn.functional.linear(bias, weight, shift).masked_fill(absent, -torch.inf)
-        scores = scores.unflatten(-1, (len(layers), -1)).permute(3, 0, 4, 1, 2).contiguous()
+        scores = scores.view(*scores.shape[:3], len(layers), -1)
+        scores = scores.permute(3, 0, 4, 1, 2).contiguous()
         return h, list(scores)  # [B, heads, t, t] each
 
 

@@ -82,8 +82,14 @@ def page_rank(hat: Tensor, restart: float) -> Tensor:
         [[0.75, 0.25], [0.25, 0.75]]
     """
     matrix = torch.eye(len(hat), dtype=torch.float64) - (1 - restart) * hat.double()
-    # The matrix is positive definite: a Cholesky factor takes half the work of an inversion.
-    rank: Tensor = restart * torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+    # The matrix is positive definite: a Cholesky factor takes half the work of an inversion. Its
+    # threads wait for each other column by column, for seconds where other processes run beside.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        rank: Tensor = restart * torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+    finally:
+        torch.set_num_threads(threads)
     return rank
 
 

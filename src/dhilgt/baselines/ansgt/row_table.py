@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 _BLOCK = 1 << 22  # entries that are drawn from at once
+_CACHED = 1 << 17  # of them, those that are sorted at once
 _MOST_THREADS = 8  # each has a block
 
 
@@ -51,7 +52,8 @@ class RowTable:
     @classmethod
     def full(cls, matrices: Iterable[NDArray[Any]]) -> RowTable:
         """Return the table of dense matrices, n x n each."""
-        values = np.stack([np.asarray(part, np.float32) for part in matrices], -1)
+        parts = [torch.from_numpy(np.asarray(part, np.float32)) for part in matrices]
+        values = torch.stack(parts, -1).numpy()  # twice as fast as NumPy's
         return cls(values.reshape(-1, values.shape[-1]), len(values))
 
     @classmethod
@@ -124,36 +126,39 @@ class RowTable:
         step = max(1, _BLOCK // max(1, int(lengths.max(initial=1))))
 
         def draw_block(number: int) -> None:
-            part = slice(number * step, (number + 1) * step)
+            begin, end = number * step, min((number + 1) * step, len(rows))
             rng = np.random.default_rng([*seed, number])
-            out[part] = self._draw_block(rows[part], weights, size, rng)
+            width = max(size, int(lengths[begin:end].max()))
+            each = max(1, _CACHED // width)
+            for at in range(begin, end, each):
+                part = slice(at, min(at + each, end))
+                out[part] = self._draw(rows[part], weights, size, width, rng)
 
         # Blocks have generators of their own, and NumPy leaves the interpreter to other threads.
         with ThreadPoolExecutor(min(_MOST_THREADS, torch.get_num_threads())) as pool:
             list(pool.map(draw_block, range(-(-len(rows) // step))))
         return out
 
-    def _draw_block(
+    def _draw(
         self,
         rows: NDArray[np.int64],
         weights: NDArray[np.float32],
         size: int,
+        width: int,
         rng: np.random.Generator,
     ) -> NDArray[np.int64]:
         # The order of exponential times with these rates has the distribution of successive draws
         # without replacement.
         new = np.concatenate([[True], rows[1:] != rows[:-1]])  # rows are often repeated
         distinct, which = rows[new], np.cumsum(new) - 1
-        lengths = self.offsets[distinct + 1] - self.offsets[distinct]
-        width = max(size, int(lengths.max(initial=0)))
-        places = self.offsets[distinct][:, None] + np.arange(width)
-        rates = weights.take(places, mode="clip")
-        rates[np.arange(width) >= lengths[:, None]] = 0
+        starts, within = self.offsets[distinct], np.arange(width)
+        rates = weights.take(starts[:, None] + within, mode="clip")
+        rates[within >= (self.offsets[distinct + 1] - starts)[:, None]] = 0
         times = rng.standard_exponential((len(rows), width), dtype=np.float32)
         with np.errstate(divide="ignore", invalid="ignore"):
             times /= rates[which]
         first = _earliest(times, size)
-        entries = places[which[:, None], first]
+        entries = starts[which][:, None] + first
         columns = entries if self.keys is None else self.keys.take(entries, mode="clip")
         nodes: NDArray[np.int64] = columns % self.num_nodes
         nodes[rates[which[:, None], first] == 0] = -1
@@ -162,17 +167,18 @@ class RowTable:
 
 def _earliest(times: NDArray[np.float32], size: int) -> NDArray[np.int64]:
     """Return the columns of the `size` least times of each row, in ascending order of time."""
-    limits = np.partition(times, size - 1, axis=1)[:, size - 1 : size]
-    least = times <= limits
+    least = times <= np.partition(times, size - 1, axis=1)[:, size - 1 : size]
     clear = np.count_nonzero(least, axis=1) == size
-    columns = np.flatnonzero(least[clear]) % times.shape[1]
+    least &= clear[:, None]
     first = np.zeros((len(times), size), np.int64)
-    first[clear], is_distinct = _in_order(times[clear], columns.reshape(-1, size))
-    clear[clear] = is_distinct
+    first[clear] = (np.flatnonzero(least) % times.shape[1]).reshape(-1, size)
+    first, is_distinct = _in_order(times, first)
     # The indices take several times as long, and are needed only where times are equal: the
     # order of these, mostly infinite ones, is that of a partition.
-    others = times[~clear]
-    first[~clear], _ = _in_order(others, np.argpartition(others, size - 1, axis=1)[:, :size])
+    tied = np.flatnonzero(~(clear & is_distinct))
+    if len(tied):
+        others = times[tied]
+        first[tied], _ = _in_order(others, np.argpartition(others, size - 1, axis=1)[:, :size])
     return first
 
 
