@@ -6,7 +6,6 @@ there; what has a line is not run again. `--render` writes the table alone.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 from docs.make import lines_of, markdown
 
+from dhilgt.benchmark.lines import script_command, signed_line
 from dhilgt.benchmark.show.tables import score_text
 from dhilgt.utils.workers import Workers
 
@@ -159,9 +159,10 @@ def main() -> None:
         start()
         for name, line in workers.results(start):
             print(f"{name}: {line['score']:.4f}, {line['epochs']} epochs, {line['seconds']:.0f} s")
+            line["command"] = script_command()
             lines.append(line)
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, sort_keys=True) + "\n")
+                file.write(signed_line(line).decode() + "\n")
     (options.results / "known-table.md").write_text(table(lines), encoding="utf-8")
 
 

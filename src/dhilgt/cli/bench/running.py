@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,30 +61,12 @@ def limits_of(
     )
 
 
-def recorded_command(arguments: Sequence[str]) -> str:
-    """Return a command as results keep it: files by name, since folders are those of one machine.
-
-    Args:
-        arguments: Those of `dhilgt`.
-
-    Example:
-        >>> recorded_command(["bench", "default", "--root=/data/graphs", "-o", "/home/me/d.jsonl"])
-        'dhilgt bench default --root=graphs -o d.jsonl'
-    """
-    parts = []
-    for one in arguments:
-        option, equals, value = one.partition("=") if one.startswith("-") else ("", "", one)
-        path = Path(value)
-        named = path.name if path.is_absolute() or value.startswith(("~", "..")) else value
-        parts.append(f"{option}{equals}{named}")
-    return shlex.join(["dhilgt", *parts])
-
-
 def measure(
     grid: "list[Cell]", output: Path, limits: "Limits", *, resume: bool, quiet: bool
 ) -> None:
     """Run the cells that are not done, and print how each ended and how to go on."""
     from dhilgt.benchmark import run
+    from dhilgt.benchmark.lines import recorded_command
 
     def report(cell: "Cell", record: "Record", done: int, of: int) -> None:
         if not quiet:
