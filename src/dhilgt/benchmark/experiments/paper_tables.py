@@ -27,9 +27,9 @@ from dhilgt.benchmark.show.tables import (
 )
 from dhilgt.errors import ConfigError
 
-_LEFT_OUT = ("stages", "host_before_bytes", "own_process")
+_LEFT_OUT = ("stages", "settings", "training", "host_before_bytes", "own_process")
 _ENVIRONMENT = (
-    "dhilgt", "python", "torch", "numpy", "cuda", "cpu", "cpus", "gpus", "device", "memory_bytes",
+    "dhilgt", "python", "torch", "cuda", "cpu", "cpus", "gpus", "device", "memory_bytes",
 )  # fmt: skip
 _LONGEST_MESSAGE = 300
 _ABOUT_TIMES = ("Seconds for", SHARED, HOST, OWN)
@@ -68,8 +68,8 @@ def _merged(old: Record | None, new: Record) -> Record:
 def slim(record: Record) -> dict[str, Any]:
     """Return the JSON of a record without what no table needs, to be kept for good.
 
-    Stages are left out, and scores that mean nothing: of stand-ins, and of trainings that were run
-    for their times. What the hash of the run is made of stays.
+    All settings are left out: they follow from the version, the variant and `changes`. So are
+    scores that mean nothing: of stand-ins, and of trainings that were run for their times.
     """
     environment = record.costs.environment
     if environment is not None:

@@ -221,11 +221,10 @@ def _records(own: Sequence[Path], more: Sequence[Path]) -> "list[Record]":
 
 def _keep(records: "list[Record]", path: Path) -> None:
     from dhilgt.benchmark.experiments.paper_tables import slim
-    from dhilgt.benchmark.lines import signed_line
+    from dhilgt.store.files import canonical_json
 
-    lines = (signed_line({**slim(record), "run_hash": record.run_hash}) for record in records)
     with shell.written_whole(path) as draft:
-        draft.write_bytes(b"".join(line + b"\n" for line in lines))
+        draft.write_bytes(b"".join(canonical_json(slim(record)) + b"\n" for record in records))
 
 
 def _text(
