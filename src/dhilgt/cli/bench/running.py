@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 # ---- running -----------------------------------------------------------------------------------
 
 
-def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list[Cell]":
-    """Return cells of DHIL-GT by a recipe, seed by seed, from the options of a command."""
+def whole_cells(data: str, seeds: str, recipes: str, epochs: int | None) -> "list[Cell]":
+    """Return cells of DHIL-GT by some recipes, seed by seed, from the options of a command."""
     parsed_seeds = parse_seeds(seeds)
-    chosen = read_recipe(recipe)
-    from dhilgt.benchmark import cells
+    from dhilgt.benchmark.experiments import studied
     from dhilgt.benchmark.running import data as graphs
-    from dhilgt.benchmark.running.recipe import OURS, PAPER
 
-    return cells([(OURS, PAPER)], graphs.chosen(data), parsed_seeds, chosen, epochs=epochs)
+    try:
+        chosen = studied.studied_recipes(recipes)
+    except ImportError as error:
+        raise DhilgtError(str(error)) from error
+    return studied.whole_cells(chosen, graphs.chosen(data), parsed_seeds, epochs)
 
 
 def read_recipe(name: str) -> "Recipe":
