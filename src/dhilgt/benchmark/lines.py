@@ -38,10 +38,8 @@ def signed_line(values: Mapping[str, Any]) -> bytes:
         >>> line = json.loads(signed_line({"seconds": 1.5}))
         >>> sorted(line), check_line(line)
         (['line_hash', 'seconds'], None)
-        >>> check_line({**line, "seconds": 0.5})
-        Traceback (most recent call last):
-        ...
-        dhilgt.errors.ArtifactError: was changed after it was written: ...
+        >>> line_hash({**line, "seconds": 0.5}) == line["line_hash"]
+        False
     """
     return canonical_json({**values, LINE_HASH: line_hash(values)})
 
