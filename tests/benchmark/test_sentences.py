@@ -1,0 +1,66 @@
+"""Every number in the prose of the pages of results is carried by the lines of the runs."""
+
+import json
+
+import pytest
+from docs.make import figures, sentences
+
+# Pages of the comparison itself, whose figures stand in tables alone.
+TABLES_ALONE = {"docs/results/default.md", "docs/results/paper.md"}
+
+
+@pytest.mark.parametrize("page", sentences.PAGES | sentences.FURTHER)
+def test_a_page_has_the_sentences_that_its_lines_give(page):
+    assert sentences.missing(page) == []
+
+
+@pytest.mark.parametrize("page", sentences.PAGES)
+def test_no_number_of_a_page_is_without_a_line(page):
+    assert sentences.uncarried(page) == []
+
+
+def test_all_pages_of_results_are_checked():
+    pages = {path.relative_to(figures.ROOT).as_posix() for path in figures.RESULTS.glob("*.md")}
+    pages = {page for page in pages if not page.endswith("-table.md")}
+    assert pages - TABLES_ALONE == set(sentences.PAGES)
+
+
+def test_definitions_are_on_their_pages():
+    for page, phrases in sentences.DEFINITIONS.items():
+        text = sentences.plain((figures.ROOT / page).read_text(encoding="utf-8"))
+        assert [phrase for phrase in phrases if phrase not in text] == [], page
+
+
+@pytest.fixture
+def drawn(tmp_path, monkeypatch):
+    """A page with one sentence, and its line."""
+    lines = tmp_path / "runs.jsonl"
+    lines.write_text(json.dumps({"seconds": 2.04}) + "\n", encoding="utf-8")
+
+    def told():
+        yield f"A run takes {json.loads(lines.read_text(encoding='utf-8'))['seconds']:.1f} s"
+
+    monkeypatch.setattr(sentences, "ROOT", tmp_path)
+    monkeypatch.setattr(sentences, "PAGES", {"page.md": told})
+    monkeypatch.setattr(sentences, "FURTHER", {})
+    monkeypatch.setattr(sentences, "DEFINITIONS", {"page.md": ("95 % interval",)})
+    return tmp_path / "page.md"
+
+
+def test_a_sentence_may_be_broken_into_lines_and_code_has_any_number(drawn, capsys):
+    drawn.write_text(
+        "A run takes\n2.0 s (95 % interval), see [`x=3`](page5.md).\n\n```sh\nrun --jobs 8\n```\n",
+        encoding="utf-8",
+    )
+    assert sentences.main() == 0
+    assert "every number is carried" in capsys.readouterr().out
+
+
+def test_a_number_that_no_line_gives_is_found_with_its_place(drawn, capsys):
+    drawn.write_text("A run takes 1.9 s, three times as fast as H200 at 476.", encoding="utf-8")
+    assert sentences.missing("page.md") == ["A run takes 2.0 s"]
+    assert len(sentences.uncarried("page.md")) == 2
+    assert sentences.main() == 1
+    said = capsys.readouterr().out
+    assert "page.md: should have: A run takes 2.0 s" in said
+    assert "at 476. …" in said
