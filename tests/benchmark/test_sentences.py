@@ -3,7 +3,9 @@
 import json
 
 import pytest
-from docs.make import figures, sentences
+from docs.make import figures, readme_table, sentences
+
+from tests.benchmark.cases import line
 
 # Pages of the comparison itself, whose figures stand in tables alone.
 TABLES_ALONE = {"docs/results/default.md", "docs/results/paper.md"}
@@ -64,3 +66,27 @@ def test_a_number_that_no_line_gives_is_found_with_its_place(drawn, capsys):
     said = capsys.readouterr().out
     assert "page.md: should have: A run takes 2.0 s" in said
     assert "at 476. …" in said
+
+
+# ---- the rows of the README --------------------------------------------------------------------
+
+
+def test_the_rows_of_the_readme_are_those_of_its_lines():
+    readme = (figures.ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme_table.readme_text(readme) == readme
+
+
+def test_a_row_of_the_readme_needs_a_score_of_every_split():
+    records = []
+    for seed in (10, 11):
+        records.append(line("dhilgt", "cora", seed, 0.8 + 0.02 * (seed - 10), recipe="auto"))
+        records.append(line("mlp", "cora", seed, 0.7))
+    records.append(line("gcn", "cora", 10, 0.9))
+    records += [line("sgformer", "cora", seed, 0.9, out_of_time=seed == 11) for seed in (10, 11)]
+    rows = readme_table.table(records).splitlines()
+    assert rows[0] == "| test score, per cent | cora |"
+    assert "| DHIL-GT, default | 81.00 ± 1.41 |" in rows
+    assert "| MLP | 70.00 ± 0.00 |" in rows
+    assert "| GCN | – |" in rows
+    assert "| SGFormer | – |" in rows, "a training that a clock ended has no score"
+    assert readme_table.table([]) == "*Not measured yet.*\n"
