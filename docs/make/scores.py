@@ -51,9 +51,8 @@ def main() -> None:
     """Write the table beside the lines."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
-    options = parser.parse_args()
-    text = table(options.results / "scores")
-    (options.results / "scores-table.md").write_text(text, encoding="utf-8")
+    folder = parser.parse_args().results
+    (folder / "scores-table.md").write_text(table(folder / "scores"), encoding="utf-8")
 
 
 if __name__ == "__main__":

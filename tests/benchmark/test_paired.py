@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dhilgt.benchmark.show.paired import difference, t_quantile
+from dhilgt.benchmark.show.paired import difference, holm, p_value, t_quantile
 from dhilgt.errors import DhilgtError
 
 SCORES = st.floats(0, 1, allow_subnormal=False)
@@ -86,3 +86,41 @@ def test_without_scipy_the_error_names_the_extra(monkeypatch):
     with pytest.raises(DhilgtError, match=r'pip install "dhilgt\[plot\]"'):
         difference([0.5, 0.6], [0.5, 0.7])
     assert difference([0.5], [0.6]).verdict == "too few seeds"
+
+
+# ---- many comparisons --------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(SCORES, SCORES), min_size=2, max_size=12))
+def test_p_values_are_those_of_scipys_paired_test(pairs):
+    before, after = zip(*pairs, strict=True)
+    gaps = [new - old for old, new in pairs]
+    found = p_value(difference(before, after))
+    if statistics.pstdev(gaps) > 1e-9:
+        assert found == pytest.approx(stats.ttest_1samp(gaps, 0).pvalue, abs=1e-9)
+
+
+def test_the_same_difference_everywhere_is_sure_and_one_pair_says_nothing():
+    assert p_value(difference([0.5, 0.5], [0.75, 0.75])) == 0
+    assert p_value(difference([0.5, 0.5], [0.5, 0.5])) == 1
+    assert p_value(difference([0.5], [0.75])) is None
+
+
+def test_holms_correction_by_hand():
+    # Sorted 0.005, 0.01, 0.03, 0.04: times 4, 3, 2, 1 gives 0.02, 0.03, 0.06 and 0.04, which may
+    # not be below the one before it.
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == pytest.approx(
+        {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
+    )
+    assert holm({"a": 0.7, "b": 0.8}) == {"a": 1.0, "b": 1.0}
+    assert holm({}) == {}
+
+
+@given(st.dictionaries(st.integers(), st.floats(0, 1), max_size=8))
+def test_holms_correction_keeps_the_order_and_lies_between_none_and_bonferronis(values):
+    found = holm(values)
+    assert list(found) == list(values)
+    for name, value in values.items():
+        assert value <= found[name] <= min(1, len(values) * value) + 1e-12
+    ranked = sorted(values, key=lambda name: values[name])
+    assert [found[name] for name in ranked] == sorted(found.values())

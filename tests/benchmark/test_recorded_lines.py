@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dhilgt.benchmark.experiments.paper import TIMES
 from dhilgt.benchmark.lines import LINE_HASH, check_line
 from dhilgt.benchmark.record import FORMAT, OK, OVER, Record
 
@@ -23,6 +24,7 @@ WITHOUT_HASH = {
     "hierarchy.jsonl": "ab18aac5b7f781d9",
     "known.jsonl": "fa247a1bef5f9ba5",
     "labels.jsonl": "0e26f7b09415908b",
+    "paper/times.jsonl": "4ddd146ccac1dffd",
     "scaling.jsonl": "5c9ce2a8ef862fbb",
     "scores/best/chameleon.jsonl": "e466d7c79bec3f6b",
     "scores/best/citeseer.jsonl": "6fe14826d822cb4e",
@@ -42,6 +44,8 @@ WITHOUT_HASH = {
     "tokens.jsonl": "268cdc55a19fe232",
     "train.jsonl": "223ecc6e9e069e10",
 }
+# Two cells of ANS-GT had nine seconds, others more; their page says so, and they have no times.
+UNEQUAL_BUDGETS = {"paper/times.jsonl"}
 FILES = sorted(path.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("*.jsonl"))
 SEARCH_SEEDS, EVALUATION_SEEDS = range(3), range(10, 20)
 FOLDER = re.compile(r"(?<![\w.:/])(/(tmp|home|root|work|mnt|usr|opt|data|Users|var)/|[A-Z]:\\|~/)")
@@ -136,6 +140,8 @@ def test_no_training_was_ended_by_a_clock(name):
 
 @every_file
 def test_no_cell_was_ended_by_a_smaller_budget_than_another_had(name):
+    if name in UNEQUAL_BUDGETS:
+        return
     budgets = {line.get("budget_seconds") for line in cells(name)}
     if any(line["status"] == OVER for line in cells(name)):
         assert len(budgets) == 1, budgets
@@ -145,6 +151,8 @@ def test_no_cell_was_ended_by_a_smaller_budget_than_another_had(name):
 def test_rows_of_a_file_have_the_seeds_of_the_protocol(name):
     seeds = defaultdict(set)
     for line in cells(name):
+        if line["recipe"] == TIMES:
+            continue  # a short training, without a score
         if line.get("trial") is None:
             seeds[tuple(str(line.get(part)) for part in ROW)].add(line["seed"])
         else:

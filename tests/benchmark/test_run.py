@@ -13,14 +13,13 @@ import torch
 
 from dhilgt import baselines
 from dhilgt.benchmark import Limits, Results, cells, models
-from dhilgt.benchmark.running import contenders, data, runner
+from dhilgt.benchmark.running import data, runner
 from dhilgt.benchmark.running.cell import run_cell
 from dhilgt.benchmark.running.child import CellStopped, Child
 from dhilgt.benchmark.running.grid import Cell
 from dhilgt.benchmark.running.recipe import Changes, Recipe
-from dhilgt.benchmark.running.search import num_settings, read_space, trials_of
+from dhilgt.benchmark.running.search import num_settings, read_space
 from dhilgt.errors import ArtifactError, ConfigError, DatasetError
-from dhilgt.training.trainer import Trainer
 from tests.benchmark import cell_runs
 from tests.benchmark.cases import changed, scripted, unrun
 from tests.cli.cases import shell_command
@@ -73,28 +72,6 @@ def test_every_system_fills_its_cell(tmp_path):
         assert line["environment"]["cpu"]
     # The same split for all.
     assert len({line["split_hash"] for line in lines}) == 1
-
-
-def test_what_compiles_kernels_before_the_clock_changes_no_result(tmp_path, monkeypatch):
-    wanted = grid("dhilgt", recipe=TINY, seconds=100.0)
-    tried, fit = [], Trainer.fit
-
-    def watched(trainer, *loaders):
-        result = fit(trainer, *loaders)
-        weights = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
-        tried.append((trainer.config.max_seconds, weights))
-        return result
-
-    monkeypatch.setattr(Trainer, "fit", watched)
-    _, (plain,) = run(tmp_path / "plain.jsonl", wanted)
-    monkeypatch.setattr(contenders.OurContender, "_compiles", lambda self: True)
-    _, (line,) = run(tmp_path / "tried.jsonl", wanted)
-    (_, alone), (limit, _), (_, after) = tried
-    assert limit is None
-    assert torch.equal(after, alone)
-    for name in ("scores", "val_score", "epochs", "best_epoch", "training"):
-        assert line[name] == plain[name]
-    assert line["stages"]["epoch"]["times"] == plain["stages"]["epoch"]["times"]
 
 
 def test_precompute_of_ours_is_labels_and_tokens(tmp_path):
@@ -352,18 +329,6 @@ def test_other_settings_are_other_cells(tmp_path, monkeypatch):
     run(tmp_path / "r.jsonl", grid("mlp"))
     found, lines = run(tmp_path / "r.jsonl", grid("mlp", epochs=3), resume=True)
     assert (found.ran, len(lines)) == (1, 2)
-
-
-def test_a_training_that_its_limit_ended_says_so(tmp_path):
-    _, (line,) = run(tmp_path / "r.jsonl", grid("mlp", seconds=1e-6))
-    assert (line["status"], line["epochs"], line["out_of_time"]) == ("ok", 1, True)
-    assert line["scores"]["test"]["accuracy"] > 0
-
-
-def test_a_limit_of_seconds_holds_in_trials_too():
-    (cell,) = grid("gcn", seconds=2.5, trials=3)
-    assert cell.changes.training["max_seconds"] == 2.5
-    assert all(t.changes.training["max_seconds"] == 2.5 for t in trials_of(cell, 0))
 
 
 def test_failed_cells_are_tried_again_and_full_ones_are_not(tmp_path, monkeypatch):

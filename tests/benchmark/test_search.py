@@ -1,7 +1,7 @@
 """The search before a comparison: as many trials for each, by validation scores only."""
 
 import itertools
-from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 from dhilgt import baselines
 from dhilgt.benchmark import Limits, Results, cells, models
 from dhilgt.benchmark.running import recipe, runner
+from dhilgt.benchmark.running.agenda import Plan, plan
+from dhilgt.benchmark.running.contenders import resolved
 from dhilgt.benchmark.running.grid import Cell, check
 from dhilgt.benchmark.running.recipe import PARTS, Changes
-from dhilgt.benchmark.running.search import draws, num_settings, read_space, trials_of
+from dhilgt.benchmark.running.search import SEEDS, draws, num_settings, read_space, trials_of
 from dhilgt.errors import ConfigError
 from dhilgt.settings import recipes
 from dhilgt.tune.space import space_of_choices
-from tests.benchmark.cases import scripted
+from tests.benchmark.cases import changed, scripted
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+SPACES = Path(str(files("dhilgt.benchmark.running"))) / "spaces"
 
 
-def search(path, script, monkeypatch, systems="gcn,mlp", trials=4, seeds=(3, 5), resume=False):
+def search(path, script, monkeypatch, systems="gcn,mlp", trials=4, seeds=(13, 15), resume=False):
     kind = scripted(monkeypatch, script)
     grid = cells(models(systems, references=False), ["generated:40"], list(seeds), trials=trials)
     with Results(path).open(resume=resume) as results:
@@ -33,28 +35,36 @@ def search(path, script, monkeypatch, systems="gcn,mlp", trials=4, seeds=(3, 5),
 
 
 def by_trial(cell):
-    """Trial 2 is the best, and the cells of the table score anything."""
-    return 0.4 if cell.trial is None else [0.5, 0.6, 0.9, 0.7][cell.trial]
+    """Trial 2 is the best on the first split, trial 3 on average; a table scores anything."""
+    if cell.trial is None:
+        return 0.4
+    return {2: [0.9, 0.5, 0.6], 3: [0.7, 0.8, 0.9]}.get(cell.trial, [0.6, 0.5, 0.5])[cell.seed]
 
 
 def test_every_system_gets_the_same_number_of_trials_and_uses_its_best(tmp_path, monkeypatch):
     found, tried, final, _ = search(tmp_path / "r.jsonl", by_trial, monkeypatch)
-    assert found.ran == 2 * 4 + 2 * 2
+    assert found.ran == 2 * (4 + 2 * 2) + 2 * 2
     for system in ("gcn", "mlp"):
         mine = [line for line in tried if line["system"] == system]
-        assert [line["trial"] for line in mine] == [0, 1, 2, 3]
-        assert {line["seed"] for line in mine} == {3}  # one split, the first
+        assert [(line["seed"], line["trial"]) for line in mine] == [
+            (0, 0), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 2), (2, 3),
+        ]  # fmt: skip
         assert mine[0]["changes"] == {"model": {}, "training": {}}  # the recipe is a trial too
         for line in (line for line in final if line["system"] == system):
-            assert line["search"]["chosen"] == 2
-            assert line["search"]["val_score"] == 0.9
-            assert line["search"]["trials_ok"] == 4
-            assert line["changes"] == mine[2]["changes"] == line["search"]["changes"]
-            for name, value in line["changes"]["model"].items():
-                assert line["settings"][name] == value
+            chosen = line["search"]
+            assert (chosen["chosen"], chosen["trials"], chosen["trials_ok"]) == (3, 4, 4)
+            assert chosen["val_score"] == pytest.approx(0.8)
+            assert (list(chosen["seeds"]), chosen["trainings"]) == ([0, 1, 2], 8)
+            assert line["changes"] == mine[3]["changes"] == chosen["changes"]
             for name, value in line["changes"]["training"].items():
                 assert line["training"][name] == value
             assert line["trials"] == 4
+
+
+def test_no_seed_of_a_search_is_one_of_the_table(tmp_path, monkeypatch):
+    _, tried, final, _ = search(tmp_path / "r.jsonl", by_trial, monkeypatch)
+    assert {line["seed"] for line in tried} == set(SEEDS) == {0, 1, 2}
+    assert {line["seed"] for line in final} == {13, 15}
 
 
 def test_trials_never_look_at_the_test_nodes(tmp_path, monkeypatch):
@@ -63,27 +73,25 @@ def test_trials_never_look_at_the_test_nodes(tmp_path, monkeypatch):
     assert all(line["scores"] == {} for line in tried)
 
 
-@pytest.mark.full
 def test_trials_that_fail_are_passed_over(tmp_path, monkeypatch):
     def script(cell):
-        if cell.trial == 2:
+        if cell.trial == 3 and cell.seed == 2:
             raise MemoryError
         return by_trial(cell)
 
-    _, tried, final, _ = search(tmp_path / "r.jsonl", script, monkeypatch)
-    assert [line["status"] for line in tried[:4]] == ["ok", "ok", "oom", "ok"]
-    assert {line["search"]["chosen"] for line in final} == {3}
-    assert {line["search"]["trials_ok"] for line in final} == {3}
+    _, tried, final, _ = search(tmp_path / "r.jsonl", script, monkeypatch, "mlp")
+    assert [line["status"] for line in tried] == ["ok"] * 7 + ["oom"]
+    assert {line["search"]["chosen"] for line in final} == {2}
 
 
-@pytest.mark.full
 def test_without_a_good_trial_the_recipe_stands(tmp_path, monkeypatch):
     def script(cell):
         if cell.trial is not None:
             raise MemoryError
         return 0.4
 
-    _, _, final, _ = search(tmp_path / "r.jsonl", script, monkeypatch)
+    found, tried, final, _ = search(tmp_path / "r.jsonl", script, monkeypatch, "mlp")
+    assert (found.left, len(tried)) == (0, 4)
     assert all(line["search"]["chosen"] is None and line["status"] == "ok" for line in final)
     assert all(line["changes"] == {"model": {}, "training": {}} for line in final)
 
@@ -98,23 +106,71 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         search(path, stops, monkeypatch)
+    before = len(Results(path).lines())
     found, tried, final, _ = search(path, by_trial, monkeypatch, resume=True)
-    assert (found.skipped, len(tried), len(final)) == (5, 8, 4)
-    assert search(path, by_trial, monkeypatch, resume=True)[0].ran == 0
+    assert (found.skipped, len(tried), len(final)) == (before, 16, 4)
+    again, *_ = search(path, by_trial, monkeypatch, resume=True)
+    assert (again.ran, again.skipped, again.left) == (0, 20, 0)
 
 
 def test_more_trials_keep_those_that_are_done(tmp_path, monkeypatch):
     path = tmp_path / "r.jsonl"
-    search(path, by_trial, monkeypatch, "gcn", trials=2, seeds=[3])
-    found, tried, final, _ = search(path, by_trial, monkeypatch, "gcn", 4, [3], resume=True)
+    search(path, by_trial, monkeypatch, "gcn", trials=2, seeds=[13])
+    found, tried, final, _ = search(path, by_trial, monkeypatch, "gcn", 4, [13], resume=True)
     assert found.skipped == 2
-    assert [line["trial"] for line in tried] == [0, 1, 2, 3]
-    assert {line["trials"]: line["search"]["chosen"] for line in final} == {2: 1, 4: 2}
+    assert {line["trial"] for line in tried} == {0, 1, 2, 3}
+    assert {line["trials"]: line["search"]["chosen"] for line in final} == {2: 0, 4: 3}
 
 
 def test_a_limit_of_epochs_holds_in_a_search_too():
     cell = Cell("gcn", "cora", 0, changes=Changes(training={"epochs": 7}), trials=5)
     assert {trial.changes.training["epochs"] for trial in trials_of(cell, 0)} == {7}
+
+
+def test_published_variants_are_tried_before_anything_is_drawn():
+    tuned = trials_of(Cell("gcn", "cora", 10, trials=20), 0)[1]
+    asked = Cell("gcn", "cora", 0, "tuned")
+    assert resolved(tuned, "accuracy") == resolved(asked, "accuracy")
+    for system in baselines.names():
+        variants = baselines.describe(system)["variants"]
+        drawn = trials_of(Cell(system, "cora", 10, trials=20), 0)
+        assert len(drawn) == 20
+        for name in variants:
+            wanted = resolved(Cell(system, "cora", 0, name), "accuracy")
+            assert wanted in [resolved(one, "accuracy") for one in drawn[: len(variants)]], name
+
+
+# ---- order and plan ----------------------------------------------------------------------------
+
+
+def test_work_is_done_in_the_order_of_the_cells(tmp_path, monkeypatch):
+    """A search stands at the place of the first cell that needs it."""
+    first = cells([("mlp", "paper")], ["generated:40"], [13])
+    second = cells([("gcn", "paper")], ["generated:40"], [13], trials=1)
+    third = cells([("mlp", "paper"), ("gcn", "paper")], ["generated:40"], [14, 15])
+    done = []
+    scripted(monkeypatch, lambda cell: done.append(cell.name) or 0.5)
+    with Results(tmp_path / "r.jsonl").open(resume=False) as results:
+        runner.run([*first, *second, *third], results, Limits(apart=False, device="cpu"))
+    assert done == [
+        "mlp generated:40 seed 13",
+        *(f"gcn generated:40 seed {seed} trial 0" for seed in (0, 1, 2)),
+        "gcn generated:40 seed 13",
+        *(f"{name} generated:40 seed {seed}" for seed in (14, 15) for name in ("mlp", "gcn")),
+    ]
+
+
+def test_the_plan_says_what_is_left_and_guesses_the_time(tmp_path, monkeypatch):
+    path = tmp_path / "r.jsonl"
+    grid = cells([("gcn", "paper"), ("mlp", "paper")], ["generated:40"], [13, 14], trials=4)
+    assert plan(grid, {}) == Plan(20, 20, None)
+    search(path, by_trial, monkeypatch, "gcn", seeds=[13])
+    known = {key: changed(one, total_seconds=3.0) for key, one in Results(path).by_key().items()}
+    found = plan(grid, known)
+    assert (found.total, found.left, found.seconds) == (20, 11, 33.0)
+    assert found.text(2) == "9 of 20 trainings done, 11 left: about 1 minute with 2 at once"
+    search(path, by_trial, monkeypatch, seeds=[13, 14], resume=True)
+    assert plan(grid, Results(path).by_key()).text(2) == "20 of 20 trainings done"
 
 
 # ---- spaces ------------------------------------------------------------------------------------
@@ -147,22 +203,25 @@ def test_draws_differ_and_do_not_depend_on_how_many_are_wanted(key, few, more):
     assert all(draw in everything for draw in short[1:])
 
 
-def searches():
-    for name in ("main", "homophilous"):
-        for record in Results(RESULTS / "paper" / f"{name}.jsonl").lines():
-            if record.search is not None and record.search.chosen is not None:
-                yield record
+GENERIC = {"feature_scale", "class_inputs"}
 
 
-def test_the_settings_that_recorded_searches_chose_are_drawn_again():
-    checked = 0
-    for record in searches():
-        search = record.search
-        limits = Changes(training={"max_seconds": search.changes.training["max_seconds"]})
-        asked = replace(record.cell, changes=limits, trials=search.trials)
-        assert trials_of(asked, search.seed)[search.chosen].changes == search.changes
-        checked += 1
-    assert checked == 588
+@pytest.mark.parametrize("system", ["dhilgt", *baselines.names()])
+def test_what_is_not_of_one_system_is_offered_to_all(system):
+    choices = {
+        one.name: set(one.choices)
+        for stage in read_space(system).stages
+        for one in stage.parameters
+    }
+    assert choices.keys() >= GENERIC | {"weight_average", "lr", "weight_decay", "hidden_channels"}
+    assert choices["feature_scale"] == {"none", "standard", "rank"}
+    assert choices["weight_average"] == {0, 0.9}
+    assert any("dropout" in name for name in choices)
+
+
+@pytest.mark.parametrize("path", sorted(SPACES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_space_begins_with_where_its_values_come_from(path):
+    assert path.read_text(encoding="utf-8").startswith("# ")
 
 
 @pytest.mark.parametrize(
@@ -212,6 +271,7 @@ def test_the_nearer_a_line_of_a_recipe_the_more_it_counts(tmp_path):
         ("gcn: 3", "write lines"),
         ("gcn: {training: {seed: 3}}", "seed follows from the cell"),
         ("all: {data: {cora: {training: {metric: x}}}}", "metric follows from the cell"),
+        ("all: {training: {max_seconds: 9}}", "end by epochs and not by the clock"),
     ],
 )
 def test_slips_in_recipes_are_named(tmp_path, text, message):

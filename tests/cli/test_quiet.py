@@ -80,7 +80,7 @@ def cases(files, out):
         "bench ablation": (["--render-only", RESULTS / "ablation.jsonl"], PRINTED),
         "bench study": (["--render-only", *study], PRINTED),
         "bench default": (["--render-only", RESULTS / "comparison.jsonl"], PRINTED),
-        "bench paper": (["--render-only", "--results", RESULTS / "paper" / "main.jsonl"], PRINTED),
+        "bench paper": (["--render-only", RESULTS / "comparison.jsonl"], PRINTED),
         "bench scaling": (["--render-only", RESULTS / "scaling.jsonl"], PRINTED),
         "bench speed": ([*small, "-o", out / "speed.jsonl"], PRINTED),
     }  # fmt: skip

@@ -63,17 +63,17 @@ def test_all_that_is_there_is_shown_in_the_order_of_the_registry(folder):
     page = page_of(folder, title="My results")
     assert "<h1>My results</h1>" in page
     assert headings(page) == [
-        "Contents", "Main table of the paper", "Speed beside the published figures",
+        "Contents", "All systems as they come", "All systems after an equal search",
         "Scores on public graphs", "Training and inference on a GPU", "Comparisons",
         "Other results", "Hardware and versions",
     ]  # fmt: skip
-    assert "GCN (3 trials)" in page
+    assert "DHIL-GT, paper" in page
     assert "80.00 ± 0.00" in page
     assert ">12.5<" in page
     assert ">1,234,567<" in page
     assert page.count("data:image/png;base64,") == 2
     assert "H200, 16 cores" in page
-    assert "dhilgt bench paper --table main" in page
+    assert "dhilgt bench paper --table search" in page
 
 
 def test_every_link_of_the_contents_leads_somewhere(folder):
@@ -129,7 +129,7 @@ def test_a_bad_file_costs_its_own_section_only(folder):
     assert "Files left out" in headings(page)
     assert "line 1 is not a JSON object" in page
     assert "not shown as &#x27;Scores on public graphs&#x27; (KeyError" in page
-    assert "Main table of the paper" in headings(page)
+    assert "All systems as they come" in headings(page)
 
 
 def test_a_torn_last_line_is_no_line(tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 
 from dhilgt.benchmark.lines import LINE_HASH, check_line, digest, signed_line
 from dhilgt.benchmark.running.data import DataInfo
-from dhilgt.benchmark.running.grid import Cell
+from dhilgt.benchmark.running.grid import OWN, Cell
 from dhilgt.benchmark.running.recipe import Changes
 from dhilgt.errors import ArtifactError
 
@@ -18,7 +18,7 @@ _RUN_HASH = "run_hash"
 OK, OOM, OVER, FAILED = "ok", "oom", "over-budget", "failed"
 _REQUIRED = ("system", "data", "seed", "variant", "recipe", "status", "key")
 _VERSIONS = ("dhilgt", "python", "torch", "numpy", "cuda", "device", "gpus")
-_ONLY_WHERE_SET = {"search": None, "chosen": None, "command": None, "split": "own"}
+_ONLY_WHERE_SET = {"search": None, "chosen": None, "command": None, "split": OWN}
 _LONGEST_MESSAGE = 2000
 _CUDA_OUT = ("out of memory", "alloc_failed", "cannot allocate memory")
 
@@ -35,6 +35,8 @@ class SearchSummary:
         val_score: Its validation score.
         changes: Its settings.
         seconds: Of all trials together.
+        seeds: Of all splits that were searched on; empty in older lines, which had one.
+        trainings: Of all trials on these splits; 0 in older lines.
     """
 
     trials: int
@@ -44,12 +46,15 @@ class SearchSummary:
     val_score: float | None
     changes: Changes | None
     seconds: float
+    seeds: tuple[int, ...] = ()
+    trainings: int = 0
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> SearchSummary:
         """Return the summary that a record holds under "search"."""
         known = _present(cls, values)
         changes = known["changes"]
+        known["seeds"] = tuple(known.get("seeds", ()))
         return cls(**{**known, "changes": None if changes is None else Changes(**changes)})
 
 
@@ -216,9 +221,11 @@ class Record:
         for part in ("cell", "costs", "extra"):
             values |= values.pop(part)
         del values["timed_apart"]
+        if self.search is not None and not self.search.seeds:
+            del values["search"]["seeds"], values["search"]["trainings"]
         for name, default in _ONLY_WHERE_SET.items():
-            if values.get(name, default) == default:
-                values.pop(name, None)
+            if values[name] == default:
+                del values[name]
         return {**values, "metrics": list(self.metrics)}
 
     def __getitem__(self, name: str) -> Any:

@@ -293,14 +293,6 @@ Form = Annotated[str, typer.Option("--format", help="md, latex or html.")]
 Models = Annotated[
     str, typer.Option(help="all, or a list like dhilgt,gcn:tuned (system, or system:variant).")
 ]
-Seconds = Annotated[
-    float | None,
-    typer.Option(help="Seconds of training, after which the best epoch so far counts."),
-]
-Tune = Annotated[
-    int,
-    typer.Option(metavar="TRIALS", help="Search before: so many settings of each system.", min=0),
-]
 Reuse = Annotated[
     bool,
     typer.Option(

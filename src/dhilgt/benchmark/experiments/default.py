@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from dhilgt.benchmark.record import Record
-from dhilgt.benchmark.running.grid import Cell, cells
+from dhilgt.benchmark.running.grid import OWN, Cell, cells
 from dhilgt.benchmark.running.recipe import AUTO, OURS, PAPER, Recipe, read
 from dhilgt.benchmark.show import paired
 from dhilgt.benchmark.show.notes import SHARED, machines, troubles
@@ -81,6 +81,7 @@ def default_cells(
     seeds: Sequence[int] = range(10, 20),
     *,
     epochs: int | None = None,
+    split: str = OWN,
 ) -> list[Cell]:
     """Return the cells: each system as it comes, and no training is cut short.
 
@@ -92,6 +93,7 @@ def default_cells(
         data: Datasets.
         seeds: Of splits and trainings.
         epochs: The most epochs of every system, for trials; None for its own stopping rule.
+        split: Kind of split, "own" or "official".
 
     Example:
         >>> cells = default_cells([("dhilgt", "paper"), ("gcn", "tuned")], ["cora"], [10])
@@ -103,9 +105,9 @@ def default_cells(
     grid = []
     for seed in seeds:  # seed by seed: an incomplete run then has few seeds of all systems
         for name in data:
-            grid += cells(chosen, [name], [seed], Recipe(AUTO), epochs=epochs)
+            grid += cells(chosen, [name], [seed], Recipe(AUTO), epochs=epochs, split=split)
             again = [one for one in chosen if one[1] == _TUNED and _has(retuned, one[0], name)]
-            grid += cells(again, [name], [seed], retuned, epochs=epochs)
+            grid += cells(again, [name], [seed], retuned, epochs=epochs, split=split)
     return grid
 
 
@@ -194,7 +196,8 @@ def graph_results(records: Iterable[Record]) -> list[GraphResult]:
     """Return the results by graph, those of `GRAPHS` first and in their order.
 
     Args:
-        records: Of results files, joined; trials of searches and stand-ins are left out.
+        records: Of results files, joined; searched cells, stand-ins and official splits are left
+            out.
 
     Raises:
         ArtifactError: If records contradict each other: two of one cell with different settings,
@@ -202,10 +205,12 @@ def graph_results(records: Iterable[Record]) -> list[GraphResult]:
     """
     rows: dict[str, dict[RowKey, BySeed]] = {}
     metrics: dict[str, str] = {}
-    splits: dict[tuple[str, int], str] = {}
+    splits: dict[tuple[str, str, int], str] = {}
     for record in records:
-        if record.cell.trial is None and record.standin_for is None:
-            _check_split(record, splits)
+        cell = record.cell
+        searched = cell.trial is not None or bool(cell.trials)
+        if not searched and record.standin_for is None and cell.split == OWN:
+            check_split(record, splits)
             metrics[record.cell.data] = record.metrics[0]
             by_seed = rows.setdefault(record.cell.data, {}).setdefault(row_key(record), {})
             paired.add(by_seed, record)
@@ -216,9 +221,19 @@ def graph_results(records: Iterable[Record]) -> list[GraphResult]:
     ]
 
 
-def _check_split(record: Record, splits: dict[tuple[str, int], str]) -> None:
+def check_split(record: Record, splits: dict[tuple[str, str, int], str]) -> None:
+    """Raise an error if a record has another split than those before it of its graph and seed.
+
+    Args:
+        record: The record.
+        splits: Hashes so far, by dataset, kind of split and seed; that of the record is added.
+
+    Raises:
+        ArtifactError: It names the cell.
+    """
     cell, split = record.cell, record.split_hash
-    if split is not None and splits.setdefault((cell.data, cell.seed), split) != split:
+    place = (cell.data, cell.split, cell.seed)
+    if split is not None and splits.setdefault(place, split) != split:
         raise ArtifactError(
             f"{cell.data}, seed {cell.seed}: {cell.name} has another split than the lines before "
             "it, so that no difference can be taken; run them again with one version"

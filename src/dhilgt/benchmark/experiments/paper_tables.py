@@ -1,23 +1,25 @@
-"""The paper's tables of scores and speed, made from records."""
+"""The paper's figures of time and memory, made from records."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
-from dhilgt.benchmark.experiments.paper import SYSTEMS, TABLES, TIMES, published_figures, standin_of
+from dhilgt.benchmark.experiments.paper import (
+    GRAPHS,
+    TIMES,
+    published_figures,
+    standin_of,
+)
 from dhilgt.benchmark.record import Record
-from dhilgt.benchmark.running.grid import PAPER_SPACE
-from dhilgt.benchmark.running.recipe import BEST, OURS, PAPER
-from dhilgt.benchmark.show.notes import HOST, OWN, SHARED, machines
+from dhilgt.benchmark.running.recipe import OURS, PAPER
+from dhilgt.benchmark.show.notes import SHARED, machines
 from dhilgt.benchmark.show.tables import (
     NOTHING,
     STAGES,
     TITLES,
     Row,
-    RowKey,
     Table,
     TableEntry,
     row_key,
@@ -25,15 +27,6 @@ from dhilgt.benchmark.show.tables import (
     sorted_keys,
     tables,
 )
-from dhilgt.errors import ConfigError
-
-_LEFT_OUT = ("stages", "settings", "training", "host_before_bytes", "own_process")
-_ENVIRONMENT = (
-    "dhilgt", "python", "torch", "cuda", "cpu", "cpus", "gpus", "device", "memory_bytes",
-)  # fmt: skip
-_LONGEST_MESSAGE = 300
-_ABOUT_TIMES = ("Seconds for", SHARED, HOST, OWN)
-
 
 # ---- records -----------------------------------------------------------------------------------
 
@@ -65,112 +58,53 @@ def _merged(old: Record | None, new: Record) -> Record:
     return new
 
 
-def slim(record: Record) -> dict[str, Any]:
-    """Return the JSON of a record without what no table needs, to be kept for good.
-
-    All settings are left out: they follow from the version, the variant and `changes`. So are
-    scores that mean nothing: of stand-ins, and of trainings that were run for their times.
-    """
-    environment = record.costs.environment
-    if environment is not None:
-        environment = {name: environment[name] for name in _ENVIRONMENT if name in environment}
-    kept = replace(
-        record,
-        message=record.message[:_LONGEST_MESSAGE],
-        costs=replace(record.costs, environment=environment),
-    )
-    if _for_time(record):
-        kept = replace(kept, scores={}, score_notes={}, val_score=None)
-    return {name: value for name, value in kept.to_json().items() if name not in _LEFT_OUT}
+# ---- times -------------------------------------------------------------------------------------
 
 
-# ---- the two tables ----------------------------------------------------------------------------
-
-
-def paper_tables(
+def times_tables(
     records: Iterable[Record],
-    which: str,
+    data: Sequence[str] = GRAPHS,
     *,
-    data: Sequence[str] | None = None,
     across: int = 3,
     published: bool = True,
 ) -> list[Table]:
-    """Return a table of the paper, three datasets side by side.
+    """Return time and memory of short trainings, some datasets side by side; [] without any.
 
-    A dataset without records has its stand-in in its place where that has some. Records of the
-    recipe "times" and of stand-ins count as times and memory only.
+    A dataset without records has its stand-in in its place where that has some.
 
     Args:
-        records: From `joined`.
-        which: "main" or "homophilous".
-        data: Datasets in place of those of the table.
+        records: From `joined`; those of the recipe "times" are shown.
+        data: Datasets in their order.
         across: Datasets side by side.
         published: Put the paper's figures under each system.
-
-    Raises:
-        ConfigError: If there is no such table.
     """
-    if which not in TABLES:
-        raise ConfigError(f"table {which!r}; choose {', '.join(TABLES)}")
-    known = list(records)
-    present = {record.cell.data for record in known}
-    shown = [_shown(name, present) for name in (TABLES[which] if data is None else data)]
-    used = [record for record in known if record.cell.data in shown]
-    short = [record for record in used if _for_time(record)]
-    scored = [record for record in used if not _for_time(record)]
-    keys = _keys(scored)
-    placed = [
-        _placed(record, key)
-        for record in short
-        for key in keys
-        if key.system == record.cell.system and key.recipe != BEST
-    ]
-    scored_keys = set(map(row_key, scored))
-    searched = any(key.trials for key in keys)
-    return tables(
-        [*scored, *placed],
+    timed = [replace(one, timed_apart=True) for one in records if one.cell.recipe == TIMES]
+    present = {record.cell.data for record in timed}
+    shown = [name for name in (_shown(name, present) for name in data) if name in present]
+    if not shown:
+        return []
+    used = [record for record in timed if record.cell.data in shown]
+    keys = dict.fromkeys(map(row_key, used))
+    whole = tables(
+        used,
         across=across,
         published=published,
         data=shown,
-        keys=keys,
-        label=lambda key: (
-            label(key, searched=searched)
-            if key in scored_keys
-            else TITLES.get(key.system, key.system)
-        ),
+        keys=sorted_keys(keys),
+        label=lambda key: TITLES.get(key.system, key.system),
     )
+    return [_without_scores(table) for table in whole]
 
 
-def _placed(record: Record, key: RowKey) -> Record:
-    """Return a record of a short training as one of a row, for its times."""
-    cell = replace(record.cell, variant=key.variant, recipe=key.recipe, trials=key.trials)
-    return replace(record, cell=cell, timed_apart=True)
-
-
-def score_table(
-    records: Iterable[Record], data: Sequence[str] | None = None, *, published: bool = True
-) -> Table:
-    """Return the scores alone, all graphs that have some side by side.
-
-    Args:
-        records: From `joined`.
-        data: Datasets in place of those of both tables.
-        published: Put the paper's figures under each system.
-    """
-    known = list(records)
-    scored = {record.cell.data for record in known if not _for_time(record)}
-    listed = [name for names in TABLES.values() for name in names] if data is None else data
-    shown = [name for name in listed if name in scored]
-    if not shown:
-        raise ConfigError("these lines have no scores of a real graph; pass others")
-    (whole,) = paper_tables(known, "main", data=shown, across=len(shown), published=published)
-    at = whole.columns[0].index("Mem.") + 1  # the first score stands behind times and memory
+def _without_scores(table: Table) -> Table:
+    width = table.columns[0].index("Mem.") + 1  # scores stand behind times and memory
     rows = (
-        replace(row, entries=tuple((entries[at],) for entries in row.entries)) for row in whole.rows
+        replace(row, entries=tuple(entries[:width] for entries in row.entries))
+        for row in table.rows
     )
-    notes = (note for note in whole.notes if not note.startswith(_ABOUT_TIMES))
-    columns = tuple((heads[at],) for heads in whole.columns)
-    return Table(whole.data, columns, tuple(rows), tuple(notes))
+    return Table(
+        table.data, tuple(heads[:width] for heads in table.columns), tuple(rows), table.notes
+    )
 
 
 def _shown(name: str, present: set[str]) -> str:
@@ -178,55 +112,7 @@ def _shown(name: str, present: set[str]) -> str:
     return standin if standin in present and name not in present else name
 
 
-def _for_time(record: Record) -> bool:
-    return record.cell.recipe == TIMES or record.standin_for is not None
-
-
-def _keys(scored: Sequence[Record]) -> list[RowKey]:
-    """Return the rows: those that there are records of, and one of every system that has none."""
-    keys = list(dict.fromkeys(map(row_key, scored)))
-    present = {key.system for key in keys}
-    keys += [RowKey(name, PAPER, PAPER, 0) for name in (*SYSTEMS, OURS) if name not in present]
-    return sorted_keys(sorted(keys, key=_rank))
-
-
-def _rank(key: RowKey) -> tuple[bool, bool, bool, int]:
-    """Return what the rows of one system are sorted by: the paper's search, best, not searched."""
-    recipe, trials = key.recipe, key.trials
-    return recipe not in (PAPER, BEST), not trials and recipe == PAPER, recipe == BEST, trials
-
-
-def label(key: RowKey, *, searched: bool) -> str:
-    """Return the name of a row; all rows of DHIL-GT have different names.
-
-    Args:
-        key: The row.
-        searched: Whether the table has rows with a search.
-
-    Example:
-        >>> label(RowKey("dhilgt", "paper-space", "paper", 20), searched=True)
-        'DHIL-GT (20 trials)'
-        >>> label(RowKey("dhilgt", "paper", "best", 0), searched=True)
-        'DHIL-GT, best recipe'
-        >>> label(RowKey("gcn", "paper", "paper", 0), searched=True)
-        'GCN, not searched'
-    """
-    system, variant, recipe, trials = key
-    words = TITLES.get(system, system)
-    if recipe == BEST:
-        words += ", best recipe"
-    elif recipe != PAPER:
-        words += f", recipe {recipe}"
-    elif system == OURS and trials and variant == PAPER:
-        words += ", wider search"
-    elif system == OURS and not trials:
-        words += ", paper's settings"
-    if variant not in (PAPER, PAPER_SPACE):
-        words += f", variant {variant}"
-    if trials:
-        return f"{words} ({trials} trials)"
-    return f"{words}, not searched" if searched and recipe == PAPER else words
-
+# ---- speed -------------------------------------------------------------------------------------
 
 UNREAD = "§"
 _HEADS = ("Precomputation", "Epoch", "Inference of the test nodes")
@@ -248,7 +134,7 @@ def speed_table(records: Iterable[Record]) -> Table:
         if record.cell.system == OURS and record.ok and record.cell.trial is None:
             ours.setdefault(record.cell.data, []).append(record)
     rows, used = [], []
-    for name in (name for names in TABLES.values() for name in names):
+    for name in GRAPHS:
         standin = standin_of(name)
         real = _chosen(ours.get(name, []))
         chosen = real or _chosen(ours.get(standin, []))

@@ -68,7 +68,7 @@ def run_cell(
         settings = contenders.resolved(cell, info.metrics[0])
         record = replace(record, settings=settings.model, training=settings.training.to_dict())
         loading = time.perf_counter()
-        graph = data.load(cell.data, cell.seed, root)
+        graph = data.load(cell.data, cell.seed, root, cell.split)
         costs = replace(costs, load_seconds=time.perf_counter() - loading)
         record = replace(record, graph=_graph_facts(graph), split_hash=split_hash(graph.masks))
         begun()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.benchmark.running.grid import Cell
+from dhilgt.benchmark.running.inputs import Inputs, usable_scale
 from dhilgt.benchmark.running.recipe import AS_IN_PAPER, AUTO, OURS
 from dhilgt.graph.graph import Graph
 from dhilgt.settings.settings import Settings
@@ -61,9 +61,10 @@ def resolved(cell: Cell, metric: str) -> Resolved:
     from dhilgt.baselines.registry import system
 
     cls = system(cell.system)
-    own = {**cls.variants()[cell.variant], **cell.changes.model}
+    inputs, changes = Inputs.parted(cell.changes.model)
+    own = {**cls.variants()[cell.variant], **changes}
     config = cls.train_config(cell.variant, **cell.changes.training, **run)
-    return Resolved(cls.settings_type.from_dict(own).to_dict(), config)
+    return Resolved({**cls.settings_type.from_dict(own).to_dict(), **inputs.changed()}, config)
 
 
 def chooses_settings(cell: Cell) -> bool:
@@ -153,6 +154,10 @@ class OurContender(Contender):
 
         training = self.settings.training.to_dict()
         settings = Settings.from_dict({**AS_IN_PAPER, **self.settings.model, **training})
+        kind = usable_scale(settings.feature_scale, self.graph.features)
+        if kind != settings.feature_scale:
+            settings = replace(settings, feature_scale=kind)
+            self.settings = of_settings(settings)
         if self._threads is not None:
             settings = replace(settings, threads=self._threads)
         self._pipeline = Pipeline(
@@ -178,8 +183,6 @@ class OurContender(Contender):
         if size == "auto":
             self._batch_size = auto_batch_size(self._model, train, config, self._on)
             train = train.with_batch_size(self._batch_size)
-        if config.max_seconds is not None and self._compiles():
-            self._try_out(config)
         try:
             result = trainer.fit(train, self._loader("val"))
         finally:
@@ -187,23 +190,6 @@ class OurContender(Contender):
             trainer.stages = self.clock
         score, metric = result.best_score, result.metric
         return Training(result.epochs, result.best_epoch, score, metric, result.out_of_time)
-
-    def _compiles(self) -> bool:
-        """Return whether the first steps compile kernels."""
-        return self._on.type == "cuda"
-
-    def _try_out(self, config: TrainConfig) -> None:
-        """Compile kernels, once for all runs, before the seconds of a training are counted.
-
-        A copy of the model takes a few steps and is thrown away; every training seeds its own
-        random numbers.
-        """
-        from dhilgt.training.trainer import Trainer
-
-        short = replace(config, epochs=3, max_batches=2, max_eval_batches=2, max_seconds=None)
-        Trainer(deepcopy(self._model), short, device=self._on, progress=False).fit(
-            self._loader("train", training=True), self._loader("val")
-        )
 
     def _loader(self, part: str, training: bool = False) -> Any:
         return self._pipeline.loader(
@@ -238,15 +224,14 @@ class BaselineContender(Contender):
     """Any other system, through `dhilgt.baselines`."""
 
     def prepare(self) -> None:
-        """Create the system, which prepares the graph."""
+        """Make the inputs and create the system, which prepares the graph."""
         from dhilgt import baselines
 
+        inputs, changes = Inputs.parted(self.cell.changes.model)
+        with self.clock.measure("features"):
+            graph = inputs.of(self.graph)
         self._model = baselines.create(
-            self.cell.system,
-            self.graph,
-            variant=self.cell.variant,
-            seed=self.cell.seed,
-            **self.cell.changes.model,
+            self.cell.system, graph, variant=self.cell.variant, seed=self.cell.seed, **changes
         )
         self.clock.join(self._model.stages)
         self.num_parameters = sum(weight.numel() for weight in self._model.parameters())

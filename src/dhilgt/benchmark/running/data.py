@@ -172,6 +172,16 @@ def chosen(text: str) -> list[str]:
     return list(dict.fromkeys(chosen_names))
 
 
+def has_official_splits(name: str) -> bool:
+    """Return whether a dataset comes with several splits, so that scores have a spread.
+
+    Example:
+        >>> [has_official_splits(name) for name in ("squirrel", "cora", "generated:50")]
+        [True, False, False]
+    """
+    return not about(name).name.startswith(PREFIX) and info(name).official_splits > 1
+
+
 def is_here(name: str, root: str | PathLike[str] | None = None) -> bool:
     """Return whether all files of a dataset are on this machine; nothing is fetched.
 
@@ -199,21 +209,30 @@ def make_ready(name: str, root: str | PathLike[str] | None = None) -> None:
         fetch(Files(info(name), root))
 
 
-def load(name: str, seed: int, root: str | PathLike[str] | None = None) -> Graph:
-    """Return a graph with features, classes and the paper's split of a seed.
+def load(
+    name: str, seed: int, root: str | PathLike[str] | None = None, split: str = "own"
+) -> Graph:
+    """Return a graph with features, classes and the split of a seed.
 
     Args:
         name: A dataset, or "generated:NODES" for a random graph of that many nodes; for further
             options see `Generated`.
         seed: Of the split; the graph does not depend on it.
         root: Folder that holds datasets, as for `dhilgt.datasets.load`.
+        split: "own" for the paper's (random 60/20/20; the official one of OGB graphs), "official"
+            for those that come with the data: number ``seed`` modulo their number.
+
+    Raises:
+        DatasetError: If there is no such graph, or it has no official split.
 
     Example:
         >>> load("generated:50", seed=3).masks["train"].sum().item()
         30
     """
     if not name.startswith(PREFIX):
-        return load_public(name, root, split="paper", seed=seed)
+        return load_public(name, root, split="paper" if split == "own" else split, seed=seed)
+    if split != "own":
+        raise DatasetError(f"{name} has no official split; choose the package's own splits")
     graph = Generated.from_name(name).graph()
     assert graph.labels is not None, "generated graphs have classes"
     return graph.with_data(masks=random_split(graph.labels, seed))

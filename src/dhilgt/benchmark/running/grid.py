@@ -14,9 +14,8 @@ from dhilgt.store.files import canonical_json
 REFERENCES = ("gcn", "sage", "linkx", "mlp")
 """Systems that every table has, as a reference for the others."""
 
-PAPER_SPACE = "paper-space"
-OUR_VARIANTS = [PAPER, PAPER_SPACE]
-"""Of DHIL-GT: the same settings; "paper-space" searches only what the paper says it searched."""
+OWN, OFFICIAL = SPLITS = ("own", "official")
+"""Kinds of split: random ones of the package, 60/20/20, or those that come with the data."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,14 @@ class Cell:
         changes: What the recipe changes in the settings.
         trials: Settings that a search tries before; 0 for none.
         trial: Number of the trial of a search that this is; None for a cell of the table.
+        split: Kind of split: "own" (the seed draws it) or "official" (the seed modulo their number
+            is its place among those that come with the data).
 
     Example:
         >>> Cell("gcn", "cora", 0).name, Cell("gcn", "cora", 1, "tuned", trial=4).name
         ('gcn cora seed 0', 'gcn:tuned cora seed 1 trial 4')
+        >>> Cell("gcn", "squirrel", 13, split="official").name
+        'gcn squirrel official seed 13'
     """
 
     system: str
@@ -46,18 +49,23 @@ class Cell:
     changes: Changes = field(default_factory=Changes)
     trials: int = 0
     trial: int | None = None
+    split: str = OWN
 
     @property
     def name(self) -> str:
         """Short, for messages."""
         system = self.system if self.variant == PAPER else f"{self.system}:{self.variant}"
         number = "" if self.trial is None else f" trial {self.trial}"
-        return f"{system} {self.data} seed {self.seed}{number}"
+        kind = "" if self.split == OWN else f" {self.split}"
+        return f"{system} {self.data}{kind} seed {self.seed}{number}"
 
     @property
     def key(self) -> str:
         """16 hexadecimal digits that are equal for equal work."""
-        return hashlib.sha256(b"dhilgt cell 1" + canonical_json(asdict(self))).hexdigest()[:16]
+        values = asdict(self)
+        if self.split == OWN:  # as before there were kinds of split: old lines keep their keys
+            del values["split"]
+        return hashlib.sha256(b"dhilgt cell 1" + canonical_json(values)).hexdigest()[:16]
 
     def varied(self, name: str, model: dict[str, Any]) -> Cell:
         """Return a cell with some settings of the model changed, named in its recipe."""
@@ -88,7 +96,7 @@ def models(text: str, *, references: bool = True) -> list[tuple[str, str]]:
             continue
         system, _, variant = part.partition(":")
         variant = variant or PAPER
-        known = OUR_VARIANTS if system == OURS else list(baselines.describe(system)["variants"])
+        known = [PAPER] if system == OURS else list(baselines.describe(system)["variants"])
         if variant not in known:
             raise ConfigError(f"{system} has no variant {variant!r}; choose {', '.join(known)}")
         systems.append((system, variant))
@@ -105,8 +113,8 @@ def cells(
     recipe: Recipe | None = None,
     *,
     epochs: int | None = None,
-    seconds: float | None = None,
     trials: int = 0,
+    split: str = OWN,
 ) -> list[Cell]:
     """Return all cells, seed by seed: an incomplete run then has few seeds of all systems.
 
@@ -116,22 +124,21 @@ def cells(
         seeds: Seeds.
         recipe: How systems are trained; None for each as its own paper has it.
         epochs: The most epochs of every system; None for those of the recipe.
-        seconds: Of training, after which a cell has the best epoch so far; None for any time.
         trials: Settings to try in a search before.
+        split: Kind of split, "own" or "official".
 
     Raises:
         ConfigError: If a setting of the recipe does not exist or has a wrong value.
     """
     recipe = Recipe() if recipe is None else recipe
-    limits = {"epochs": epochs, "max_seconds": seconds}
-    limit = Changes(training={name: value for name, value in limits.items() if value is not None})
+    limit = Changes(training={} if epochs is None else {"epochs": epochs})
     grid = []
     for seed in seeds:
         for name in data:
             for system, variant in systems:
                 changes = limit.over(recipe.changes(system, name))
                 used = recipe.name_for(system)
-                cell = Cell(system, name, seed, variant, used, changes, trials)
+                cell = Cell(system, name, seed, variant, used, changes, trials, split=split)
                 check(cell)
                 grid.append(cell)
     return grid

@@ -148,6 +148,11 @@ def _section(values: Any, place: str, parts: tuple[str, ...]) -> dict[str, Any]:
             raise ConfigError(
                 f"{place}: {min(taken)} follows from the cell; remove it from the recipe"
             )
+        elif part == "training" and "max_seconds" in inner:
+            raise ConfigError(
+                f"{place}: trainings of a comparison end by epochs and not by the clock; remove "
+                "max_seconds, or give cells a --budget"
+            )
         checked[part] = inner
     return checked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import queue
 import threading
@@ -11,13 +12,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from dhilgt import metrics
-from dhilgt.benchmark.record import OOM, OVER, Record, SearchSummary
+from dhilgt.benchmark.record import OOM, OVER, Record
+from dhilgt.benchmark.running.agenda import Agenda, Job
 from dhilgt.benchmark.running.child import CellStopped, Child
-from dhilgt.benchmark.running.data import about, make_ready
-from dhilgt.benchmark.running.grid import Cell, check
+from dhilgt.benchmark.running.data import make_ready
+from dhilgt.benchmark.running.grid import Cell
 from dhilgt.benchmark.running.results import Results
-from dhilgt.benchmark.running.search import trials_of
 from dhilgt.errors import ConfigError
 from dhilgt.utils.devices import free_gpu
 
@@ -67,7 +67,7 @@ class Summary:
     """How a run ended.
 
     Attributes:
-        ran: Cells and trials that were run.
+        ran: Cells and trainings of searches that were run.
         skipped: Those that were done before.
         left: Those that the time of the whole run did not suffice for.
     """
@@ -84,7 +84,7 @@ def run(
     tell: OnCell = lambda cell, record, done, of: None,
     command: str | None = None,
 ) -> Summary:
-    """Run all cells that have no record yet, those of searches first.
+    """Run all cells that have no record yet, each after the search that it needs.
 
     Args:
         cells: From `grid.cells`.
@@ -100,94 +100,29 @@ def run(
     limits = Limits() if limits is None else limits
     for name in dict.fromkeys(cell.data for cell in cells):
         make_ready(name, limits.root)
-    queued = _Queue(results, limits, tell, command)
-    searches = _searches(cells)
+    queued = _Queue(Agenda(cells), results, limits, tell, command)
     try:
-        queued.run([_Job.of(trial) for trials in searches.values() for trial in trials])
-        chosen = {
-            group: _summary(group[2], trials, queued.known) for group, trials in searches.items()
-        }
-        jobs = []
-        for cell in cells:
-            search = chosen.get(_group(cell))
-            if cell.trials and search is None:
-                queued.left += 1  # its search is not done
-            else:
-                jobs.append(_Job.of(cell, search))
-        queued.run(jobs)
+        queued.run()
     finally:
         queued.close()
     return Summary(queued.ran, queued.skipped, queued.left)
 
 
-# ---- searches ----------------------------------------------------------------------------------
-
-
-def _group(cell: Cell) -> tuple[str, str, str]:
-    return cell.system, cell.variant, cell.data
-
-
-def _searches(cells: Iterable[Cell]) -> dict[tuple[str, str, str], list[Cell]]:
-    """Return the trials by system, variant and dataset; all are made on the split of one seed."""
-    searched = [cell for cell in cells if cell.trials]
-    searches: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in searched:
-        group = _group(cell)
-        if group not in searches:
-            seed = min(other.seed for other in searched if _group(other) == group)
-            searches[group] = trials_of(cell, seed)
-            for trial in searches[group]:
-                check(trial)
-    return searches
-
-
-def _summary(data: str, trials: list[Cell], known: dict[str, Record]) -> SearchSummary | None:
-    """Return the result of a search, None while it is not done."""
-    records = [known[trial.key] for trial in trials if trial.key in known]
-    if len(records) < len(trials):
-        return None
-    metric = metrics.metric(about(data).metrics[0])
-    best: Record | None = None
-    best_score: float | None = None
-    for record in records:
-        score = record.val_score if record.ok and record.chosen_by == metric.name else None
-        if score is not None and (best_score is None or metric.better(score, best_score)):
-            best, best_score = record, score
-    return SearchSummary(
-        trials=len(trials),
-        trials_ok=sum(record.ok for record in records),
-        seed=trials[0].seed,
-        chosen=None if best is None else best.cell.trial,
-        val_score=best_score,
-        changes=None if best is None else best.cell.changes,
-        seconds=sum(record.total_seconds or 0.0 for record in records),
-    )
-
-
-# ---- running -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A cell to run, with the settings that a search chose, and the key of the original cell."""
-
-    cell: Cell
-    key: str
-    search: SearchSummary | None
-
-    @classmethod
-    def of(cls, cell: Cell, search: SearchSummary | None = None) -> _Job:
-        if search is None or search.changes is None:  # no trial ended well: the recipe stands
-            return cls(cell, cell.key, search)
-        return cls(replace(cell, changes=search.changes), cell.key, search)
-
-
 class _Queue:
     """The records there are, and the running of cells that have none."""
 
-    def __init__(self, results: Results, limits: Limits, tell: OnCell, command: str | None) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        results: Results,
+        limits: Limits,
+        tell: OnCell,
+        command: str | None,
+    ) -> None:
         self.known = results.by_key()
-        self.ran = self.skipped = self.left = 0
+        self.ran = self.skipped = 0
+        self._agenda = agenda
+        self._waiting: list[Job] = []  # a heap: the job of the first place is at its top
         self._results, self._limits, self._tell = results, limits, tell
         self._command = command
         self._ends = _deadline(limits.total)
@@ -200,42 +135,49 @@ class _Queue:
         for _ in range(limits.jobs):
             self._children.put(Child(device=limits.device, root=limits.root, threads=threads))
 
-    def run(self, jobs: list[_Job]) -> None:
+    @property
+    def left(self) -> int:
+        """Trainings that are not done."""
+        return self._agenda.total - self.ran - self.skipped
+
+    def run(self) -> None:
         """Run the jobs that are not done."""
-        pending = []
+        self._release(self._agenda.first())
+        if self._pool is not None:
+            self._in_processes(self._pool)
+            return
+        while self._waiting:
+            job = heapq.heappop(self._waiting)
+            self._keep(job, self._run_in_process(job.cell) if self._may_start() else None)
+
+    def _release(self, jobs: Iterable[Job]) -> None:
+        """Put jobs in the queue, and in place of those that are done what they release."""
         for job in jobs:
             record = self.known.get(job.key)
             if record is not None and record.is_final(self._limits.budget):
                 self.skipped += 1
+                self._release(self._agenda.after(job, self.known))
             else:
-                pending.append(job)
-        if self._pool is not None:
-            self._in_processes(pending, self._pool)
-            return
-        for done, job in enumerate(pending, 1):
-            record = self._run_in_process(job.cell) if self._may_start() else None
-            self._keep(job, record, done, len(pending))
+                heapq.heappush(self._waiting, job)
 
-    def _in_processes(self, pending: list[_Job], pool: ThreadPoolExecutor) -> None:
-        running: dict[Future[Record | None], _Job] = {}
-        waiting = list(reversed(pending))
-        once_more: list[_Job] = []
-        at_once, done = self._limits.jobs, 0
-        while waiting or running or once_more:
-            if not waiting and not running:
-                waiting, once_more, at_once = once_more, [], 1
-            while waiting and len(running) < at_once:
-                job = waiting.pop()
+    def _in_processes(self, pool: ThreadPoolExecutor) -> None:
+        running: dict[Future[Record | None], Job] = {}
+        alone: list[Job] = []
+        while self._waiting or running or alone:
+            while self._waiting and len(running) < self._limits.jobs:
+                job = heapq.heappop(self._waiting)
+                running[pool.submit(self._run_apart, job.cell)] = job
+            if not running:
+                job = alone.pop(0)
                 running[pool.submit(self._run_apart, job.cell)] = job
             # In short steps: a thread that waits for ever does not react to Ctrl-C on all systems.
             ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in ended:
                 job, record = running.pop(future), future.result()
                 if record is not None and record.status == OOM and record.costs.beside:
-                    once_more.append(job)  # alone: other cells took a part of the memory
-                    continue
-                done += 1
-                self._keep(job, record, done, len(pending))
+                    alone.append(job)  # later: other cells took a part of the memory
+                else:
+                    self._keep(job, record)
 
     def _late(self) -> bool:
         return self._stop.is_set() or time.monotonic() > self._ends
@@ -277,16 +219,16 @@ class _Queue:
             self._children.put(child)
         return replace(record, costs=replace(record.costs, beside=others))
 
-    def _keep(self, job: _Job, record: Record | None, done: int, of: int) -> None:
+    def _keep(self, job: Job, record: Record | None) -> None:
         if record is None:
-            self.left += 1
             return
         costs = replace(record.costs, jobs=self._limits.jobs)
         record = replace(record, key=job.key, search=job.search, costs=costs, command=self._command)
         self._results.add(record)
         self.known[record.key] = record
         self.ran += 1
-        self._tell(job.cell, record, done, of)
+        self._tell(job.cell, record, self.ran, self._agenda.total - self.skipped)
+        self._release(self._agenda.after(job, self.known))
 
     def close(self) -> None:
         """End what is running."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from dhilgt.benchmark.record import Record
 from dhilgt.benchmark.running.recipe import OURS, PAPER
@@ -15,6 +16,7 @@ from dhilgt.errors import ArtifactError, DhilgtError
 CONFIDENCE = 0.95
 DROPS, GAINS, UNSEEN, TOO_FEW = "drops", "gains", "no difference seen", "too few seeds"
 BySeed = dict[int, Record]
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,50 @@ def difference(
     return Difference(len(gaps), mean, sd, mean - reach, mean + reach)
 
 
+def p_value(gap: Difference) -> float | None:
+    """Return the two-sided p value of paired differences by the t test; None of a single pair.
+
+    Args:
+        gap: From `difference`.
+
+    Raises:
+        DhilgtError: If SciPy is not installed.
+
+    Example:
+        >>> round(p_value(difference([0.80, 0.82, 0.81], [0.77, 0.80, 0.77])), 4)
+        0.0351
+    """
+    if gap.sd is None:
+        return None
+    if gap.sd == 0:  # the same difference on every split
+        return 1.0 if gap.mean == 0 else 0.0
+    stats = _scipy_stats()
+    statistic = abs(gap.mean) / (gap.sd / math.sqrt(gap.count))
+    return float(2 * stats.t.sf(statistic, gap.count - 1))
+
+
+def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """Return p values corrected for their number by Holm's method, in the same order.
+
+    The smallest of m values is multiplied by m, the next by m - 1 and so on; none may be smaller
+    than one before it, and none is above 1. A family of comparisons of which the values below a
+    level are called differences has one wrong call or more with at most that probability.
+
+    Args:
+        p_values: By what they compare.
+
+    Example:
+        >>> holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005})
+        {'a': 0.03, 'b': 0.06, 'c': 0.06, 'd': 0.02}
+    """
+    corrected: dict[Key, float] = {}
+    largest = 0.0
+    for at, name in enumerate(sorted(p_values, key=lambda one: p_values[one])):
+        largest = max(largest, min(1.0, (len(p_values) - at) * p_values[name]))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p_values}
+
+
 def t_quantile(confidence: float, degrees: int) -> float:
     """Return t such that Student's distribution lies within ±t with a probability.
 
@@ -96,13 +142,17 @@ def t_quantile(confidence: float, degrees: int) -> float:
         raise ValueError(
             f"confidence = {confidence}, degrees = {degrees}; pass 0 < confidence < 1, degrees >= 1"
         )
+    return float(_scipy_stats().t.ppf((1 + confidence) / 2, degrees))
+
+
+def _scipy_stats() -> Any:
     try:
         from scipy import stats
     except ImportError as error:
         raise DhilgtError(
             'confidence intervals need SciPy; install it with: pip install "dhilgt[plot]"'
         ) from error
-    return float(stats.t.ppf((1 + confidence) / 2, degrees))
+    return stats
 
 
 def is_ours(record: Record) -> bool:

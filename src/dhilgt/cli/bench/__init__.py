@@ -46,8 +46,6 @@ def run_table(
     epochs: Annotated[
         int | None, typer.Option(help="The most epochs of every system.", min=1)
     ] = None,
-    seconds: flags.Seconds = None,
-    tune: flags.Tune = 0,
     jobs: flags.Jobs = 1,
     device: flags.Device = "auto",
     root: flags.Root = None,
@@ -69,7 +67,7 @@ def run_table(
     \b
     Example:
       dhilgt bench table --models all --data cora,chameleon --budget 600
-      dhilgt bench table --models dhilgt,gcn:tuned --tune 20 -o tuned.jsonl
+      dhilgt bench table --models dhilgt,gcn:tuned --seeds 0-9 -o tuned.jsonl
     """  # noqa: D301 - \b keeps the example's lines apart
     parsed_seeds = parse_seeds(seeds)
     check_form(form)
@@ -84,8 +82,6 @@ def run_table(
         parsed_seeds,
         chosen,
         epochs=epochs,
-        seconds=seconds,
-        trials=tune,
     )
     limits = Limits(budget, total, jobs, device, not in_process, root, reuse)
 
@@ -141,7 +137,7 @@ for _name, _run, _summary in (
     ("default", run_default, "Train DHIL-GT and all baselines, each with its defaults."),
     ("ablation", run_ablation, "Train DHIL-GT with one part left out at a time."),
     ("study", run_study, "Train DHIL-GT with different token rows."),
-    ("paper", run_paper, "Run the systems of a table of the paper."),
+    ("paper", run_paper, "Compare all systems: as they come, and after an equal search."),
     ("scaling", run_scaling, "Measure how time and memory grow with the graph."),
     ("speed", run_speed, "Time every implementation of attention."),
 ):

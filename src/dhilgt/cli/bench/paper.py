@@ -1,149 +1,153 @@
-"""`dhilgt bench paper`: the result tables of the paper by one command each."""
+"""`dhilgt bench paper`: the comparison of all systems, as they come and after an equal search."""
 
-import time
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dhilgt.cli import flags, shell
-from dhilgt.cli.bench.running import check_form, open_results, outcome
+from dhilgt.cli.bench import running as shared
 from dhilgt.cli.train import parse_seeds
-from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+from dhilgt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dhilgt.benchmark import Cell, Limits, Record
-    from dhilgt.benchmark.experiments.paper import Round
+    from dhilgt.benchmark import Cell, Limits, Record, Table
 
-_FORMS = {".md": "md", ".tex": "latex", ".html": "html"}
-_KINDS = ("main", "homophilous", "scores", "speed")
+_SCORES = ("defaults", "search")
+_TABLES = {"scores": _SCORES, "defaults": ("defaults",), "search": ("search",), "times": ()}
+_SPLITS = {"own": ("own",), "official": ("official",), "both": ("own", "official")}
+_TITLES = {
+    "defaults-own": "As they come, the package's splits",
+    "defaults-official": "As they come, official splits",
+    "search-own": "Equal search, the package's splits",
+    "search-official": "Equal search, official splits",
+    "known": "Known figures",
+    "times": "Time and memory",
+    "speed": "Speed of DHIL-GT beside the published figures",
+}
+_NOTHING = "Not measured yet.\n"
 
 
 def run_paper(
+    results: flags.Results = None,
     table: Annotated[
         str,
-        typer.Option(help="main or homophilous; of both: scores alone, or speed of DHIL-GT."),
-    ] = "main",
-    part: Annotated[
-        str,
         typer.Option(
-            help="scores (graphs that are here), times (the same, short, one by one), stand-ins "
-            "(time and memory where the graph is not here) or all."
+            help="scores: both tables; defaults: every system as it comes; search: after an equal "
+            "search; times: time and memory in short trainings."
         ),
-    ] = "all",
-    seeds: Annotated[str, typer.Option(help="Seeds, like 0-9 or 1,5,7.")] = "0-9",
-    tune: flags.Tune = 0,
-    epochs: Annotated[
-        int, typer.Option(help="Epochs of cells run for time and memory only.", min=1)
-    ] = 10,
-    score_epochs: Annotated[
-        int | None, typer.Option(help="The most epochs of cells that are scored.", min=1)
-    ] = None,
-    seconds: flags.Seconds = None,
+    ] = "scores",
+    splits: Annotated[
+        str, typer.Option(help="own (random, 60/20/20), official (of the data) or both.")
+    ] = "both",
+    trials: Annotated[
+        int, typer.Option(help="Settings of each system that a search tries.", min=1)
+    ] = 20,
+    seeds: Annotated[
+        str, typer.Option(help="Of the splits that are evaluated; 0 to 2 are those of searches.")
+    ] = "10-19",
     models: Annotated[str, typer.Option(help="all, or a list of systems like dhilgt,gcn.")] = "all",
     data: Annotated[
-        str | None, typer.Option(help="Some datasets of the table only, like cora,citeseer.")
+        str, typer.Option(help="all (twelve graphs), or a list of datasets like cora,squirrel.")
+    ] = "all",
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="The most epochs, to try the command; of times: epochs, else 10.", min=1),
     ] = None,
     output: flags.Output = Path("paper.jsonl"),
     budget: flags.Budget = None,
     total: flags.Total = None,
-    jobs: Annotated[
-        int, typer.Option(help="Scored cells at once; their times are then marked.", min=1)
-    ] = 1,
-    timed_jobs: Annotated[
-        int, typer.Option(help="Timed cells at once; more than one blurs and marks them.", min=1)
-    ] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(help="Begin no further training after this time; see --resume.")
+    ] = None,
+    jobs: flags.Jobs = 1,
     device: flags.Device = "auto",
     root: flags.Root = None,
     resume: flags.Resume = False,
     in_process: flags.InProcess = False,
-    reuse: flags.Reuse = False,
-    render_only: Annotated[
-        bool, typer.Option("--render-only", help="Run nothing: show the results that are there.")
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Run nothing: say what is left and how long it may take.")
     ] = False,
-    results: Annotated[
-        list[Path] | None,
-        typer.Option(help="Further file of results, or folder of such; may be repeated."),
-    ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(help="Write all lines joined here, without what no table needs."),
-    ] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="Write the table to this file, not to the screen.")
-    ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help="md, latex or html; else by the name of the file."),
-    ] = None,
+    render_only: flags.RenderOnly = False,
+    into: flags.Into = None,
+    form: flags.Form = "md",
     across: flags.Across = 3,
     published: flags.Published = True,
     quiet: bool = False,
 ) -> None:
-    """Run the systems of a table of the paper, and print it beside the published figures.
+    """Train all systems under one protocol, and print its tables with paired differences.
 
-    Small graphs and few seeds of everything come first: a run cut short by --total is of use.
+    No training is ended by the clock; few seeds and small graphs come first.
 
     \b
     Example:
-      dhilgt bench paper --tune 20 --budget 120 --total 540 -o main.jsonl
-      dhilgt bench paper --render-only --results main.jsonl --to main.md
+      dhilgt bench paper --jobs 8 --minutes 8 --resume -o paper.jsonl
+      dhilgt bench paper --render-only default.jsonl paper.jsonl --into docs/results
     """  # noqa: D301 - \b keeps the example's lines apart
-    if table not in _KINDS:
-        raise shell.usage_error(f"{table!r} is none of {', '.join(_KINDS)}", "--table")
-    form = form or _FORMS.get(to.suffix if to is not None else ".md", "md")
-    check_form(form)
-    names = _names(table, data)
+    _check_word(table, _TABLES, "--table")
+    _check_word(splits, _SPLITS, "--splits")
+    shared.check_form(form)
+    if minutes is not None and not minutes > 0:
+        raise shell.usage_error(f"{minutes:g} is not a time above 0", "--minutes")
+    shown = shared.files_to_show(results, render_only, output)
     if not render_only:
-        parsed_seeds = parse_seeds(seeds)
-        try:
-            from dhilgt import baselines  # noqa: F401 - says what to install
-        except ImportError as error:
-            raise DhilgtError(str(error)) from error
-        from dhilgt.benchmark import Limits
-        from dhilgt.benchmark.experiments import paper
-        from dhilgt.benchmark.running.recipe import OURS
-
-        work = paper.rounds(
-            names,
-            parsed_seeds,
-            part=part,
-            trials=tune,
-            epochs=epochs,
-            score_epochs=score_epochs,
-            seconds=seconds,
-            systems=_systems(models, (OURS,) if table == "speed" else (OURS, *paper.SYSTEMS)),
-            root=root,
-        )
-        _measure(
-            work,
-            output,
-            Limits(budget, total, jobs, device, not in_process, root, reuse),
-            timed_jobs,
-            resume,
-            quiet,
-        )
-    records = _records([output] if not render_only or not results else [], results or [])
-    if keep is not None:
-        _keep(records, keep)
-    text = _text(records, table, names if data else None, form, across, published)
-    if to is None:
-        typer.echo(text, nl=False)
-        return
-    with shell.written_whole(to) as draft:
-        draft.write_text(text, encoding="utf-8")
+        shared.read_recipe("paper")  # refuses where training lacks a package
+        cells = _cells(table, splits, trials, seeds, models, data, epochs, root)
+        starts = None if minutes is None else 60 * minutes
+        limits = shared.limits_of(budget, total, jobs, device, root, in_process, starts)
+        if plan_only:
+            typer.echo(_plan(cells, output, limits))
+            return
+        _measure(cells, output, limits, resume, quiet)
+    parts = _parts(shared.records_of(_files(shown)), table, splits, across, published)
+    _show(parts, form, into)
 
 
-def _names(table: str, data: str | None) -> list[str]:
-    from dhilgt.benchmark.experiments.paper import TABLES
-    from dhilgt.benchmark.running.data import chosen
+def _check_word(word: str, known: Sequence[str] | dict[str, tuple[str, ...]], option: str) -> None:
+    if word not in known:
+        raise shell.usage_error(f"{word!r} is none of {', '.join(known)}", option)
 
-    if data is not None:
-        return chosen(data)
-    return [name for kind in TABLES if table in (kind, "scores", "speed") for name in TABLES[kind]]
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    """Return files, and those in folders."""
+    return [
+        file
+        for path in paths
+        for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])
+    ]
+
+
+# ---- measuring ---------------------------------------------------------------------------------
+
+
+def _cells(
+    table: str,
+    splits: str,
+    trials: int,
+    seeds: str,
+    models: str,
+    data: str,
+    epochs: int | None,
+    root: Path | None,
+) -> "list[Cell]":
+    from dhilgt.benchmark.experiments import default, paper, protocol
+    from dhilgt.benchmark.running import data as graphs
+
+    systems = _systems(models, paper.known_systems())
+    if table == "times":
+        names: Sequence[str] = paper.GRAPHS if data == "all" else graphs.chosen(data)
+        return paper.time_cells(names, systems, epochs=epochs or 10, root=root)
+    return protocol.protocol_cells(
+        default.GRAPHS if data == "all" else graphs.chosen(data),
+        parse_seeds(seeds),
+        tables=_TABLES[table],
+        splits=_SPLITS[splits],
+        trials=trials,
+        systems=systems,
+        epochs=epochs,
+    )
 
 
 def _systems(models: str, known: Sequence[str]) -> list[str]:
@@ -153,93 +157,81 @@ def _systems(models: str, known: Sequence[str]) -> list[str]:
     for name in systems:
         if name not in known:
             raise ConfigError(
-                f"{name!r} is not a system of this table; choose among {', '.join(known)}"
+                f"{name!r} is not a system of the comparison; choose among {', '.join(known)}"
             )
     return systems
 
 
-# ---- measuring ---------------------------------------------------------------------------------
+def _plan(cells: "list[Cell]", output: Path, limits: "Limits") -> str:
+    from dhilgt.benchmark import Results
+    from dhilgt.benchmark.running.agenda import plan
+
+    return plan(cells, Results(output).by_key(), limits.budget).text(limits.jobs)
 
 
 def _measure(
-    work: "list[Round]", output: Path, limits: "Limits", timed_jobs: int, resume: bool, quiet: bool
+    cells: "list[Cell]", output: Path, limits: "Limits", resume: bool, quiet: bool
 ) -> None:
     from dhilgt.benchmark import run
-    from dhilgt.benchmark.experiments.paper import TIMES
+    from dhilgt.benchmark.lines import recorded_command
 
-    def report(place: str, cell: "Cell", record: "Record", done: int, of: int) -> None:
+    def report(cell: "Cell", record: "Record", done: int, of: int) -> None:
         if not quiet:
-            timed = cell.recipe == TIMES and record.ok
-            text = _seconds(record) if timed else outcome(record)
-            typer.echo(f"[{place}, {done}/{of}] {cell.name}: {text}", err=True)
+            recipe = "" if cell.recipe == "paper" else f" ({cell.recipe})"
+            typer.echo(f"[{done}/{of}] {cell.name}{recipe}: {shared.outcome(record)}", err=True)
 
-    ends = None if limits.total is None else time.monotonic() + limits.total
-    ran = 0
-    with open_results(output, resume) as (results, again):
-        for at, one in enumerate(work, 1):
-            rest = None if ends is None else ends - time.monotonic()
-            if rest is not None and rest <= 0:
-                break
-            own = replace(limits, total=rest, jobs=timed_jobs if one.timed else limits.jobs)
-            report_round = partial(report, f"round {at} of {len(work)}")
-            ran += run(one.cells, results, own, report_round).ran
-        known = results.by_key()
-    keys = {cell.key for one in work for cell in one.cells}
-    left = sum(key not in known or not known[key].is_final(limits.budget) for key in keys)
+    with shared.open_results(output, resume) as (results, again):
+        if not quiet:
+            shell.note(_plan(cells, output, limits))
+        command = recorded_command(sys.argv[1:])
+        summary = run(cells, results, limits, report, command)
     if not quiet:
-        shell.note(f"{ran} run, {len(keys) - left} of {len(keys)} cells done; results in {output}")
-    if left:
-        shell.note(f"{left} cells are not done; go on with: {again}")
-
-
-def _seconds(record: "Record") -> str:
-    """Return the times of a cell that is run for them, without its score."""
-    known = ((name, record.costs.seconds(name)) for name in ("precompute", "epoch", "inference"))
-    return ", ".join(f"{name} {value:.3g} s" for name, value in known if value is not None)
+        shell.note(f"{summary.ran} run, results in {output}; {_plan(cells, output, limits)}")
+    if summary.left:
+        shell.note(f"{summary.left} trainings are not done; go on with: {again}")
 
 
 # ---- showing -----------------------------------------------------------------------------------
 
 
-def _records(own: Sequence[Path], more: Sequence[Path]) -> "list[Record]":
-    from dhilgt.benchmark import Results
-    from dhilgt.benchmark.experiments.paper_tables import joined
+def _parts(
+    records: "list[Record]", table: str, splits: str, across: int, published: bool
+) -> "dict[str, list[Table]]":
+    """Return the tables by the name of their part, empty where there are no lines."""
+    from dhilgt.benchmark.experiments import paper_tables, protocol_tables
 
-    paths: list[Path] = list(own)
-    for path in more:
-        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not files or not files[0].exists():
-            raise ArtifactError(
-                f"{path} holds no results; name a file that dhilgt bench paper wrote, or its folder"
-            )
-        paths += files
-    for path in own:
-        if not path.exists():
-            raise ArtifactError(f"{path} is not there; run dhilgt bench paper, or pass --results")
-    return joined(Results(path).lines() for path in paths)
-
-
-def _keep(records: "list[Record]", path: Path) -> None:
-    from dhilgt.benchmark.experiments.paper_tables import slim
-    from dhilgt.store.files import canonical_json
-
-    with shell.written_whole(path) as draft:
-        draft.write_bytes(b"".join(canonical_json(slim(record)) + b"\n" for record in records))
+    if table == "times":
+        joined = paper_tables.joined([records])
+        times = paper_tables.times_tables(joined, across=across, published=published)
+        return {"times": times, "speed": [paper_tables.speed_table(joined)] if times else []}
+    parts = {
+        f"{kind}-{split}": protocol_tables.protocol_tables(
+            records, kind, split, across=across, published=published
+        )
+        for kind in _TABLES[table]
+        for split in _SPLITS[splits]
+    }
+    if table == "scores":
+        known = protocol_tables.known_table(records)
+        parts["known"] = [] if known is None else [known]
+    return parts
 
 
-def _text(
-    records: "list[Record]",
-    table: str,
-    data: list[str] | None,
-    form: str,
-    across: int,
-    published: bool,
-) -> str:
-    from dhilgt.benchmark.experiments.paper_tables import paper_tables, score_table, speed_table
+def _show(parts: "dict[str, list[Table]]", form: str, into: Path | None) -> None:
+    """Print the parts that have tables, and write each to a file of the folder."""
     from dhilgt.benchmark.show.render import render
 
-    if table == "scores":
-        return render([score_table(records, data, published=published)], form)
-    if table == "speed":
-        return render([speed_table(records)], form)
-    return render(paper_tables(records, table, data=data, across=across, published=published), form)
+    texts = {name: render(tables, form) if tables else "" for name, tables in parts.items()}
+    for name, text in texts.items():
+        if text:
+            heading = f"## {_TITLES[name]}\n\n" if form == "md" else ""
+            typer.echo(f"{heading}{text}")
+    if not any(texts.values()):
+        typer.echo(_NOTHING, nl=False)
+    if into is None:
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        suffix = {"latex": "tex"}.get(form, form)
+        with shell.written_whole(into / f"paper-{name}-table.{suffix}") as draft:
+            draft.write_text(text or _NOTHING, encoding="utf-8")

@@ -117,32 +117,32 @@ def _text(value: Any) -> str:
 # ---- tables of single sections -----------------------------------------------------------------
 
 
-def paper_main(lines: list[Line]) -> list[Table]:
-    """Return the main table of the paper."""
-    return _paper(lines, "main")
+def as_they_come(lines: list[Line]) -> list[Table]:
+    """Return all systems with the settings of their papers."""
+    return _protocol(lines, "defaults")
 
 
-def paper_homophilous(lines: list[Line]) -> list[Table]:
-    """Return the table of homophilous graphs of the paper."""
-    return _paper(lines, "homophilous")
+def equal_search(lines: list[Line]) -> list[Table]:
+    """Return all systems after a search of as many trials."""
+    return _protocol(lines, "search")
 
 
-def _paper(lines: list[Line], which: str) -> list[Table]:
-    from dhilgt.benchmark.experiments.paper import TABLES
+def _protocol(lines: list[Line], which: str) -> list[Table]:
+    from dhilgt.benchmark.experiments.protocol_tables import protocol_tables
+    from dhilgt.benchmark.running.grid import SPLITS
+
+    records = _latest(lines)
+    return [table for split in SPLITS for table in protocol_tables(records, which, split)]
+
+
+def times(lines: list[Line]) -> list[Table]:
+    """Return time and memory of short trainings, and the speed of DHIL-GT."""
     from dhilgt.benchmark.experiments.paper_tables import joined as joined_lines
-    from dhilgt.benchmark.experiments.paper_tables import paper_tables
+    from dhilgt.benchmark.experiments.paper_tables import speed_table, times_tables
 
-    if not any((line["standin_for"] or line["data"]) in TABLES[which] for line in lines):
-        return []  # the files belong to the other table
-    return paper_tables(joined_lines([_records(lines)]), which)
-
-
-def speed(lines: list[Line]) -> list[Table]:
-    """Return the speed of DHIL-GT beside the published figures."""
-    from dhilgt.benchmark.experiments.paper_tables import joined as joined_lines
-    from dhilgt.benchmark.experiments.paper_tables import speed_table
-
-    return [speed_table(joined_lines([_records(lines)]))]
+    records = joined_lines([_records(lines)])
+    shown = times_tables(records)
+    return [*shown, speed_table(records)] if shown else []
 
 
 def comparison(lines: list[Line]) -> list[Table]:
