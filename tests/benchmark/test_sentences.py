@@ -83,6 +83,7 @@ def test_a_row_of_the_readme_needs_a_score_of_every_split():
         records.append(line("mlp", "cora", seed, 0.7))
     records.append(line("gcn", "cora", 10, 0.9))
     records += [line("sgformer", "cora", seed, 0.9, out_of_time=seed == 11) for seed in (10, 11)]
+    records.append(line("gcn", "cora", 0, 0.1, recipe="times"))
     rows = readme_table.table(records).splitlines()
     assert rows[0] == "| test score, per cent | cora |"
     assert "| DHIL-GT, default | 81.00 ± 1.41 |" in rows
