@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-features bench-gpu bench-scaling bench-default bench-default-time clean
+.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-features bench-gpu bench-scaling bench-default bench-default-time bench-paper clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -108,6 +108,9 @@ JOBS ?= 1
 MINUTES ?= 480
 bench-default: $(VENV)/.bench $(VENV)/.test  ## the default against every baseline on twelve graphs
 	$(BIN)/dhilgt bench default --jobs $(JOBS) --minutes $(MINUTES) --resume -o $(RESULTS)/default.jsonl --into $(RESULTS)
+
+bench-paper: $(VENV)/.bench $(VENV)/.test  ## all systems under one protocol: as they come, and after an equal search
+	$(BIN)/dhilgt bench paper --jobs $(JOBS) --minutes $(MINUTES) --resume -o $(RESULTS)/paper.jsonl --into $(RESULTS)
 
 bench-default-time: $(VENV)/.bench $(VENV)/.test  ## from files to predictions with nothing set: seconds
 	$(BIN)/python -m bench.default_time --results $(RESULTS)

@@ -203,7 +203,7 @@ def test_draws_differ_and_do_not_depend_on_how_many_are_wanted(key, few, more):
     assert all(draw in everything for draw in short[1:])
 
 
-GENERIC = {"feature_scale", "class_inputs"}
+GENERIC = {"feature_scale", "weight_average", "lr", "weight_decay", "hidden_channels"}
 
 
 @pytest.mark.parametrize("system", ["dhilgt", *baselines.names()])
@@ -213,10 +213,18 @@ def test_what_is_not_of_one_system_is_offered_to_all(system):
         for stage in read_space(system).stages
         for one in stage.parameters
     }
-    assert choices.keys() >= GENERIC | {"weight_average", "lr", "weight_decay", "hidden_channels"}
+    assert choices.keys() >= GENERIC
     assert choices["feature_scale"] == {"none", "standard", "rank"}
     assert choices["weight_average"] == {0, 0.9}
     assert any("dropout" in name for name in choices)
+
+
+def test_classes_are_offered_only_where_a_node_does_not_see_its_own_through_others():
+    def offered(system):
+        stages = read_space(system).stages
+        return any(one.name == "class_inputs" for stage in stages for one in stage.parameters)
+
+    assert [name for name in baselines.names() if offered(name)] == ["linkx"]
 
 
 @pytest.mark.parametrize("path", sorted(SPACES.glob("*.yaml")), ids=lambda path: path.stem)

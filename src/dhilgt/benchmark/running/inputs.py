@@ -31,7 +31,9 @@ class Inputs(CheckedSettings):
         feature_hops: Rounds of averaging over neighbours whose results are appended.
         neighbor_directions: Columns with the main directions of the neighbours of a node: the
             normalised adjacency matrix, projected.
-        class_inputs: Append the classes of training nodes one and two steps away, as fractions.
+        class_inputs: Append the classes of training nodes one and two steps away, as fractions. For
+            systems in which the output of a node depends on its own inputs alone: in others a
+            training node would see its own class in the inputs of its neighbours.
 
     Example:
         >>> graph = Graph.from_edges([0, 1], [1, 2], features=[[2.0], [0.0], [4.0]])

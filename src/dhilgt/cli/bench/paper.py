@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,6 +98,8 @@ def run_paper(
         cells = _cells(table, splits, trials, seeds, models, data, epochs, root)
         starts = None if minutes is None else 60 * minutes
         limits = shared.limits_of(budget, total, jobs, device, root, in_process, starts)
+        if table == "times":  # memory of the host is that of one cell only in its own process
+            limits = replace(limits, reuse=False)
         if plan_only:
             typer.echo(_plan(cells, output, limits))
             return
