@@ -3,14 +3,19 @@
 import hashlib
 import json
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+from dhilgt.benchmark.experiments import protocol
 from dhilgt.benchmark.experiments.paper import TIMES
 from dhilgt.benchmark.lines import LINE_HASH, check_line
 from dhilgt.benchmark.record import FORMAT, OK, OVER, Record
+from dhilgt.benchmark.running import search
+from dhilgt.errors import ArtifactError
+from tests.benchmark import cases as drawn
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -47,7 +52,6 @@ WITHOUT_HASH = {
 # Two cells of ANS-GT had nine seconds, others more; their page says so, and they have no times.
 UNEQUAL_BUDGETS = {"paper/times.jsonl"}
 FILES = sorted(path.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("*.jsonl"))
-SEARCH_SEEDS, EVALUATION_SEEDS = range(3), range(10, 20)
 FOLDER = re.compile(r"(?<![\w.:/])(/(tmp|home|root|work|mnt|usr|opt|data|Users|var)/|[A-Z]:\\|~/)")
 ROW = ("system", "variant", "recipe", "data", "split", "trials")
 
@@ -156,11 +160,22 @@ def test_rows_of_a_file_have_the_seeds_of_the_protocol(name):
         if line.get("trial") is None:
             seeds[tuple(str(line.get(part)) for part in ROW)].add(line["seed"])
         else:
-            assert line["seed"] in SEARCH_SEEDS
+            assert line["seed"] in search.SEEDS
     if tables_of_scores(name):
-        assert set().union(*seeds.values()) <= set(EVALUATION_SEEDS)
+        assert set().union(*seeds.values()) <= set(protocol.SEEDS)
     elif name in ("ablation.jsonl", "study.jsonl"):
         assert len({frozenset(one) for one in seeds.values()}) == 1
+
+
+@every_file
+def test_every_system_of_a_file_had_the_same_search(name):
+    searched = [line for line in cells(name) if line.get("trials") and line.get("trial") is None]
+    assert len({line["trials"] for line in searched}) <= 1
+    for line in searched:
+        found = line["search"]
+        assert found["trials"] == line["trials"]
+        assert tuple(found["seeds"]) == search.SEEDS
+        assert line["seed"] not in search.SEEDS
 
 
 def test_a_graph_and_a_seed_have_one_split_in_all_files():
@@ -189,3 +204,73 @@ def test_a_graph_and_a_seed_have_one_split_in_all_files():
 )
 def test_folders_are_found(text, found):
     assert bool(FOLDER.search(text)) == found
+
+
+# ---- the laws themselves -----------------------------------------------------------------------
+
+LAWS = {
+    "lines": test_lines_are_as_they_were_written,
+    "folder": test_no_line_has_a_folder_of_a_machine,
+    "beside": test_a_cell_has_fewer_beside_it_than_the_run_allowed,
+    "scores": test_scores_are_those_of_cells_that_ended_well,
+    "clock": test_no_training_was_ended_by_a_clock,
+    "budget": test_no_cell_was_ended_by_a_smaller_budget_than_another_had,
+    "seeds": test_rows_of_a_file_have_the_seeds_of_the_protocol,
+    "search": test_every_system_of_a_file_had_the_same_search,
+}
+SEARCH = {
+    "trials": 5, "trials_ok": 5, "seed": 0, "chosen": 0, "val_score": 0.8, "seconds": 1.0,
+    "changes": {"model": {}, "training": {}}, "seeds": list(search.SEEDS), "trainings": 9,
+}  # fmt: skip
+FAULTS = {
+    "lines": {"command": None},
+    "folder": {"command": "dhilgt bench paper --root=/home/me/data"},
+    "beside": {"beside": 20, "jobs": 3},
+    "scores": {"status": "oom", "message": "out of memory"},
+    "clock": {"out_of_time": True},
+    "budget": {
+        "status": "over-budget", "message": "late", "scores": {}, "budget_seconds": 9.0,
+    },
+    "seeds": {"seed": 3},
+    "search": {"trials": 5, "search": SEARCH | {"seeds": [0]}},
+}  # fmt: skip
+
+
+def written(folder, **values):
+    """A file of the comparison with two whole lines and one that differs in some values."""
+    good = {"command": "dhilgt bench paper", "budget_seconds": 600.0}
+    records = [drawn.line("gcn", "cora", seed, 0.8, **good) for seed in (10, 11)]
+    records.append(drawn.changed(drawn.line("mlp", "cora", 12, 0.8, **good), **values))
+    (folder / "paper").mkdir()
+    path = folder / "paper" / "scores.jsonl"
+    path.write_bytes(b"".join(record.line() + b"\n" for record in records))
+    return "paper/scores.jsonl"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_breaks_its_own_law_and_no_other(fault, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "RESULTS", tmp_path)
+    name = written(tmp_path, **FAULTS[fault])
+    broken = set()
+    for law, check in LAWS.items():
+        try:
+            check(name)
+        except (AssertionError, KeyError):
+            broken.add(law)
+    assert broken == {fault}
+
+
+def test_lines_without_a_fault_keep_all_laws(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "RESULTS", tmp_path)
+    name = written(tmp_path)
+    for check in LAWS.values():
+        check(name)
+
+
+def test_an_edited_line_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "RESULTS", tmp_path)
+    name = written(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes().replace(b'"beside": 0', b'"beside": 20', 1))
+    with pytest.raises(ArtifactError, match="was changed after it was written"):
+        test_lines_are_as_they_were_written(name)
