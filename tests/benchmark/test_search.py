@@ -131,6 +131,9 @@ def test_published_variants_are_tried_before_anything_is_drawn():
     tuned = trials_of(Cell("gcn", "cora", 10, trials=20), 0)[1]
     asked = Cell("gcn", "cora", 0, "tuned")
     assert resolved(tuned, "accuracy") == resolved(asked, "accuracy")
+    again = trials_of(Cell("sage", "squirrel", 10, trials=20), 0)[2]
+    (asked,) = cells([("sage", "tuned")], ["squirrel"], [0], recipe.retuned_recipe())
+    assert resolved(again, "accuracy") == resolved(asked, "accuracy")
     for system in baselines.names():
         variants = baselines.describe(system)["variants"]
         drawn = trials_of(Cell(system, "cora", 10, trials=20), 0)

@@ -10,12 +10,17 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from pathlib import Path
 
 from dhilgt.benchmark.record import Record
 from dhilgt.benchmark.running.grid import OWN, Cell, cells
-from dhilgt.benchmark.running.recipe import AUTO, OURS, PAPER, Recipe, read
+from dhilgt.benchmark.running.recipe import (
+    AUTO,
+    OURS,
+    PAPER,
+    TUNED,
+    Recipe,
+    retuned_recipe,
+)
 from dhilgt.benchmark.show import paired
 from dhilgt.benchmark.show.notes import SHARED, machines, troubles
 from dhilgt.benchmark.show.paired import BySeed, Difference, difference_texts, seeds_text
@@ -53,7 +58,6 @@ FURTHER = (
 
 DEFAULT = RowKey(OURS, PAPER, AUTO, 0)
 MLP = RowKey("mlp", PAPER, PAPER, 0)
-_TUNED = "tuned"
 NEAR = 0.005
 """Half a point."""
 _ACROSS = 4
@@ -106,26 +110,9 @@ def default_cells(
     for seed in seeds:  # seed by seed: an incomplete run then has few seeds of all systems
         for name in data:
             grid += cells(chosen, [name], [seed], Recipe(AUTO), epochs=epochs, split=split)
-            again = [one for one in chosen if one[1] == _TUNED and _has(retuned, one[0], name)]
+            again = [one for one in chosen if one[1] == TUNED and retuned.has(one[0], name)]
             grid += cells(again, [name], [seed], retuned, epochs=epochs, split=split)
     return grid
-
-
-def retuned_recipe() -> Recipe:
-    """Return the settings of GCN and GraphSAGE that a later study published, by dataset.
-
-    Example:
-        >>> retuned_recipe().changes("gcn", "cora").model["hidden_channels"]
-        512
-    """
-    from dhilgt import baselines
-
-    path = Path(str(files("dhilgt.benchmark.experiments"))) / "retuned.yaml"
-    return read(str(path), baselines.names())
-
-
-def _has(recipe: Recipe, system: str, data: str) -> bool:
-    return data in recipe.values.get(system, {}).get("data", {})
 
 
 # ---- numbers -----------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ OURS = "dhilgt"
 PAPER, BEST = "paper", "best"
 AUTO = "auto"
 """DHIL-GT as `NodeClassifier()` trains it; see `experiments.default`."""
+TUNED = "tuned"
+"""The variant of GCN and GraphSAGE whose settings by dataset are those of `retuned_recipe`."""
 AS_IN_PAPER = {"feature_scale": NONE, "order": "degree-id"}
 """Settings of DHIL-GT that differ from the defaults in comparisons.
 
@@ -70,6 +74,10 @@ class Recipe:
     def name_for(self, system: str) -> str:
         """Return the name to record; "best" and "auto" are of DHIL-GT alone."""
         return PAPER if self.name in (BEST, AUTO) and system != OURS else self.name
+
+    def has(self, system: str, data: str) -> bool:
+        """Return whether there are settings of a system for a dataset."""
+        return data in self.values.get(system, {}).get("data", {})
 
     def changes(self, system: str, data: str) -> Changes:
         """Return the changes for a system on a dataset; a more specific section overrides others.
@@ -133,6 +141,18 @@ def read(name: str, systems: Collection[str]) -> Recipe:
         _check_name(system, known, f"{path}: {system!r} is not a system")
         checked[system] = _section(section, f"{path}, {system}", ("data", *PARTS))
     return Recipe(path.stem, checked)
+
+
+@cache
+def retuned_recipe() -> Recipe:
+    """Return the settings of GCN and GraphSAGE that a later study published, by dataset.
+
+    Example:
+        >>> retuned_recipe().changes("gcn", "cora").model["hidden_channels"]
+        512
+    """
+    path = Path(str(files("dhilgt.benchmark.running"))) / "retuned.yaml"
+    return read(str(path), ("gcn", "sage"))
 
 
 def _section(values: Any, place: str, parts: tuple[str, ...]) -> dict[str, Any]:

@@ -22,7 +22,14 @@ from dhilgt import metrics
 from dhilgt.benchmark.record import Record, SearchSummary
 from dhilgt.benchmark.running.data import about
 from dhilgt.benchmark.running.grid import Cell, check
-from dhilgt.benchmark.running.recipe import OURS, PAPER, PARTS, Changes
+from dhilgt.benchmark.running.recipe import (
+    OURS,
+    PAPER,
+    PARTS,
+    TUNED,
+    Changes,
+    retuned_recipe,
+)
 from dhilgt.errors import ConfigError
 from dhilgt.settings import yaml_files
 from dhilgt.tune.space import Space, space_of_choices
@@ -111,7 +118,7 @@ def trials_of(cell: Cell, seed: int) -> list[Cell]:
     """Return the settings of the search that a cell needs, as cells on one split.
 
     All cells of its system and data share them: first the settings of its variant, then other
-    published variants of the system, then random ones.
+    published ones of the system, then random ones.
 
     Args:
         cell: A cell with trials.
@@ -119,7 +126,7 @@ def trials_of(cell: Cell, seed: int) -> list[Cell]:
     """
     space = read_space(cell.system, variant=cell.variant)
     key = f"{cell.system}:{cell.variant} {cell.data}"
-    drawn = draws(space, key, cell.trials, published(cell.system, cell.variant))
+    drawn = draws(space, key, cell.trials, published(cell.system, cell.variant, cell.data))
     return [
         replace(cell, seed=seed, trials=0, trial=at, changes=_limited(one, cell.changes))
         for at, one in enumerate(drawn)
@@ -131,12 +138,13 @@ def _limited(drawn: Changes, recipe: Changes) -> Changes:
     return Changes(training=limits).over(drawn.over(recipe))  # a limit holds whatever is searched
 
 
-def published(system: str, variant: str = PAPER) -> list[Changes]:
-    """Return the other variants of a system as changes of one of them.
+def published(system: str, variant: str = PAPER, data: str = "") -> list[Changes]:
+    """Return other published settings of a system as changes of one of its variants.
 
     Args:
         system: Its name; DHIL-GT has no variants.
         variant: The one that is changed.
+        data: A dataset for which there may be settings, too.
 
     Example:
         >>> published("sgformer")
@@ -148,15 +156,17 @@ def published(system: str, variant: str = PAPER) -> list[Changes]:
 
     cls = class_of(system)
 
-    def plain(name: str) -> Changes:
-        model = cls.settings_type.from_dict(cls.variants()[name]).to_dict()
-        return Changes(model, cls.train_config(name).to_dict())
+    def plain(name: str, changes: Changes) -> Changes:
+        model = cls.settings_type.from_dict({**cls.variants()[name], **changes.model}).to_dict()
+        return Changes(model, cls.train_config(name, **changes.training).to_dict())
 
     def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in new.items() if value != old[name]}
 
-    base = plain(variant)
-    others = [plain(name) for name in cls.variants() if name != variant]
+    base = plain(variant, Changes())
+    others = [plain(name, Changes()) for name in cls.variants() if name != variant]
+    if (retuned := retuned_recipe()).has(system, data):
+        others.append(plain(TUNED, retuned.changes(system, data)))
     return [
         Changes(changed(base.model, one.model), changed(base.training, one.training))
         for one in others
