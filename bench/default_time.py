@@ -23,6 +23,7 @@ from scipy import sparse
 from bench.gcn_search import trainings
 from bench.measure import machine
 from dhilgt import Graph, datasets
+from dhilgt.benchmark.lines import script_command, signed_line
 
 PEERS = ("cora",)
 _MOST_TEXT_COLUMNS = 2000  # wider features are written as a sparse NPZ, as nobody has such a CSV
@@ -158,7 +159,8 @@ def main() -> None:
     for data in options.data.split(","):
         for line in measure(data, options.epochs):
             with (options.results / "default-time.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+                signed = signed_line({**line, "command": script_command()})
+                file.write(signed.decode() + "\n")
             shown = ("candidates", "trainings", "epochs", "test", "ratio")
             more = ", ".join(f"{name} {line[name]:.4g}" for name in shown if name in line)
             print(f"{data}, {line['system']}: {line['seconds']:.1f} s; {more}", flush=True)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dhilgt import Graph, baselines
+from dhilgt.benchmark.running.inputs import Inputs
 from dhilgt.benchmark.running.search import draws, read_space
 
 
@@ -58,8 +59,10 @@ def search_gcn(graph: Graph, plan: list[list[int]]) -> tuple[Any, float]:
     chosen: tuple[float, Any, float] | None = None
     for epochs, changes in zip(plan, draws(read_space("gcn"), "gcn", len(plan)), strict=True):
         fits = []
+        inputs, own = Inputs.parted(changes.model)
+        seen = inputs.of(graph)
         for seed, length in enumerate(epochs):
-            model = baselines.create("gcn", graph, seed=seed, **changes.model)
+            model = baselines.create("gcn", seen, seed=seed, **own)
             given = {**changes.training, "epochs": length, "patience": None, "seed": seed}
             config = model.train_config(**given)
             fit = baselines.fit(model, masks["train"], masks["val"], config, progress=False)

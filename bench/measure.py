@@ -18,6 +18,7 @@ from rich.table import Table
 
 import dhilgt
 from dhilgt import _native
+from dhilgt.benchmark.lines import script_command, signed_line
 
 
 def seconds(work: Callable[[], Any], repeats: int = 1) -> float:
@@ -83,7 +84,8 @@ class Bench:
             [*command, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True
         )
         figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        self._lines.append(json.dumps({**figures, "machine": self._machine}))
+        line = {**figures, "machine": self._machine, "command": script_command()}
+        self._lines.append(signed_line(line).decode())
         return figures
 
     def row(self, what: str, measured: str) -> None:

@@ -5,13 +5,13 @@ lines and draws the pictures, from the datasets' files (see `dhilgt datasets`).
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from docs.make import lines_of, markdown
 
 from dhilgt import datasets
+from dhilgt.benchmark.lines import script_command, signed_line
 from dhilgt.hierarchy import hierarchy_numbers, plot_hierarchy
 
 GRAPHS = ("chameleon", "squirrel", "tolokers", "cora", "citeseer", "pubmed", "physics")
@@ -71,9 +71,8 @@ def main() -> None:
     options = parser.parse_args()
     results, file = options.results, options.results / "hierarchy.jsonl"
     if options.measure:
-        lines = [measured(name) for name in GRAPHS]
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        file.write_text(text, encoding="utf-8")
+        lines = [{**measured(name), "command": script_command()} for name in GRAPHS]
+        file.write_bytes(b"".join(signed_line(line) + b"\n" for line in lines))
         for name in DRAWN:
             graph = datasets.load(name, split=None)
             plot_hierarchy(graph, results / f"hierarchy-{name}.png", title=name)

@@ -7,7 +7,6 @@ run, and stops in good order when its --budget is spent. The table has the paper
 """
 
 import argparse
-import json
 import shlex
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 from docs.make import lines_of, markdown
 
 from dhilgt.benchmark.experiments.paper import published_figures
+from dhilgt.benchmark.lines import script_command, signed_line
 from dhilgt.benchmark.running.recipe import OURS
 from dhilgt.benchmark.show.tables import score_text
 from dhilgt.cli import train_output
@@ -181,8 +181,8 @@ def _seeds(
 
 
 def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
-    text = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines)
-    path.write_text(text, encoding="utf-8")
+    signed = (signed_line({"command": script_command(), **line}) for line in lines)
+    path.write_bytes(b"".join(line + b"\n" for line in signed))
 
 
 def _same(config: Mapping[str, Any], settings: Settings) -> bool:

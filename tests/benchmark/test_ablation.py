@@ -13,7 +13,9 @@ from dhilgt.benchmark.experiments.ablation import (
     draw_ablation,
     effects,
 )
-from dhilgt.benchmark.running.contenders import resolved
+from dhilgt.benchmark.experiments.studied import studied_recipes, whole_cells
+from dhilgt.benchmark.running.contenders import chooses_settings, resolved
+from dhilgt.benchmark.running.default_contender import default_classifier
 from dhilgt.benchmark.running.grid import Cell
 from dhilgt.benchmark.running.recipe import Recipe
 from dhilgt.benchmark.show.render import render
@@ -104,6 +106,32 @@ def test_options_are_removed_where_the_recipe_has_them_and_the_row_always():
         assert resolved(cell, "accuracy").model == full | removed[cell.recipe] != full
 
 
+def test_the_default_is_varied_by_what_is_fixed_in_all_of_its_candidates():
+    (whole, *others) = ablation_cells(whole_cells([Recipe("auto")], ["cora"], [0]))
+    assert (whole.recipe, whole.changes.model) == ("auto", {})
+    assert {cell.recipe.removeprefix("auto, "): cell.changes.model for cell in others} == WITHOUT
+    for cell in others:
+        made = default_classifier(cell, "accuracy", "cpu", None)
+        assert {name: getattr(made, name) for name in cell.changes.model} == cell.changes.model
+
+
+def test_recipes_of_a_study_are_the_papers_a_short_one_the_default_and_files(tmp_path):
+    mine = tiny_recipe(tmp_path)
+    found = studied_recipes(f"paper, short,auto,{mine},paper")
+    assert [recipe.name for recipe in found] == ["paper", "short", "auto", "tiny"]
+    paper, short, auto, tiny = whole_cells(found, ["cora"], [0])
+    config = resolved(paper, "accuracy").training
+    assert (config.epochs, config.lr, config.max_seconds) == (500, 1e-4, None)
+    config = resolved(short, "accuracy").training
+    assert (config.epochs, config.lr, config.max_seconds) == (120, 1e-3, None)
+    assert chooses_settings(auto)
+    assert not chooses_settings(tiny)
+    copy = mine.rename(tmp_path / "short.yaml")
+    for wrong, said in ((str(copy), "choose another name"), (" ,", "no recipe"), ("x", "neither")):
+        with pytest.raises(ConfigError, match=said):
+            studied_recipes(wrong)
+
+
 def test_no_bias_has_no_slope_either():
     recipe = Recipe("mine", {"dhilgt": {"model": {"bias_slope": 1.0}}})
     found = {cell.recipe: cell for cell in ablation_cells(cells(OURS, ["cora"], [0], recipe))}
@@ -147,6 +175,13 @@ MARKDOWN = """\
 | no SPD bias | 60.00 (1 of 3) | -10.00 | – | too few seeds | -6.36 |
 | none of the three | not run | – | – | – | – |
 
+| | recipe paper<br>drops | recipe paper<br>gains | recipe paper<br>no difference seen |
+|---|---:|---:|---:|
+| no readout | – | – | citeseer -3.00 |
+| no virtual nodes | – | – | citeseer +0.33 |
+| no SPD bias | – | – | – |
+| none of the three | – | – | – |
+
 - Test scores in per cent, mean ± standard deviation over 3 seeds. The difference to the full model is taken split by split; its mean has the interval of the t distribution. Seen: drops or gains where the interval leaves 0 out.
 - Of 2 intervals about 0.1 leave 0 out by chance where nothing changes. Random splits of one graph share nodes, so the intervals are rather too narrow.
 - Published: the paper's score of the full model, and its differences to it.
@@ -166,9 +201,21 @@ def test_datasets_and_recipes_have_tables_of_their_own():
     lines = known() + known("chameleon") + known(recipe="best")
     found = ablation_tables(lines)
     assert [table.data for table in found] == [
-        ("chameleon",), ("citeseer",), ("citeseer, recipe best",),
+        ("chameleon",), ("citeseer",), ("citeseer, recipe best",), ("recipe paper", "recipe best"),
     ]  # fmt: skip
-    assert [bool(table.notes) for table in found] == [False, False, True]
+    assert [bool(table.notes) for table in found] == [False, False, False, True]
+
+
+def test_findings_name_the_graphs_where_a_part_matters():
+    lines = []
+    for data, drop in (("cora", 0.02), ("chameleon", 0.0), ("citeseer", -0.03)):
+        for cell in ablation_cells(cells(OURS, [data], range(3))):
+            lost = drop + 0.001 * cell.seed if cell.recipe.endswith("no readout") else 0.0
+            lines.append(scored(cell, 0.8 + 0.01 * cell.seed - lost))
+    *_, findings = ablation_tables(lines)
+    texts = {row.label: [entry.text for entry in row.entries[0]] for row in findings.rows}
+    assert texts["no readout"] == ["cora -2.10", "citeseer +2.90", "chameleon -0.10"]
+    assert texts["no SPD bias"][2] == "chameleon +0.00, cora +0.00, citeseer +0.00"
 
 
 def test_other_cells_are_left_out():
@@ -185,9 +232,9 @@ def test_other_cells_are_left_out():
 def test_a_cell_that_failed_is_named_and_not_counted():
     lines = known()
     lines[1] = changed(lines[1], status="oom", message="CUDA out of memory", scores={})
-    table = ablation_tables(lines)[0]
+    table, findings = ablation_tables(lines)
     assert table.rows[1].entries[0][0].text == "70.00 ± 4.24 (2 of 3)"
-    assert "dhilgt, citeseer, seed 0: oom (CUDA out of memory)." in table.notes
+    assert "dhilgt, citeseer, seed 0: oom (CUDA out of memory)." in findings.notes
 
 
 def test_different_splits_of_a_seed_are_refused():
@@ -250,6 +297,25 @@ def test_a_small_ablation_from_end_to_end(tmp_path):
         assert (out / name).read_bytes() == (tmp_path / "more" / name).read_bytes()
     latex = ok("bench", "ablation", "--render-only", results, "--format", "latex").stdout
     assert latex.startswith("\\begin{tabular}")
+
+
+def test_the_default_and_a_recipe_are_ablated_in_one_run(tmp_path, monkeypatch):
+    few = {"no readout": WITHOUT["no readout"]}
+    monkeypatch.setattr("dhilgt.benchmark.experiments.ablation.WITHOUT", few)
+    results = tmp_path / "a.jsonl"
+    recipes = f"auto,{tiny_recipe(tmp_path)}"
+    shown = ok(
+        "bench", "ablation", "--data", "generated:40", "--recipe", recipes, "--seeds", "0",
+        "--epochs", "1", "--in-process", "--device", "cpu", "-o", results, "-q",
+    ).stdout  # fmt: skip
+    lines = Results(results).lines()
+    assert [line["status"] for line in lines] == ["ok"] * 4, [line["message"] for line in lines]
+    assert [line["recipe"] for line in lines] == [
+        "auto", "auto, no readout", "tiny", "tiny, no readout",
+    ]  # fmt: skip
+    assert lines[1]["settings"]["readout"] == "ego"
+    assert lines[1]["chosen"] is not None
+    assert "recipe auto<br>drops | " in shown
 
 
 @pytest.mark.full

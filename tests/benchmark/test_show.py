@@ -8,7 +8,7 @@ from dhilgt.benchmark import Results, tables
 from dhilgt.benchmark.experiments.paper import published_figures
 from dhilgt.benchmark.show.render import render
 from dhilgt.errors import ConfigError
-from tests.benchmark.cases import broken, line
+from tests.benchmark.cases import broken, changed, line
 from tests.cli.cases import fails, ok
 
 SCORES = {
@@ -305,11 +305,18 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch):
     assert "go on with: dhilgt bench table --seeds 0 --resume" in found.stderr
 
 
-def test_scores_of_trainings_that_time_ended_are_marked():
+def test_scores_of_trainings_that_time_ended_are_neither_shown_nor_ranked():
     lines = [line("gcn", "cora", seed, 0.8, out_of_time=seed == 1) for seed in range(2)]
-    (table,) = tables(lines + [line("mlp", "cora", seed, 0.7) for seed in range(2)])
+    for system, score in (("mlp", 0.7), ("sage", 0.6)):
+        lines += [line(system, "cora", seed, score) for seed in range(2)]
+    (table,) = tables(lines)
     text = render([table], "md")
-    assert "80.00 ± 0.00¶" in text
-    assert "70.00 ± 0.00¶" not in text
-    assert "- ¶ the time given to a training (--seconds) ended one or more" in text
-    assert r"$^\P$" in render([table], "latex")
+    assert "cut short |" in text
+    assert "80.00" not in text
+    assert "**70.00 ± 0.00**" in text
+    assert "- cut short: a limit of time ended one or more of the trainings before" in text
+
+
+def test_lines_without_a_hash_are_counted_under_the_table():
+    lines = [line("gcn", "cora", 0, 0.8), changed(line("gcn", "cora", 1, 0.8), format=1)]
+    assert "1 of 2 lines are of an earlier format, without a hash." in render(tables(lines), "md")

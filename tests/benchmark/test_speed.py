@@ -7,6 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from dhilgt.benchmark import speed
+from dhilgt.benchmark.lines import check_line
 from dhilgt.benchmark.speed.cases import Step, draw_batch
 from dhilgt.cli.app import app
 from dhilgt.errors import DhilgtError
@@ -153,7 +154,10 @@ def test_what_was_measured_stays_when_the_rest_is_interrupted(tmp_path, monkeypa
     done = run("--device", "cpu", "-o", names[0], "--table", names[1])
     assert done.exit_code == 130
     assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
-    assert json.loads((tmp_path / "s.jsonl").read_text()) == line_of()
+    line = json.loads((tmp_path / "s.jsonl").read_text())
+    check_line(line)
+    assert {name: line[name] for name in line_of()} == line_of()
+    assert line["command"].startswith("dhilgt ")
 
 
 def test_a_place_that_cannot_be_written_is_refused_first(tmp_path):

@@ -135,7 +135,7 @@ def test_two_lines_of_a_point_with_other_settings_are_refused():
 
 def test_a_table_has_a_row_per_value_and_columns_per_dataset():
     found = tables(known())
-    assert len(found) == 4
+    assert len(found) == 5
     assert found[0].data == ("chameleon", "citeseer")
     assert [row.label for row in found[0].rows][:2] == ["s = 2", "s = 4"]
     row = next(row for row in found[0].rows if row.label == "s = 64")
@@ -144,7 +144,16 @@ def test_a_table_has_a_row_per_value_and_columns_per_dataset():
     ]  # fmt: skip
     base = next(row for row in found[1].rows if row.label == "s_in = 15 (base)")
     assert [entry.text for entry in base.entries[1]] == ["55.10 ± 0.71", "–", "–", "16.0"]
-    assert [bool(table.notes) for table in found] == [False] * 3 + [True]
+    assert [bool(table.notes) for table in found] == [False] * 4 + [True]
+
+
+def test_findings_are_the_values_whose_interval_leaves_the_base_out():
+    *_, findings = tables(known())
+    s = next(row for row in findings.rows if row.label == "s")
+    better, worse = (entry.text for entry in s.entries[0])
+    assert better.split("; ")[-1] == "64: +3.20"
+    assert worse.startswith("2: -")
+    assert "32" not in better + worse, "the base is not compared with itself"
 
 
 def test_a_point_that_was_not_run_is_said_to_be_so():
@@ -153,7 +162,7 @@ def test_a_point_that_was_not_run_is_said_to_be_so():
 
 
 def test_the_best_pair_of_exponents_is_marked():
-    *_, table = tables(known(("citeseer",), grid=True))
+    *_, table, _ = tables(known(("citeseer",), grid=True))
     marked = [
         (row.label, head)
         for row in table.rows

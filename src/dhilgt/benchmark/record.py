@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from dhilgt.benchmark.lines import LINE_HASH, check_line, digest, signed_line
 from dhilgt.benchmark.running.data import DataInfo
 from dhilgt.benchmark.running.grid import OWN, Cell
 from dhilgt.benchmark.running.recipe import Changes
 from dhilgt.errors import ArtifactError
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, FORMAT)
+_RUN_HASH = "run_hash"
 OK, OOM, OVER, FAILED = "ok", "oom", "over-budget", "failed"
 _REQUIRED = ("system", "data", "seed", "variant", "recipe", "status", "key")
+_VERSIONS = ("dhilgt", "python", "torch", "numpy", "cuda", "device", "gpus")
+_ONLY_WHERE_SET = {"search": None, "chosen": None, "command": None, "split": OWN}
 _LONGEST_MESSAGE = 2000
 _CUDA_OUT = ("out of memory", "alloc_failed", "cannot allocate memory")
 
@@ -133,6 +138,7 @@ class Record:
         search: The search before the training; None without one.
         chosen: What a system that chooses its own settings tried and chose; None for others.
         command: The command that ran the cell; None where it was run from Python.
+        format: Of the line it was read from. Lines of format 1 have no hash.
         extra: Values of a line that this version does not know.
         timed_apart: Whether this is a short training that was run for its times only, placed in the
             row of longer ones. Never written.
@@ -163,6 +169,7 @@ class Record:
     search: SearchSummary | None = None
     chosen: dict[str, Any] | None = None
     command: str | None = None
+    format: int = FORMAT
     extra: dict[str, Any] = field(default_factory=dict)
     timed_apart: bool = False
 
@@ -195,7 +202,7 @@ class Record:
         """
         if not isinstance(values, dict) or any(name not in values for name in _REQUIRED):
             raise ArtifactError("is not a result of dhilgt bench; choose another file")
-        if values.get("format") != FORMAT:
+        if values.get("format") not in _READABLE:
             raise ArtifactError(
                 f"has format {values.get('format')!r}, this version reads {FORMAT}; use the "
                 "version that wrote it"
@@ -214,22 +221,50 @@ class Record:
         for part in ("cell", "costs", "extra"):
             values |= values.pop(part)
         del values["timed_apart"]
-        if values["split"] == OWN:
-            del values["split"]
         if self.search is not None and not self.search.seeds:
             del values["search"]["seeds"], values["search"]["trainings"]
-        for name in ("search", "chosen", "command"):
-            if values[name] is None:
+        for name, default in _ONLY_WHERE_SET.items():
+            if values[name] == default:
                 del values[name]
-        return {**values, "format": FORMAT, "metrics": list(self.metrics)}
+        return {**values, "metrics": list(self.metrics)}
 
     def __getitem__(self, name: str) -> Any:
         return self.to_json()[name]
 
     @property
+    def run_hash(self) -> str:
+        """16 hexadecimal digits: equal for equal settings, split, graph, versions and device."""
+        environment = self.costs.environment or {}
+        run = {
+            "key": self.key,
+            "settings": self.settings,
+            "training": self.training,
+            "split": self.split_hash,
+            "graph": (self.graph or {}).get("fingerprint"),
+            "versions": {name: environment.get(name) for name in _VERSIONS},
+        }
+        return digest("dhilgt run 1", run)
+
+    def line(self) -> bytes:
+        """Return the line of a results file: the values of `to_json`, signed.
+
+        Example:
+            >>> import json
+            >>> values = json.loads(Record(Cell("gcn", "cora", 3), "").line())
+            >>> checked_line(values)["seed"], len(values["line_hash"])
+            (3, 16)
+        """
+        return signed_line({**self.to_json(), _RUN_HASH: self.run_hash})
+
+    @property
     def ok(self) -> bool:
         """Whether the cell ended well."""
         return self.status == OK
+
+    @property
+    def whole(self) -> bool:
+        """Whether the cell ended well, and its training by its own rule, not by a clock."""
+        return self.ok and not self.out_of_time
 
     def test_score(self, metric: str | None = None) -> float | None:
         """Return the score on the test nodes; None where there is none.
@@ -270,8 +305,28 @@ class Record:
         return self.ok or (self.status == OOM and not self.costs.beside)
 
 
+def checked_line(values: Any) -> Any:
+    """Return the values of a line that were not changed since it was written.
+
+    Lines of format 1 have no hash and are returned as they are; so is what is no line at all, which
+    `Record.from_json` refuses.
+
+    Args:
+        values: The parsed line.
+
+    Raises:
+        ArtifactError: If the hash of the line is not that of its values.
+    """
+    if isinstance(values, dict) and values.get("format") == FORMAT:
+        check_line(values)
+    return values
+
+
 def _present(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     return {one.name: values[one.name] for one in fields(kind) if one.name in values}
 
 
-_NAMES = {one.name for kind in (Cell, Costs, Record) for one in fields(kind)} | {"format"}
+_NAMES = {one.name for kind in (Cell, Costs, Record) for one in fields(kind)} | {
+    _RUN_HASH,
+    LINE_HASH,
+}

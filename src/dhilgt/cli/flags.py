@@ -256,8 +256,13 @@ Seeds = Annotated[str, typer.Option(help="Seeds, like 0-9 or 1,5,7.")]
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="File of results, a JSON line per cell.")
 ]
-RecipeName = Annotated[
-    str, typer.Option("--recipe", help="Settings of the whole model: paper, best, or a file.")
+StudiedRecipes = Annotated[
+    str,
+    typer.Option(
+        "--recipe",
+        help="Settings of the whole model, some of paper (as written), short (a quarter of its "
+        "epochs), auto (the default, which chooses), best, or files.",
+    ),
 ]
 Epochs = Annotated[int | None, typer.Option(help="The most epochs of every cell.", min=1)]
 Budget = Annotated[

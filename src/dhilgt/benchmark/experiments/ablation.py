@@ -18,6 +18,9 @@ from dhilgt.benchmark.running.recipe import OURS
 from dhilgt.benchmark.show import figures, paired
 from dhilgt.benchmark.show.notes import machines, troubles
 from dhilgt.benchmark.show.paired import (
+    DROPS,
+    GAINS,
+    UNSEEN,
     BySeed,
     Difference,
     difference_texts,
@@ -90,7 +93,12 @@ def ablation_cells(
         settings = resolved(cell, "accuracy").model
         present: dict[str, dict[str, Any]] = {}
         for name, removed in variants.items():
-            gone = {key: value for key, value in removed.items() if settings[key] != value}
+            # The recipe "auto" leaves most settings open: they are then fixed in all candidates.
+            gone = {
+                key: value
+                for key, value in removed.items()
+                if key not in settings or settings[key] != value
+            }
             if gone and gone not in present.values():
                 present[name] = gone
         if not present:
@@ -203,7 +211,7 @@ def _published(data: str, variant: str) -> float | None:
 
 
 def ablation_tables(records: Iterable[Record]) -> list[Table]:
-    """Return a table per dataset and recipe; the notes stand under the last one.
+    """Return a table per dataset and recipe, then one of all findings, with the notes under it.
 
     Args:
         records: Of results files.
@@ -219,9 +227,31 @@ def ablation_tables(records: Iterable[Record]) -> list[Table]:
         rows = tuple(Row(effect.variant, (_entries(effect),)) for effect in block)
         tables.append(Table((title(data, recipe),), (columns,), rows))
     if tables:
+        tables.append(_findings(measured))
         used = [one for one in known if (one.cell.data, _variant(one.cell.recipe)[0]) in blocks]
         tables[-1] = replace(tables[-1], notes=tuple(_notes(measured, used)))
     return tables
+
+
+def _findings(measured: Sequence[Effect]) -> Table:
+    """Return the datasets on which the score drops, gains or neither, by variant and recipe."""
+    recipes = list(dict.fromkeys(effect.recipe for effect in measured))
+    ran = {effect.variant for effect in measured if effect.variant != FULL}
+    rows = []
+    for name in (name for name in VARIANTS if name in ran):
+        own = [effect for effect in measured if effect.variant == name]
+        rows.append(Row(name, tuple(_found(own, recipe) for recipe in recipes)))
+    columns = ((DROPS, GAINS, UNSEEN),) * len(recipes)
+    return Table(tuple(f"recipe {recipe}" for recipe in recipes), columns, tuple(rows))
+
+
+def _found(own: Sequence[Effect], recipe: str) -> tuple[TableEntry, ...]:
+    gaps = [(e.data, e.difference) for e in own if e.recipe == recipe and e.difference is not None]
+    texts = [
+        [f"{data} {100 * gap.mean:+.2f}" for data, gap in gaps if gap.verdict == verdict]
+        for verdict in (DROPS, GAINS, UNSEEN)
+    ]
+    return tuple(TableEntry(", ".join(found) or NOTHING) for found in texts)
 
 
 def _entries(effect: Effect) -> tuple[TableEntry, ...]:

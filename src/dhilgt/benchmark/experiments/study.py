@@ -17,6 +17,8 @@ from dhilgt.benchmark.running.grid import Cell, check
 from dhilgt.benchmark.show import paired
 from dhilgt.benchmark.show.notes import machines, troubles
 from dhilgt.benchmark.show.paired import (
+    DROPS,
+    GAINS,
     BySeed,
     Difference,
     difference_texts,
@@ -257,7 +259,7 @@ def _metric(by_point: dict[Point, BySeed]) -> str:
 
 
 def study_tables(records: Iterable[Record]) -> list[Table]:
-    """Return a table per parameter, and one of both exponents per dataset where these were run.
+    """Return a table per parameter, of both exponents where these were run, and of all findings.
 
     Args:
         records: Of results files; the notes stand under the last table.
@@ -271,6 +273,7 @@ def study_tables(records: Iterable[Record]) -> list[Table]:
             tables.append(_table(parameter, own))
     tables += [_square_table(square) for square in squares(known)]
     if tables:
+        tables.append(_findings(measured))
         tables[-1] = replace(tables[-1], notes=tuple(_notes(measured, known)))
     return tables
 
@@ -286,6 +289,30 @@ def _table(parameter: str, own: Sequence[Curve]) -> Table:
         label = f"{parameter} = {value}" + (" (base)" if point == BASE else "")
         rows.append(Row(label, tuple(_entries(curve.points.get(value)) for curve in own)))
     return Table(titles, columns, tuple(rows))
+
+
+def _findings(measured: Sequence[Curve]) -> Table:
+    """Return the values of each parameter that differ from the base, by dataset and recipe."""
+    titles = list(dict.fromkeys(title(curve.data, curve.recipe) for curve in measured))
+    rows = []
+    for parameter in PARAMETERS:
+        own = {title(c.data, c.recipe): c for c in measured if c.parameter == parameter}
+        if own:
+            entries = (_found(own[name]) if name in own else _NOTHING_FOUND for name in titles)
+            rows.append(Row(parameter, tuple(entries)))
+    return Table(tuple(titles), (("better than base", "worse"),) * len(titles), tuple(rows))
+
+
+_NOTHING_FOUND = (TableEntry(NOTHING), TableEntry(NOTHING))
+
+
+def _found(curve: Curve) -> tuple[TableEntry, ...]:
+    texts: dict[str, list[str]] = {GAINS: [], DROPS: []}
+    for value, point in curve.points.items():
+        gap = point.difference
+        if gap is not None and gap.verdict in texts:
+            texts[gap.verdict].append(f"{value}: {100 * gap.mean:+.2f}")
+    return tuple(TableEntry("; ".join(found) or NOTHING) for found in texts.values())
 
 
 def _entries(point: Measured | None) -> tuple[TableEntry, ...]:
@@ -322,5 +349,11 @@ def _notes(measured: Sequence[Curve], records: Sequence[Record]) -> list[str]:
         "The values were compared on test nodes, to show what a setting does: the best of them is "
         "no estimate of what a chosen setting would reach.",
     ]
+    tried = sum(p.difference is not None and p.difference.low is not None for p in points)
+    if tried:
+        notes.append(
+            "Last table: values whose interval leaves 0 out, with their differences. Of "
+            f"{tried} intervals about {tried / 20:.1f} leave 0 out by chance where nothing changes."
+        )
     used = [record for record in records if paired.is_ours(record)]
     return notes + machines(used) + troubles(used)

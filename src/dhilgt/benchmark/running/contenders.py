@@ -55,7 +55,7 @@ def resolved(cell: Cell, metric: str) -> Resolved:
     run = {"metric": metric, "seed": cell.seed}
     if cell.system == OURS:
         given = {**cell.changes.model, **cell.changes.training, **run}
-        if cell.recipe == AUTO:  # the others are chosen in training
+        if chooses_settings(cell):
             return Resolved(dict(cell.changes.model), Settings.from_dict(given).train_config())
         return of_settings(Settings.from_dict({**AS_IN_PAPER, **given}))
     from dhilgt.baselines.registry import system
@@ -65,6 +65,19 @@ def resolved(cell: Cell, metric: str) -> Resolved:
     own = {**cls.variants()[cell.variant], **changes}
     config = cls.train_config(cell.variant, **cell.changes.training, **run)
     return Resolved({**cls.settings_type.from_dict(own).to_dict(), **inputs.changed()}, config)
+
+
+def chooses_settings(cell: Cell) -> bool:
+    """Return whether a cell is of the recipe "auto": what it does not fix is chosen in training.
+
+    Example:
+        >>> cell = Cell("dhilgt", "cora", 0, recipe="auto")
+        >>> chooses_settings(cell), chooses_settings(cell.varied("no hops", {"hops": 0}))
+        (True, True)
+        >>> chooses_settings(Cell("dhilgt", "cora", 0))
+        False
+    """
+    return cell.system == OURS and cell.recipe.partition(", ")[0] == AUTO
 
 
 def of_settings(settings: Settings) -> Resolved:
@@ -279,7 +292,7 @@ def contender(
         threads: For labels and tokens; None for all.
     """
     kind: type[Contender] = OurContender if cell.system == OURS else BaselineContender
-    if cell.system == OURS and cell.recipe == AUTO:
+    if chooses_settings(cell):
         from dhilgt.benchmark.running.default_contender import DefaultContender
 
         kind = DefaultContender

@@ -8,10 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Self
 
-from dhilgt.benchmark.record import Record
+from dhilgt.benchmark.record import Record, checked_line
 from dhilgt.errors import ArtifactError, argument
 from dhilgt.store import files
-from dhilgt.store.files import canonical_json, explained, write_all
+from dhilgt.store.files import explained, write_all
 from dhilgt.store.target import BuildLock
 
 
@@ -77,7 +77,7 @@ class Results:
     def add(self, record: Record) -> None:
         """Append a record."""
         with explained("write", self.path):
-            write_all(self._descriptor, canonical_json(record.to_json()) + b"\n")
+            write_all(self._descriptor, record.line() + b"\n")
             files.ops.fsync(self._descriptor)
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class Results:
         """Return the records of complete lines, the last of each cell, in the order of the file.
 
         Raises:
-            ArtifactError: If the file cannot be read, or a line is no record.
+            ArtifactError: If the file cannot be read, or a line is no record or was changed.
         """
         return list(self.by_key().values())
 
@@ -115,7 +115,7 @@ class Results:
         records: dict[str, Record] = {}
         for number, text in enumerate(complete, 1):
             try:
-                record = Record.from_json(_parsed(text))
+                record = Record.from_json(checked_line(_parsed(text)))
             except ArtifactError as error:
                 raise ArtifactError(f"{self.path}, line {number} {error}") from None
             records.pop(record.key, None)  # so that a cell stands where its last line does

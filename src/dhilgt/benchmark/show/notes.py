@@ -6,20 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dhilgt.benchmark.experiments.paper import published_figures
-from dhilgt.benchmark.record import Record
+from dhilgt.benchmark.record import FORMAT, Record
 
 if TYPE_CHECKING:
     from dhilgt.benchmark.show.tables import DatasetColumns, Row
 
-SHARED, HOST, OWN, CUT = "†", "*", "‡", "¶"
+SHARED, HOST, OWN = "†", "*", "‡"
+CUT_SHORT = "cut short"
 _MARKS = {
     SHARED: "measured in a run of several cells at once: not to be compared as a time",
     HOST: "inference on the host: ours where the graph did not fit the GPU, the published as the "
     "paper states",
     OWN: "measured apart in a short training with the system's own settings, not with those that "
     "the search chose",
-    CUT: "the time given to a training (--seconds) ended one or more of these before their last "
-    "epoch",
 }
 
 
@@ -55,6 +54,11 @@ def notes_of(
     notes += [f"{mark} {meaning}." for mark, meaning in _MARKS.items() if mark in text]
     if any("host" in e.text for row in rows for entries in row.entries for e in entries):
         notes.append("host: trained without a GPU; memory is that of the whole process.")
+    if CUT_SHORT in text:
+        notes.append(
+            f"{CUT_SHORT}: a limit of time ended one or more of the trainings before their own "
+            "rule, so there is no score to compare."
+        )
     for one in columns:
         if one.standin_for is not None:
             notes.append(
@@ -87,9 +91,18 @@ def troubles(records: Sequence[Record]) -> list[str]:
 
 
 def machines(records: Iterable[Record]) -> list[str]:
-    """Return the note that names the machines cells were run on, none where that is not known."""
-    names = [name for name in dict.fromkeys(map(_machine, records)) if name]
-    return [f"Ours on {'; '.join(names)}."] if names else []
+    """Return the notes on where lines come from: machines, and lines that have no hash."""
+    known = list(records)
+    names = [name for name in dict.fromkeys(map(_machine, known)) if name]
+    old = sum(record.format < FORMAT for record in known)
+    return [
+        *([f"Ours on {'; '.join(names)}."] if names else []),
+        *(
+            [f"{old} of {len(known)} lines are of an earlier format, without a hash."]
+            if old
+            else []
+        ),
+    ]
 
 
 def _machine(record: Record) -> str:

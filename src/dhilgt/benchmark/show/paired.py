@@ -178,8 +178,8 @@ def add(by_seed: BySeed, record: Record) -> None:
 
 
 def scores(by_seed: Mapping[int, Record]) -> dict[int, float]:
-    """Return the test scores of cells that ended well, by seed in ascending order."""
-    known = {seed: by_seed[seed].test_score() for seed in sorted(by_seed) if by_seed[seed].ok}
+    """Return the test scores of cells trained to their end, by seed in ascending order."""
+    known = {seed: by_seed[seed].test_score() for seed in sorted(by_seed) if by_seed[seed].whole}
     return {seed: float(score) for seed, score in known.items() if score is not None}
 
 

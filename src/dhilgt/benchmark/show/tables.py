@@ -13,7 +13,7 @@ from dhilgt.benchmark.record import FAILED, OOM, OVER, Record
 from dhilgt.benchmark.running.data import about
 from dhilgt.benchmark.running.grid import REFERENCES
 from dhilgt.benchmark.running.recipe import OURS, PAPER
-from dhilgt.benchmark.show.notes import CUT, HOST, OWN, SHARED, notes_of
+from dhilgt.benchmark.show.notes import CUT_SHORT, HOST, OWN, SHARED, notes_of
 from dhilgt.datasets.registry import names as dataset_names
 
 TITLES = {
@@ -258,14 +258,14 @@ class DatasetColumns:
         good = [record for record in own if record.ok]
         if not good:
             return TableEntry(_trouble(own))
+        if not all(record.whole for record in good):
+            return TableEntry(CUT_SHORT)
         values = _scores(good, metric)
         if not values:
             return TableEntry("undefined")
         text = score_text(values)
         if len(values) < self.seeds:
             text += f" ({len(values)} of {self.seeds})"
-        if any(record.out_of_time for record in good):
-            text += CUT
         return TableEntry(text, self._marks[metric].get(key, ""))
 
     def _ranked(self, metric: str) -> dict[RowKey, str]:
@@ -274,8 +274,10 @@ class DatasetColumns:
             return {}
         means: dict[RowKey, float] = {}
         for key, records in self._cells.items():
-            values = _scores([record for record in _own(records) if record.ok], metric)
-            if values and len(values) == self.seeds:
+            good = [record for record in _own(records) if record.ok]
+            values = _scores(good, metric)
+            whole = all(record.whole for record in good)
+            if values and whole and len(values) == self.seeds:
                 means[key] = round(100 * statistics.fmean(values), 2)  # as it is shown
         if len(means) < 2:
             return {}  # one row alone is not ranked

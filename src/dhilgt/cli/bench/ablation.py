@@ -11,10 +11,10 @@ from dhilgt.cli.bench import running as shared
 
 def run_ablation(
     results: flags.Results = None,
-    data: flags.Data = "citeseer,chameleon,cora,squirrel",
+    data: flags.Data = "citeseer,chameleon,cora,squirrel,reed98,amherst41",
     seeds: flags.Seeds = "0-9",
     output: flags.Output = Path("ablation.jsonl"),
-    recipe: flags.RecipeName = "paper",
+    recipe: flags.StudiedRecipes = "paper,short,auto",
     options: Annotated[
         bool,
         typer.Option(
@@ -36,12 +36,13 @@ def run_ablation(
 ) -> None:
     """Train DHIL-GT without readout, virtual nodes, SPD bias and all three, on the same splits.
 
-    Prints scores and paired differences to the whole model, with their intervals.
+    Prints scores and paired differences to the whole model, with their intervals. Trainings end by
+    the rule of their recipe, not by a clock.
 
     \b
     Example:
-      dhilgt bench ablation --seeds 0-9 -o ablation.jsonl
-      dhilgt bench ablation --recipe best --options --resume -o ablation.jsonl
+      dhilgt bench ablation --jobs 8 -o ablation.jsonl
+      dhilgt bench ablation --data cora --recipe best --options --resume -o ablation.jsonl
       dhilgt bench ablation --render-only ablation.jsonl --into figures
     """  # noqa: D301 - \b keeps the example's lines apart
     shared.check_form(form)

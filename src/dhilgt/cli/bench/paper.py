@@ -176,6 +176,7 @@ def _measure(
     cells: "list[Cell]", output: Path, limits: "Limits", resume: bool, quiet: bool
 ) -> None:
     from dhilgt.benchmark import run
+    from dhilgt.benchmark.lines import recorded_command
 
     def report(cell: "Cell", record: "Record", done: int, of: int) -> None:
         if not quiet:
@@ -185,7 +186,7 @@ def _measure(
     with shared.open_results(output, resume) as (results, again):
         if not quiet:
             shell.note(_plan(cells, output, limits))
-        command = shared.recorded_command(sys.argv[1:])
+        command = recorded_command(sys.argv[1:])
         summary = run(cells, results, limits, report, command)
     if not quiet:
         shell.note(f"{summary.ran} run, results in {output}; {_plan(cells, output, limits)}")

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 # ---- running -----------------------------------------------------------------------------------
 
 
-def whole_cells(data: str, seeds: str, recipe: str, epochs: int | None) -> "list[Cell]":
-    """Return cells of DHIL-GT by a recipe, seed by seed, from the options of a command."""
+def whole_cells(data: str, seeds: str, recipes: str, epochs: int | None) -> "list[Cell]":
+    """Return cells of DHIL-GT by some recipes, seed by seed, from the options of a command."""
     parsed_seeds = parse_seeds(seeds)
-    chosen = read_recipe(recipe)
-    from dhilgt.benchmark import cells
+    from dhilgt.benchmark.experiments import studied
     from dhilgt.benchmark.running import data as graphs
-    from dhilgt.benchmark.running.recipe import OURS, PAPER
 
-    return cells([(OURS, PAPER)], graphs.chosen(data), parsed_seeds, chosen, epochs=epochs)
+    try:
+        chosen = studied.studied_recipes(recipes)
+    except ImportError as error:
+        raise DhilgtError(str(error)) from error
+    return studied.whole_cells(chosen, graphs.chosen(data), parsed_seeds, epochs)
 
 
 def read_recipe(name: str) -> "Recipe":
@@ -61,30 +63,12 @@ def limits_of(
     )
 
 
-def recorded_command(arguments: Sequence[str]) -> str:
-    """Return a command as results keep it: files by name, since folders are those of one machine.
-
-    Args:
-        arguments: Those of `dhilgt`.
-
-    Example:
-        >>> recorded_command(["bench", "default", "--root=/data/graphs", "-o", "/home/me/d.jsonl"])
-        'dhilgt bench default --root=graphs -o d.jsonl'
-    """
-    parts = []
-    for one in arguments:
-        option, equals, value = one.partition("=") if one.startswith("-") else ("", "", one)
-        path = Path(value)
-        named = path.name if path.is_absolute() or value.startswith(("~", "..")) else value
-        parts.append(f"{option}{equals}{named}")
-    return shlex.join(["dhilgt", *parts])
-
-
 def measure(
     grid: "list[Cell]", output: Path, limits: "Limits", *, resume: bool, quiet: bool
 ) -> None:
     """Run the cells that are not done, and print how each ended and how to go on."""
     from dhilgt.benchmark import run
+    from dhilgt.benchmark.lines import recorded_command
 
     def report(cell: "Cell", record: "Record", done: int, of: int) -> None:
         if not quiet:

@@ -1,6 +1,6 @@
 """`dhilgt bench speed`: reference, SDPA and fused kernels side by side."""
 
-import json
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -86,7 +86,10 @@ def run_speed(
             raise shell.usage_error(f"{name!r} is none of {', '.join(speed.OTHERS)}", "--also")
         if not on_gpu:
             raise DhilgtError(f"{name} is measured on a GPU, not on {place.type}; leave it out")
+    from dhilgt.benchmark.lines import recorded_command, signed_line
+
     lines: list[dict[str, Any]] = []
+    command = recorded_command(sys.argv[1:])
     with ExitStack() as files:
         picture = None if plot is None else files.enter_context(shell.written_whole(plot))
         page = None if table is None else files.enter_context(shell.written_whole(table))
@@ -100,7 +103,7 @@ def run_speed(
 
         def keep(line: dict[str, Any]) -> None:
             lines.append(line)
-            written.write(json.dumps(line) + "\n")
+            written.write(signed_line({**line, "command": command}).decode() + "\n")
             written.flush()
             if not quiet:
                 typer.echo(f"{len(lines)}: {_summary(line)}", err=True)

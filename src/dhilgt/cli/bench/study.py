@@ -11,13 +11,13 @@ from dhilgt.cli.bench import running as shared
 
 def run_study(
     results: flags.Results = None,
-    data: flags.Data = "chameleon,citeseer",
-    seeds: flags.Seeds = "0-4",
+    data: flags.Data = "chameleon,citeseer,reed98,amherst41",
+    seeds: flags.Seeds = "0-9",
     output: flags.Output = Path("study.jsonl"),
     grid: Annotated[
         bool, typer.Option("--grid", help="Run all pairs of exponents, for heat maps.")
     ] = False,
-    recipe: flags.RecipeName = "paper",
+    recipe: flags.StudiedRecipes = "paper,short,auto",
     epochs: flags.Epochs = None,
     budget: flags.Budget = None,
     total: flags.Total = None,
@@ -34,10 +34,11 @@ def run_study(
     """Train DHIL-GT with different token rows: s, s_in, r_in and r_out, one at a time.
 
     Prints scores and paired differences to the base (s = 32, s_in = 15, r_in = r_out = -1).
+    Trainings end by the rule of their recipe, not by a clock.
 
     \b
     Example:
-      dhilgt bench study --data chameleon --seeds 0-4 -o study.jsonl
+      dhilgt bench study --data chameleon --recipe short --seeds 0-4 -o study.jsonl
       dhilgt bench study --render-only study.jsonl --into figures
     """  # noqa: D301 - \b keeps the example's lines apart
     shared.check_form(form)
