@@ -5,7 +5,8 @@ kept in `fixtures/same_bytes.json`, and `test_same_bytes.py` compares. Its order
 so that is what is asked for here. Labels whose ties are broken by a hash are a later promise:
 `python -m tests.byte_cases hashed` prints them, `fixtures/hashed_ties.json` keeps them. The
 training "directed" is newer: with `readout="ego"` the last layer now draws dropout for the egos
-alone.
+alone. So are the baselines that 0.1.0 did not have: graphgps, graphormer, grpe, nodeformer and
+polyformer.
 """
 
 import hashlib
