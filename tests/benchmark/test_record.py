@@ -37,7 +37,8 @@ NAMES = {
 def test_every_committed_line_is_read_without_loss(path):
     lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
     for values in lines:
-        written = Record.from_json(values).to_json()
+        record = Record.from_json(values)
+        written = record.to_json() if record.format == 1 else json.loads(record.line())
         assert {name: written[name] for name in values} == values
         if not NAMES - set(values):
             assert canonical_json(written) == canonical_json(values)

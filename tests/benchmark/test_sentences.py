@@ -73,7 +73,7 @@ def test_the_rows_of_the_readme_are_those_of_its_lines():
     assert readme_table.readme_text(readme) == readme
 
 
-def test_a_row_of_the_readme_needs_a_score_of_every_split():
+def test_a_row_of_the_readme_needs_scores_of_most_splits():
     records = []
     for seed in (10, 11):
         records.append(line("dhilgt", "cora", seed, 0.8 + 0.02 * (seed - 10), recipe="auto"))
@@ -85,6 +85,6 @@ def test_a_row_of_the_readme_needs_a_score_of_every_split():
     assert rows[0] == "| test score, per cent | cora |"
     assert "| DHIL-GT, default | 81.00 ± 1.41 |" in rows
     assert "| MLP | 70.00 ± 0.00 |" in rows
-    assert "| GCN | – |" in rows
-    assert "| SGFormer | – |" in rows, "a training that a clock ended has no score"
+    assert not any("GCN" in row for row in rows), "half of the splits are too few"
+    assert not any("SGFormer" in row for row in rows), "a training that a clock ended has no score"
     assert readme_table.table([]) == "*Not measured yet.*\n"

@@ -79,6 +79,7 @@ def run_scaling(
     epochs: int = EPOCHS,
     tell: OnCell = lambda cell, record, done, of: None,
     beyond: Beyond = lambda cell, record: None,
+    command: str | None = None,
 ) -> Summary:
     """Run all systems on one graph after the other, the smaller ones first.
 
@@ -93,6 +94,7 @@ def run_scaling(
         epochs: Epochs of each training; the first one warms up and is not counted.
         tell: As for `run`; the numbers are those of one graph.
         beyond: Called for each cell that is skipped, with the record of the smaller graph.
+        command: The command of this run, for the records.
 
     Raises:
         ConfigError: If a size or a setting is wrong; nothing was run then.
@@ -117,7 +119,7 @@ def run_scaling(
         if rest is not None and rest < _LEAST_SECONDS:
             left += len(pending)
         elif pending:
-            summary = run(pending, results, replace(limits, total=rest), tell)
+            summary = run(pending, results, replace(limits, total=rest), tell, command)
             ran, left = ran + summary.ran, left + summary.left
     return Summary(ran, skipped, left)
 

@@ -42,7 +42,7 @@ def run_ablation(
     \b
     Example:
       dhilgt bench ablation --jobs 8 -o ablation.jsonl
-      dhilgt bench ablation --data cora --recipe best --options --resume -o ablation.jsonl
+      dhilgt bench ablation --data cora --recipe best --options -o a.jsonl
       dhilgt bench ablation --render-only ablation.jsonl --into figures
     """  # noqa: D301 - \b keeps the example's lines apart
     shared.check_form(form)

@@ -85,7 +85,7 @@ def run_paper(
     \b
     Example:
       dhilgt bench paper --jobs 8 --minutes 8 --resume -o paper.jsonl
-      dhilgt bench paper --render-only default.jsonl paper.jsonl --into docs/results
+      dhilgt bench paper --render-only paper.jsonl --into docs/results
     """  # noqa: D301 - \b keeps the example's lines apart
     _check_word(table, _TABLES, "--table")
     _check_word(splits, _SPLITS, "--splits")

@@ -1,5 +1,6 @@
 """`dhilgt bench scaling`: time and memory of every system on larger and larger graphs."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -112,10 +113,13 @@ def _measure(
             why = f"{record.status} on {record.cell.data}"
             typer.echo(f"{cell.name}: beyond ({why})", err=True)
 
+    from dhilgt.benchmark.lines import recorded_command
+
     def work(results: "Results") -> "Summary":
         return scaling.run_scaling(
             systems, sizes, results, limits,
             recipe=settings, epochs=epochs, tell=report, beyond=beyond,
+            command=recorded_command(sys.argv[1:]),
         )  # fmt: skip
 
     shared.resumable(work, output, resume=resume, quiet=quiet)

@@ -38,8 +38,8 @@ def run_study(
 
     \b
     Example:
-      dhilgt bench study --data chameleon --recipe short --seeds 0-4 -o study.jsonl
-      dhilgt bench study --render-only study.jsonl --into figures
+      dhilgt bench study --data cora --recipe short --seeds 0-4 -o s.jsonl
+      dhilgt bench study --render-only s.jsonl --into figures
     """  # noqa: D301 - \b keeps the example's lines apart
     shared.check_form(form)
     files = shared.files_to_show(results, render_only, output)

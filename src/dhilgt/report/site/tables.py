@@ -202,4 +202,6 @@ def scores(sources: Sequence[Source]) -> Markup:
 
 def is_cell(line: Line) -> bool:
     """Return whether a line is one of `dhilgt bench`."""
-    return line.get("format") == 1 and {"key", "system", "data", "status", "trial"} <= set(line)
+    return line.get("format") in (1, 2) and {"key", "system", "data", "status", "trial"} <= set(
+        line
+    )
