@@ -76,8 +76,9 @@ def _places(columns: Sequence[Column]) -> Table:
         best, place = one.best_other, one.place(one.ours)
         compared = None if best is None else one.comparisons.get(best)
         mean, interval, _ = difference_texts(None if compared is None else compared.gap)
+        alone = place is None or best is None
         parts = (
-            (_score(one, one.ours), NOTHING if place is None else f"{place} of {len(one.means)}"),
+            (_score(one, one.ours), NOTHING if alone else f"{place} of {len(one.means)}"),
             (NOTHING if best is None else _label(best), _score(one, best)),
             (mean, interval, NOTHING if compared is None else p_text(compared.p_value)),
         )
