@@ -153,6 +153,21 @@ def test_a_run_killed_inside_an_epoch_ends_as_a_whole_one(name, tmp_path):
 
 
 @every_system
+def test_a_paused_run_frees_its_steps_and_ends_as_a_whole_one(name):
+    graph = small_graph()
+    whole, _ = fitted(name, graph)
+    model = create(name, graph)
+    train, rest = split(graph)
+    worker = trainer(model)
+    loaders = model.train_batches(train, seed=5), model.inference_batches(rest)
+    for until in (1, worker.config.epochs):
+        worker.advance(*loaders, until=until)
+        worker.release()
+    worker.end(*loaders)
+    assert same(weights(model), whole)
+
+
+@every_system
 def test_the_same_run_twice_gives_the_same_weights(name):
     graph = small_graph()
     first, second = fitted(name, graph), fitted(name, graph)

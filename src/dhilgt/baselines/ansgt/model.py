@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +20,7 @@ from dhilgt.baselines.loaders import GraphBatch, Key, NodeLoader, RowStore
 from dhilgt.baselines.settings import Settings, choice, count, number, rate, switch
 from dhilgt.baselines.shared.encoder import TokenEncoder, draw_small
 from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
-from dhilgt.baselines.shared.recorded_steps import RecordedSteps
+from dhilgt.baselines.shared.recorded_steps import Recordable
 from dhilgt.errors import ConfigError
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
@@ -95,7 +94,7 @@ class ANSGTSettings(Settings):
             )
 
 
-class ANSGT(Baseline):
+class ANSGT(Recordable, Baseline):
     """A transformer over a node, sampled nodes, super-nodes and a learned token."""
 
     about: ClassVar = About("ANS-GT", "Zhang et al., NeurIPS 2022", "samples")
@@ -244,16 +243,6 @@ class ANSGT(Baseline):
     def fixed_tables(self) -> Resident | None:
         """Return the tables on the model's device; None if they are on the host."""
         return self._residents.get(self.device)
-
-    def is_recordable(self) -> bool:
-        """Return whether steps can be recorded as CUDA graphs."""
-        return self.fixed_tables() is not None
-
-    def step_runner(
-        self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
-    ) -> RecordedSteps:
-        """Return how a trainer runs this model on batches; see `RecordedSteps`."""
-        return RecordedSteps(self, call, context, record)
 
     def batch_inputs(self, which: NDArray[np.int64]) -> tuple[Any, ...]:
         """Return the inputs of `logits` for sequences by their number, [B, sequences].

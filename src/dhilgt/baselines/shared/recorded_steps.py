@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +13,24 @@ from dhilgt.model.kernels.cuda_graphs import ForwardGraphs, PlainRequest, StepGr
 from dhilgt.training.protocols import Batch
 
 
-class Recordable(Protocol):
+class Recordable:
     """A model whose steps read, besides weights and inputs, only tensors that stay in place."""
 
     training: bool
 
     def fixed_tables(self) -> object | None:
         """Return what holds these tensors; None while steps cannot be recorded."""
+        raise NotImplementedError
+
+    def is_recordable(self) -> bool:
+        """Return whether steps can be recorded as CUDA graphs."""
+        return self.fixed_tables() is not None
+
+    def step_runner(
+        self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
+    ) -> RecordedSteps:
+        """Return how a trainer runs this model on batches; see `RecordedSteps`."""
+        return RecordedSteps(self, call, context, record)
 
 
 class RecordedSteps:
@@ -69,12 +80,17 @@ class RecordedSteps:
             )
         return self._step_graphs.step(batch.inputs, batch.labels)
 
+    def release(self) -> None:
+        """Free the memory of the recorded graphs; a later step records them again."""
+        self._step_graphs = self._forward_graphs = None
+
     def _is_recordable(self, batch: Batch) -> bool:
         if not self._record or not _is_on_gpu(batch):
             return False
         tables = self._model.fixed_tables()
         if tables is not self._tables:  # recorded steps would read what is gone
-            self._tables, self._step_graphs, self._forward_graphs = tables, None, None
+            self._tables = tables
+            self.release()
         return tables is not None
 
 

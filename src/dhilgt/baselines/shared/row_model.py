@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from dhilgt.baselines.loaders import DeviceCopy
 from dhilgt.baselines.settings import Settings, choice, count, rate
 from dhilgt.baselines.shared.ego_rows import SAMPLERS, all_distances, ego_rows, undirected_labels
 from dhilgt.baselines.shared.message_graph import dense_features
-from dhilgt.baselines.shared.recorded_steps import RecordedSteps
+from dhilgt.baselines.shared.recorded_steps import Recordable
 from dhilgt.graph.graph import Graph
 from dhilgt.model.dropout import dropout
 from dhilgt.tokens.spec import NO_PATH
@@ -126,7 +125,7 @@ def pair_codes(
     return codes
 
 
-class RowBaseline(NodeBaseline):
+class RowBaseline(Recordable, NodeBaseline):
     """A transformer over rows; subclasses define `build`, `embed` and `encode`.
 
     With one row per node, the ego's slot is classified; with one row of all nodes, every slot. The
@@ -179,16 +178,6 @@ class RowBaseline(NodeBaseline):
     def fixed_tables(self) -> RowTables | None:
         """Return the rows of all nodes on the model's GPU; None if they are not there."""
         return self._residents.get(self.device)
-
-    def is_recordable(self) -> bool:
-        """Return whether steps can be recorded as CUDA graphs."""
-        return self.fixed_tables() is not None
-
-    def step_runner(
-        self, call: nn.Module, context: Callable[[], AbstractContextManager[Any]], record: bool
-    ) -> RecordedSteps:
-        """Return how a trainer runs this model on batches; see `RecordedSteps`."""
-        return RecordedSteps(self, call, context, record)
 
     # ---- the model -----------------------------------------------------------------------------
 
