@@ -78,6 +78,7 @@ def test_those_that_are_level_are_trained_with_further_seeds_and_all_are_average
     winner = record.trial(record.chosen[0]["name"])
     assert winner.status == "chosen"
     assert f"{len(record.chosen)} models are averaged" in record.sentence
+    assert "mean of 3 seeds" in record.sentence
 
 
 def test_scores_at_rungs_are_those_of_one_whole_training(graph, fitted):

@@ -21,7 +21,8 @@ def sentence(record: SearchRecord, about: Mapping[str, str]) -> str:
     score = _score(winner)
     if score is None:
         return f"There are no validation nodes to choose by: {named} was trained."
-    seeds = f", mean of {record.seeds} seeds" if record.seeds > 1 else ""
+    count = len(winner.rungs[-1].scores)  # those that are averaged may have further ones
+    seeds = f", mean of {count} seeds" if count > 1 else ""
     tried = sum(bool(one.rungs) for one in record.candidates)
     parts = [
         f"Of {tried} candidates {named} was chosen: {record.metric} {score:.4f} on the validation "
