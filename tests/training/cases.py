@@ -4,10 +4,12 @@ Run as a script it trains in a folder, so that it can be killed:
 `python -m tests.training.cases FOLDER '{"epochs": 10}'`
 """
 
+import atexit
 import json
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -134,9 +136,21 @@ def same(first, second):
 
 def main():
     """Train once or, for a list of settings, several times, each in a folder of its own."""
+    # Registered before the processes connect, so that it runs after they have disconnected.
+    atexit.register(note_threads, sys.argv[1])
     actual = json.loads(sys.argv[2])
     for changes in actual if isinstance(actual, list) else [actual]:
         run(os.path.join(sys.argv[1], changes.pop("folder", "")), changes)  # noqa: PTH118
+
+
+def note_threads(folder):
+    """Write the names of the threads of communication that are left at the end of the process."""
+    tasks = Path("/proc/self/task")
+    if not tasks.exists():
+        return
+    names = [(task / "comm").read_text().strip() for task in tasks.iterdir()]
+    left = [name for name in names if "gloo" in name]
+    (Path(folder) / f"threads-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(left))
 
 
 def run(folder, changes):

@@ -79,6 +79,12 @@ def test_same_as_one_process(tmp_path, runs, nodes):
     assert_same(tmp_path / "one", runs / str(nodes), 1e-5)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are read from /proc")
+def test_no_thread_of_communication_outlives_the_group(runs):
+    # One that does can abort the process while the interpreter ends.
+    assert [json.loads((runs / f"threads-{rank}.json").read_text()) for rank in (0, 1)] == [[], []]
+
+
 def test_resumes_and_refuses_another_number_of_processes(runs):
     assert_same(runs / "whole", runs / "cut", tolerance=0)
     checkpoints = runs / "cut" / "checkpoints"

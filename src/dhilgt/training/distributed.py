@@ -12,6 +12,11 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+
+# Its functions take the process group that exists when it is imported as a default. Imported later
+# (DistributedDataParallel does so), it would keep the group and its threads alive until the
+# interpreter has ended, which sometimes aborts the process.
+import torch.distributed.nn
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
