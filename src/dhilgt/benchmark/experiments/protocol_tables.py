@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
+from collections.abc import Iterable, Sequence
 
 from dhilgt.benchmark.experiments.default import DEFAULT
+from dhilgt.benchmark.experiments.known import known_figures
 from dhilgt.benchmark.experiments.paper import SYSTEMS, published_figures
 from dhilgt.benchmark.experiments.protocol import DEFAULTS, SEARCH, SEEDS
 from dhilgt.benchmark.experiments.protocol_results import LEVEL, Column, columns_of
@@ -245,19 +243,6 @@ def _reading(columns: Sequence[Column], table: str) -> list[str]:
 # ---- known figures -----------------------------------------------------------------------------
 
 
-@cache
-def known_figures() -> list[Mapping[str, str]]:
-    """Return published figures of the systems under one of the two kinds of split.
-
-    Example:
-        >>> known_figures()[0]["known"]
-        '46.29 ± 3.40'
-    """
-    text = (files("dhilgt.benchmark.experiments") / "known.json").read_text(encoding="utf-8")
-    figures: list[Mapping[str, str]] = json.loads(text)["figures"]
-    return figures
-
-
 def known_table(records: Iterable[Record]) -> Table | None:
     """Return known figures beside those of both tables; None where no line is of one of them.
 
@@ -271,15 +256,18 @@ def known_table(records: Iterable[Record]) -> Table | None:
     }
     rows = []
     for figure in known_figures():
-        place = (figure["data"], figure["split"])
-        key = RowKey(figure["system"], figure.get("variant", PAPER), figure.get("recipe", PAPER), 0)
+        split = figure.kind_of_split
+        if split is None:
+            continue
+        place = (figure.data, split)
+        key = RowKey(figure.system, figure.variant, figure.recipe, 0)
         measured = [
             _measured(columns[DEFAULTS].get(place), key),
-            _measured(columns[SEARCH].get(place), None, figure["system"]),
+            _measured(columns[SEARCH].get(place), None, figure.system),
         ]
         if any(text != NOTHING for text in measured):
-            label = f"{label_of(key)}, {figure['data']}, {figure['split']}"
-            texts = (figure["known"], *measured, figure["source"])
+            label = f"{label_of(key)}, {figure.data}, {split}"
+            texts = (figure.text, *measured, f"{figure.source}; {figure.splits}")
             rows.append(Row(label, (tuple(map(TableEntry, texts)),)))
     if not rows:
         return None
