@@ -1,0 +1,1 @@
+"""Labels, tokens, training and prediction on a Ray cluster, with the bytes of one machine."""

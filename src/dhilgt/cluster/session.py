@@ -1,0 +1,81 @@
+"""The connection to a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from dhilgt.errors import ConfigError, DhilgtError, setting
+
+AUTO = "auto"
+"""A running cluster if there is one, else one on this machine for the time of the call."""
+
+_SECONDS_TO_ANSWER = 10
+
+
+def ray_package() -> Any:
+    """Return the package Ray, imported on first use.
+
+    Raises:
+        DhilgtError: If it is not installed.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        missing = error.name or "ray"
+        raise DhilgtError(
+            f"a cluster needs {missing}; install it with pip install 'dhilgt[cluster]'"
+        ) from error
+    return ray
+
+
+@contextlib.contextmanager
+def connected(cluster: str) -> Iterator[Any]:
+    """Connect to a cluster for the time of a block, and yield the package Ray.
+
+    A connection that exists already is used, and left as it is.
+
+    Args:
+        cluster: "auto", or the address of a cluster ("10.0.0.5:6379", "ray://10.0.0.5:10001").
+
+    Raises:
+        DhilgtError: If Ray is not installed.
+        ConfigError: If there is no cluster at the address.
+    """
+    ray = ray_package()
+    if ray.is_initialized():
+        yield ray
+        return
+    try:
+        _knock(cluster)
+        _start(ray, cluster)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(
+            f"{setting('cluster', cluster)}: no Ray cluster answers there ({reason}); start one "
+            "with ray start --head, or pass 'auto'"
+        ) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _knock(cluster: str) -> None:
+    """Raise at once if nothing listens at an address, where Ray would try for minutes."""
+    host, colon, port = cluster.removeprefix("ray://").rpartition(":")
+    if colon:
+        socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER).close()
+
+
+def _start(ray: Any, cluster: str) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "warning"}
+    if cluster != AUTO:
+        ray.init(address=cluster, **quiet)
+        return
+    try:
+        ray.init(address=AUTO, **quiet)
+    except ConnectionError:  # none is running
+        ray.init(address="local", include_dashboard=False, **quiet)
