@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-features bench-gpu bench-scaling bench-default bench-default-time bench-paper clean
+.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-features bench-cluster bench-gpu bench-scaling bench-default bench-default-time bench-paper clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -120,6 +120,9 @@ bench-grow: $(VENV)/.bench $(VENV)/.test  ## new nodes: quick labels against lab
 
 bench-features: $(VENV)/.bench $(VENV)/.test  ## averages of wide features: projected against exact
 	$(BIN)/python -m bench.features --results $(RESULTS)
+
+bench-cluster: $(VENV)/.bench $(VENV)/.test  ## labels and tokens on a cluster of this machine: time, memory, simulator
+	$(BIN)/python -m bench.cluster --results $(RESULTS)
 
 bench-gpu: $(VENV)/.bench $(VENV)/.test  ## training and inference on a GPU: reference, SDPA, fused
 	@mkdir -p $(RESULTS)

@@ -1,0 +1,270 @@
+"""Labels and tokens on a cluster of one machine: time, memory, and what the simulator predicts.
+
+Every ratio is of one run: the plain call, one worker, two, and, with 16 cores, one and four nodes
+of four cores. `python -m bench.cluster` writes `cluster.jsonl` and its table.
+"""
+
+import hashlib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import graphs
+from bench.measure import Bench
+from bench.simulation import Stage, Workers, simulate
+from dhilgt import Graph, HubLabels, Tokens, generate
+
+GRAPH = "ogbn-arxiv"
+MILLION, DEGREE = 1_000_000, 20.0
+_STORE_BYTES = 200 << 20  # object store of a node; units pass names of files
+_SECONDS_BETWEEN_LOOKS = 0.1
+
+
+def plain(threads: int) -> dict[str, Any]:
+    """Measure `HubLabels.build`, `save` and `Tokens.build`, with files as a cluster writes them."""
+    name, graph = graphs.load(GRAPH)
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        labels = HubLabels.build(graph, threads=threads, progress=False)
+        built = time.perf_counter()
+        labels.save(f"{folder}/labels", threads=threads)
+        saved = time.perf_counter()
+        Tokens.build(labels, path=f"{folder}/tokens", threads=threads, progress=False)
+        end = time.perf_counter()
+        return {
+            "what": "plain",
+            "graph": name,
+            "threads": threads,
+            "labels_seconds": built - begin,
+            "save_seconds": saved - built,
+            "tokens_seconds": end - saved,
+            "seconds": end - begin,
+            "tokens_digest": _digest(Path(folder, "tokens")),
+        }
+
+
+def on_cluster(nodes: int, cores: int) -> dict[str, Any]:
+    """Measure the same on nodes of some cores each; Ray is started before the clock."""
+    name, graph = graphs.load(GRAPH)
+    with tempfile.TemporaryDirectory() as folder, _cluster(nodes, cores) as address:
+        stages = _recorded_stages()
+        with _worker_memory() as memory:
+            begin = time.perf_counter()
+            labels = HubLabels.build(
+                graph, path=f"{folder}/labels", cluster=address, progress=False
+            )
+            built = time.perf_counter()
+            Tokens.build(labels, path=f"{folder}/tokens", cluster=address, progress=False)
+            end = time.perf_counter()
+        return {
+            "what": "cluster",
+            "graph": name,
+            "nodes": nodes,
+            "cores": cores,
+            "labels_seconds": built - begin,
+            "tokens_seconds": end - built,
+            "seconds": end - begin,
+            "stages": stages,
+            "tokens_digest": _digest(Path(folder, "tokens")),
+            **memory,
+        }
+
+
+def memory_plain(num_nodes: int) -> dict[str, Any]:
+    """Measure the labels and the graph that one machine holds."""
+    graph = _large(num_nodes)
+    begin = time.perf_counter()
+    labels = HubLabels.build(graph, progress=False)
+    return {
+        "what": "memory, one machine",
+        "nodes": num_nodes,
+        "edges": graph.num_edges,
+        "seconds": time.perf_counter() - begin,
+        "entries": labels.num_entries,
+        "labels_bytes": labels.nbytes,
+        "graph_bytes": graph.offsets.nbytes + graph.targets.nbytes,
+    }
+
+
+def memory_cluster(num_nodes: int, max_memory: int) -> dict[str, Any]:
+    """Measure the largest memory of a worker, with a limit for each unit."""
+    graph = _large(num_nodes)
+    with tempfile.TemporaryDirectory() as folder, _cluster(2, 1) as address:
+        stages = _recorded_stages()
+        with _worker_memory() as memory:
+            begin = time.perf_counter()
+            labels = HubLabels.build(
+                graph,
+                path=f"{folder}/labels",
+                cluster=address,
+                max_memory=max_memory,
+                progress=False,
+            )
+            end = time.perf_counter()
+        return {
+            "what": "memory, cluster",
+            "nodes": num_nodes,
+            "edges": graph.num_edges,
+            "max_memory": max_memory,
+            "seconds": end - begin,
+            "entries": labels.num_entries,
+            "parts": labels.num_parts,
+            "stages": stages,
+            **memory,
+        }
+
+
+def _large(num_nodes: int) -> Graph:
+    return generate(num_nodes, DEGREE, seed=1, num_features=0)
+
+
+@contextmanager
+def _cluster(nodes: int, cores: int) -> Iterator[str]:
+    """Start nodes of some cores each, beside a head that does no work, and yield the address."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    options = {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **options})
+    try:
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=cores, object_store_memory=_STORE_BYTES)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="warning")
+        yield cluster.address
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def _recorded_stages() -> list[dict[str, Any]]:
+    """Return a list that gets an entry for each stage of the jobs that follow."""
+    from dhilgt.cluster.jobs import Job
+
+    from dhilgt.cluster import labels, tokens
+
+    stages: list[dict[str, Any]] = []
+
+    class RecordingJob(Job):
+        """Notes the seconds of every stage and of its units."""
+
+        def run(self, units: Any, *, title: str, unit: str = "units") -> Any:
+            begin = time.perf_counter()
+            outcomes = super().run(units, title=title, unit=unit)
+            stages.append(
+                {
+                    "stage": title,
+                    "seconds": time.perf_counter() - begin,
+                    "units": len(outcomes),
+                    "unit_seconds": [one.seconds for one in outcomes],
+                    "peak_bytes": max(one.facts.get("peak_bytes", 0) for one in outcomes),
+                }
+            )
+            return outcomes
+
+    for module in (labels, tokens):
+        module.Job = RecordingJob  # type: ignore[misc]
+    return stages
+
+
+@contextmanager
+def _worker_memory() -> Iterator[dict[str, int]]:
+    """Yield a dictionary that holds, afterwards, the largest memory of one worker process.
+
+    "anonymous" is what a process has for itself; mapped files are in the page cache, which the
+    processes of a machine share, and can be dropped at any time.
+    """
+    found = {"anonymous_bytes": 0, "idle_bytes": 0}
+    first: dict[str, int] = {}
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(_SECONDS_BETWEEN_LOOKS):
+            for status in Path("/proc").glob("[0-9]*/status"):
+                try:
+                    lines = dict(
+                        line.split(":", 1)
+                        for line in status.read_text().splitlines()
+                        if ":" in line
+                    )
+                except OSError:  # it ended
+                    continue
+                if lines["Name"].strip().startswith("ray::") and "RssAnon" in lines:
+                    used = int(lines["RssAnon"].split()[0]) * 1024
+                    idle = first.setdefault(status.parent.name, used)
+                    if used > found["anonymous_bytes"]:
+                        found.update(anonymous_bytes=used, idle_bytes=idle)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _digest(folder: Path) -> str:
+    """Return a hash of all files of an artifact."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def predicted_seconds(measured: dict[str, Any], workers: int) -> float:
+    """Return what the simulator makes of the units of a run with one worker, for more of them."""
+    stages = [Stage(one["stage"], tuple(one["unit_seconds"])) for one in measured["stages"]]
+    units = sum(one["units"] for one in measured["stages"])
+    beside = sum(one["seconds"] - sum(one["unit_seconds"]) for one in measured["stages"])
+    alone = measured["seconds"] - sum(one["seconds"] for one in measured["stages"])
+    run = simulate(stages, Workers(workers, unit_overhead_seconds=max(0.0, beside / units)))
+    return alone + run.seconds
+
+
+def main() -> None:
+    """Measure, compare and write."""
+    bench = Bench("cluster", [plain, on_cluster, memory_plain, memory_cluster], __doc__ or "")
+    one_thread = bench.measured(plain, 1)
+    one = bench.measured(on_cluster, 1, 1)
+    two = bench.measured(on_cluster, 2, 1)
+    for run in (one, two):
+        assert run["tokens_digest"] == one_thread["tokens_digest"], "the bytes differ"
+    bench.row(
+        f"{one['graph']}, labels and tokens, one core",
+        f"plain {one_thread['seconds']:.1f} s, one worker {one['seconds']:.1f} s, "
+        f"{one['seconds'] / one_thread['seconds']:.2f} x",
+    )
+    bench.row(
+        "two workers of one core",
+        f"{two['seconds']:.1f} s, {one['seconds'] / two['seconds']:.2f} x of one; the simulator "
+        f"predicts {predicted_seconds(one, 2):.1f} s",
+    )
+    if len(os.sched_getaffinity(0)) >= 16:
+        node = bench.measured(on_cluster, 1, 4)
+        four = bench.measured(on_cluster, 4, 4)
+        bench.row(
+            "four nodes of four cores",
+            f"{four['seconds']:.1f} s, {node['seconds'] / four['seconds']:.2f} x of one node "
+            f"({node['seconds']:.1f} s); the simulator predicts {predicted_seconds(one, 16):.1f} "
+            f"and {predicted_seconds(one, 4):.1f} s",
+        )
+    whole = bench.measured(memory_plain, MILLION)
+    allowed = whole["labels_bytes"] // 4 + whole["graph_bytes"]
+    part = bench.measured(memory_cluster, MILLION, allowed)
+    own = part["anonymous_bytes"] - part["idle_bytes"]
+    bench.row(
+        f"{MILLION:,} nodes, {whole['edges']:,} edges: memory of a worker",
+        f"{own / 1e6:.0f} MB beside {part['idle_bytes'] / 1e6:.0f} MB of an idle one; a quarter of "
+        f"the labels and the graph are {allowed / 1e6:.0f} MB",
+    )
+    bench.finish()
+
+
+if __name__ == "__main__":
+    main()
