@@ -4,7 +4,7 @@ from dhilgt.labels.blocks import LabelBlock, label_block
 from dhilgt.labels.grow import quick_labels
 from dhilgt.labels.hub_labels import BEYOND, UNREACHABLE, HubLabels, LabelGraph, Witness
 from dhilgt.labels.orders import ORDERS, node_order
-from dhilgt.labels.sizes import LabelEstimate, RadiusEstimate, estimate
+from dhilgt.labels.sizes import LabelEstimate, estimate
 
 __all__ = [
     "BEYOND",
@@ -14,7 +14,6 @@ __all__ = [
     "LabelBlock",
     "LabelEstimate",
     "LabelGraph",
-    "RadiusEstimate",
     "Witness",
     "estimate",
     "label_block",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import ConfigError, MemoryLimitError, argument, warn
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.sizes import LabelEstimate, RadiusEstimate, estimate
+from dhilgt.labels.sizes import LabelEstimate, estimate
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import format_bytes
 
@@ -67,7 +67,12 @@ def checked_radius(radius: Any, max_entries: Any = None) -> int | Literal["auto"
 
 
 def radius_choices(
-    graph: Graph, order: NDArray[np.uint32], limit: int, max_entries: int | None = None
+    graph: Graph,
+    order: NDArray[np.uint32],
+    limit: int,
+    max_entries: int | None = None,
+    *,
+    predicted: LabelEstimate | None = None,
 ) -> list[RadiusChoice]:
     """Return what to build where the user left the radius open, the best first.
 
@@ -79,6 +84,7 @@ def radius_choices(
         order: Nodes from most to least important.
         limit: The memory that the build may take.
         max_entries: The largest number of entries; None for any.
+        predicted: The size of the full labels, if it is known already.
 
     Raises:
         MemoryLimitError: If not even the neighbours fit.
@@ -96,14 +102,20 @@ def radius_choices(
     if not may_not_fit(n, limit) and (max_entries is None or most <= max_entries):
         return [RadiusChoice(None)]
     entries = _MOST_ENTRIES if max_entries is None else max_entries
-    full = estimate(graph, order=order)
+    full = estimate(graph, order=order) if predicted is None else predicted
     choices = []
     if full.num_bytes <= limit and full.num_entries <= entries:
         choices.append(RadiusChoice(None, full.num_entries))
-    for one in reversed(full.by_radius):
-        if one.peak_bytes <= limit and one.num_entries <= entries:
-            note = _note(full, one, limit, max_entries)
-            choices.append(RadiusChoice(one.radius, one.num_entries, note))
+    for radius in range(len(full.by_radius), 0, -1):
+        near = full.within(radius)
+        if near.peak_bytes <= limit and near.num_entries <= entries:
+            note = (
+                f"full labels would take {full}; the limit is {_limits(limit, max_entries)}. The "
+                f"labels keep hubs within a radius of {radius}: about {near.num_entries:,} "
+                f"entries, {format_bytes(near.num_bytes)}. Distances up to {radius} are exact, "
+                "longer ones are upper bounds or unknown"
+            )
+            choices.append(RadiusChoice(radius, near.num_entries, note))
     if not choices:
         least = full.within(1)
         raise MemoryLimitError(
@@ -135,15 +147,6 @@ def first_that_fits(choices: Sequence[RadiusChoice], make: Callable[[RadiusChoic
             if at + 1 == len(choices):
                 raise
     raise ValueError("there is no choice")
-
-
-def _note(full: LabelEstimate, one: RadiusEstimate, limit: int, max_entries: int | None) -> str:
-    return (
-        f"full labels would take {full}; the limit is {_limits(limit, max_entries)}. The labels "
-        f"keep hubs within a radius of {one.radius}: about {one.num_entries:,} entries, "
-        f"{format_bytes(one.num_bytes)}. Distances up to {one.radius} are exact, longer ones are "
-        f"upper bounds up to {2 * one.radius}, and beyond that nodes are far"
-    )
 
 
 def _limits(limit: int, max_entries: int | None) -> str:

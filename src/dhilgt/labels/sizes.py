@@ -1,6 +1,6 @@
 """Predict the size of labels, for every radius, from the labels of a few nodes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,25 +22,6 @@ _NO_RADIUS = 0xFFFFFFFF  # the native core's value for full labels
 
 
 @dataclass(frozen=True)
-class RadiusEstimate:
-    """Predicted size of the labels of one radius.
-
-    Attributes:
-        radius: The largest distance kept.
-        num_entries: Label entries of all nodes.
-        num_bytes: Memory of the finished labels.
-        peak_bytes: Largest memory during the build, beyond the graph.
-        relative_error: Standard error of the number of entries, relative to it.
-    """
-
-    radius: int
-    num_entries: int
-    num_bytes: int
-    peak_bytes: int
-    relative_error: float
-
-
-@dataclass(frozen=True)
 class LabelEstimate:
     """Predicted size of the labels of a graph.
 
@@ -59,15 +40,17 @@ class LabelEstimate:
     peak_bytes: int
     num_probes: int
     relative_error: float
-    by_radius: tuple[RadiusEstimate, ...] = ()
+    by_radius: "tuple[LabelEstimate, ...]" = ()
     radius: int | None = None
 
-    def within(self, radius: int) -> "RadiusEstimate | LabelEstimate":
+    def within(self, radius: int | None) -> "LabelEstimate":
         """Return the predicted size for a radius; that of all entries where it leaves none out.
 
         Args:
-            radius: The largest distance to keep, 1 or more.
+            radius: The largest distance to keep, 1 or more; None for all.
         """
+        if radius is None:
+            return self
         return self.by_radius[radius - 1] if radius <= len(self.by_radius) else self
 
     def __str__(self) -> str:
@@ -117,43 +100,31 @@ def estimate(
     sides = 2 if graph.directed else 1
     distances = sides * np.cumsum(counts > 0, axis=1).mean(axis=0) - 1
     depth = _DISTANCES_OF_DEPTH * _depth(graph) if radius is None else distances[-1]
-    whole = _Size.of(n, sizes[:, -1], depth)
-    return LabelEstimate(
-        whole.num_entries,
-        whole.num_bytes,
-        whole.peak_bytes,
-        num_probes,
-        whole.relative_error,
-        tuple(
-            _Size.of(n, sizes[:, within], min(distances[within], depth)).for_radius(within)
-            for within in range(1, sizes.shape[1] - 1)
-        ),
-        radius,
+    nearer = tuple(
+        _size(n, sizes[:, within], min(distances[within], depth), within)
+        for within in range(1, sizes.shape[1] - 1)
     )
+    return replace(_size(n, sizes[:, -1], depth, radius), by_radius=nearer)
 
 
-@dataclass(frozen=True)
-class _Size:
-    num_entries: int
-    num_bytes: int
-    peak_bytes: int
-    relative_error: float
-
-    @classmethod
-    def of(cls, num_nodes: int, sizes: NDArray[np.float64], distances: float) -> "_Size":
-        """Return the size of all labels from those of some nodes and the distances in a label."""
-        mean = float(sizes.mean())
-        error = 0.0
-        if 1 < len(sizes) < num_nodes:
-            error = float(sizes.std(ddof=1)) / max(mean, 1e-9) / len(sizes) ** 0.5
-        distances = min(mean, distances)
-        num_bytes = int(num_nodes * (mean * _HUB_BYTES + distances * _DISTANCE_BYTES + _NODE_BYTES))
-        return cls(round(num_nodes * mean), num_bytes, int(num_bytes * _PEAK_OVER_FINAL), error)
-
-    def for_radius(self, radius: int) -> RadiusEstimate:
-        return RadiusEstimate(
-            radius, self.num_entries, self.num_bytes, self.peak_bytes, self.relative_error
-        )
+def _size(
+    num_nodes: int, sizes: NDArray[np.float64], distances: float, radius: int | None
+) -> LabelEstimate:
+    """Return the size of all labels from those of some nodes and the distances in a label."""
+    mean = float(sizes.mean())
+    error = 0.0
+    if 1 < len(sizes) < num_nodes:
+        error = float(sizes.std(ddof=1)) / max(mean, 1e-9) / len(sizes) ** 0.5
+    distances = min(mean, distances)
+    num_bytes = int(num_nodes * (mean * _HUB_BYTES + distances * _DISTANCE_BYTES + _NODE_BYTES))
+    return LabelEstimate(
+        num_entries=round(num_nodes * mean),
+        num_bytes=num_bytes,
+        peak_bytes=int(num_bytes * _PEAK_OVER_FINAL),
+        num_probes=len(sizes),
+        relative_error=error,
+        radius=radius,
+    )
 
 
 def _depth(graph: Graph) -> float:

@@ -13,6 +13,7 @@ from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.memory import format_bytes
 
 _BYTES_AT_ONCE = 4 << 20
+_ALL_CODES = np.arange(256, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,5 @@ class _TokenCounter:
             far=int(self._codes[FAR]),
             unreachable=int(self._codes[NO_PATH]) - self._padded_pairs,
             radius=tokens.radius,
-            exact=int(
-                self._codes[exact_codes(np.arange(256, dtype=np.uint8), tokens.radius)].sum()
-            ),
+            exact=int(self._codes[exact_codes(_ALL_CODES, tokens.radius)].sum()),
         )
