@@ -147,7 +147,7 @@ def measure_graph(
     """
     trial = try_build(
         graph, labels.num_entries, order=order, threads=settings.threads,
-        limit_seconds=_TRIAL_SECONDS,
+        limit_seconds=_TRIAL_SECONDS, radius=labels.radius,
     )  # fmt: skip
     if trial.labels is not None and trial.seconds is not None:
         ready, row = _rows(trial.labels, settings)
