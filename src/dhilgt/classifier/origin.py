@@ -90,9 +90,10 @@ def with_radius_of_run(run_dir: str | PathLike[str], settings: Settings) -> Sett
         run_dir: Folder of the run.
         settings: Those of the run that is to go on.
     """
-    saved = RunFolder(run_dir).checkpoints.values() if settings.radius == AUTO else None
-    radius = (saved or {}).get(SETTINGS, {}).get("radius", AUTO)
-    return replace(settings, radius=radius)
+    if settings.radius != AUTO:
+        return settings
+    saved = RunFolder(run_dir).checkpoints.values() or {}
+    return replace(settings, radius=saved.get(SETTINGS, {}).get("radius", AUTO))
 
 
 def check_recipe(run_dir: str | PathLike[str], searches: bool) -> None:
