@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 
-.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-features bench-cluster bench-gpu bench-scaling bench-default bench-default-time bench-paper clean
+.PHONY: help demo test test-native test-full lint docs bench bench-labels bench-tokens bench-train bench-grow bench-features bench-cluster bench-radius bench-gpu bench-scaling bench-default bench-default-time bench-paper clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
@@ -88,7 +88,7 @@ $(VENV)/.bench: $(VENV)/.core
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[bench]'
 	@touch $@
 
-bench: bench-labels bench-tokens bench-train bench-grow bench-features  ## all benchmarks
+bench: bench-labels bench-tokens bench-train bench-grow bench-features bench-radius  ## all benchmarks
 
 bench-labels: $(VENV)/.bench  ## labels against Algorithm 1 and NetworKit: time, memory, disk, growth
 	$(BIN)/python -m bench.labels --results $(RESULTS)
@@ -117,6 +117,9 @@ bench-default-time: $(VENV)/.bench $(VENV)/.test  ## from files to predictions w
 
 bench-grow: $(VENV)/.bench $(VENV)/.test  ## new nodes: quick labels against labelling again
 	$(BIN)/python -m bench.grow --results $(RESULTS)
+
+bench-radius: $(VENV)/.bench  ## labels with a radius against full ones: time, entries, bytes, exactness
+	$(BIN)/python -m bench.radius --results $(RESULTS)
 
 bench-features: $(VENV)/.bench $(VENV)/.test  ## averages of wide features: projected against exact
 	$(BIN)/python -m bench.features --results $(RESULTS)

@@ -18,7 +18,7 @@ namespace {
 class NativeTokens {
  public:
   NativeTokens(const NativeLabels& labels, const Nodes& order, unsigned threads,
-               std::uint64_t max_bytes, nb::object progress)
+               std::uint64_t max_bytes, nb::object progress, bool bounded)
       : control_(max_bytes) {
     const Node n = labels.num_nodes();
     const std::span<const Node> nodes = checked_nodes(order, n, "order");
@@ -30,7 +30,8 @@ class NativeTokens {
       if (labels.directed()) joined_ = join_labels(in, out, threads, control_);
       holders_ = invert_labels(labels.directed() ? joined_ : in, threads, control_);
       factory_ = std::make_unique<TokenFactory>(
-          TokenSource{&in, &out, labels.directed() ? &joined_ : &in, &holders_, node_at_, labels.directed()},
+          TokenSource{&in, &out, labels.directed() ? &joined_ : &in, &holders_, node_at_, labels.directed(),
+                      bounded},
           control_);
     });
   }
@@ -104,9 +105,9 @@ nb::object unpack(const ArrayIn<std::int32_t>& ids, const ArrayIn<std::uint8_t>&
 
 void bind_tokens(nb::module_& module) {
   nb::class_<NativeTokens>(module, "Tokens")
-      .def(nb::init<const NativeLabels&, const Nodes&, unsigned, std::uint64_t, nb::object>(),
+      .def(nb::init<const NativeLabels&, const Nodes&, unsigned, std::uint64_t, nb::object, bool>(),
            nb::keep_alive<1, 2>(), nb::arg("labels"), nb::arg("order").noconvert(), nb::arg("threads"),
-           nb::arg("max_bytes"), nb::arg("progress").none())
+           nb::arg("max_bytes"), nb::arg("progress").none(), nb::arg("bounded") = false)
       .def_prop_ro("num_bytes", &NativeTokens::num_bytes)
       .def("rows", &rows, nb::arg("ranks").noconvert(), nb::arg("size"), nb::arg("num_out"),
            nb::arg("num_in"), nb::arg("out_exponent"), nb::arg("in_exponent"), nb::arg("seed"),

@@ -130,8 +130,9 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
   for (const Node member : members) max_touched += source_.in->of(member).hubs.size();
   if (touched_.size() < max_touched) touched_.resize(max_touched);
   TokenTable table{cells_->bytes.data(), cells_->width, touched_.data(), 0};
-  auto store = [](const std::uint8_t* row, std::size_t count, std::uint8_t* out) {
-    for (std::size_t j = 0; j < count; ++j) out[j] = row[j] >= kUnsetCell ? kUnreachableByte : row[j];
+  const std::uint8_t no_hub = source_.no_hub_byte();
+  auto store = [no_hub](const std::uint8_t* row, std::size_t count, std::uint8_t* out) {
+    for (std::size_t j = 0; j < count; ++j) out[j] = row[j] >= kUnsetCell ? no_hub : row[j];
   };
   alignas(64) std::uint8_t row[kByteColumns];
   const auto count = static_cast<std::uint32_t>(members.size());
@@ -147,7 +148,7 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
     for (std::uint32_t i = 0; i < count; ++i) {
       pass(as_pointers(source_.out->of(members[i])), kNoColumn, table, row);
       for (std::uint32_t j = 0; j < count; ++j) {
-        const std::uint8_t distance = row[j] >= kUnsetCell ? kUnreachableByte : row[j];
+        const std::uint8_t distance = row[j] >= kUnsetCell ? no_hub : row[j];
         if (j < i) packed[half + std::size_t{i} * (i - 1) / 2 + j] = distance;
         if (j > i) packed[std::size_t{j} * (j - 1) / 2 + i] = distance;
       }
@@ -174,8 +175,8 @@ void TokenMaker::word_distances(std::span<const Node> members, std::span<std::ui
       for (std::size_t j = 0; j < width; ++j) row[j] = std::min(row[j], cells[j] + distance);
     });
   };
-  auto as_byte = [](std::uint32_t distance) {
-    return distance >= kUnsetWord ? kUnreachableByte
+  auto as_byte = [no_hub = source_.no_hub_byte()](std::uint32_t distance) {
+    return distance >= kUnsetWord ? no_hub
                                   : static_cast<std::uint8_t>(std::min<std::uint32_t>(distance, kFarByte));
   };
   const std::size_t half = packed.size() / 2;

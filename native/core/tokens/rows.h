@@ -15,7 +15,7 @@
 
 namespace dhilgt {
 
-inline constexpr std::uint8_t kFarByte = 254;          // the distance is 254 or more
+inline constexpr std::uint8_t kFarByte = 254;          // 254 or more, or beyond the radius of the labels
 inline constexpr std::uint8_t kUnreachableByte = 255;  // there is no path, or a slot is padding
 
 struct TokenShape {
@@ -38,6 +38,9 @@ struct TokenSource {
   const LabelSet* holders = nullptr;
   std::span<const Node> node_at;  // by rank; the node index is part of the key of a draw
   bool directed = false;
+  bool bounded = false;  // labels end at a radius: without a common hub nodes are far, and may have a path
+
+  std::uint8_t no_hub_byte() const { return bounded ? kFarByte : kUnreachableByte; }
 };
 
 // Number of packed distances of a row. The distance from j to i, j < i, is at i (i - 1) / 2 + j; when

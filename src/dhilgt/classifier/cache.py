@@ -19,7 +19,15 @@ from dhilgt.graph import store as graph_store
 from dhilgt.graph.graph import Graph
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.hub_labels import HubLabels
-from dhilgt.labels.orders import BY_ID, DRAWN, ORDERS, tie_breakers
+from dhilgt.labels.orders import BY_ID, DRAWN, ORDERS, node_order, tie_breakers
+from dhilgt.labels.radius import (
+    AUTO,
+    RadiusChoice,
+    checked_radius,
+    first_that_fits,
+    may_not_fit,
+    radius_choices,
+)
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.files import canonical_json, hash_file, write_file
 from dhilgt.store.manifest import MANIFEST
@@ -27,7 +35,7 @@ from dhilgt.store.target import BuildLock
 from dhilgt.tokens import store as tokens_store
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.tokens.tokens import Tokens
-from dhilgt.utils.memory import format_bytes
+from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar, progress_note
 
 KINDS = ("labels", "tokens", "graphs")
@@ -95,6 +103,7 @@ class Cache:
         order: str = "degree",
         *,
         seed: int = 0,
+        radius: int | str | None = None,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
         verify: bool = True,
@@ -105,13 +114,19 @@ class Cache:
             graph: The graph.
             order: Ranking of the nodes by name, one of `dhilgt.labels.orders.ORDERS`.
             seed: Of the orders that are random.
+            radius: As for `HubLabels.build`. With "auto" the radius that is chosen belongs to the
+                key, not the word.
             threads: Threads to use; None for every core.
             progress: False for no display.
             verify: False where another process has just checked the entry.
         """
         if order not in ORDERS:
             raise ValueError(f"order = {order!r}; choose {' or '.join(map(repr, ORDERS))}")
-        facts = {"graph": graph.fingerprint, "order": order, "format": labels_store.FORMAT}
+        facts: dict[str, Any] = {
+            "graph": graph.fingerprint,
+            "order": order,
+            "format": labels_store.FORMAT,
+        }
         if order.endswith(BY_ID):
             facts["order"] = order.removesuffix(BY_ID)  # as earlier versions called it
         elif order != "random":
@@ -120,20 +135,34 @@ class Cache:
         if order in DRAWN:
             facts["seed"] = seed
 
-        def build(path: Path) -> HubLabels:
-            made = HubLabels.build(
-                graph, threads=threads, order=order, seed=seed, progress=bool(progress)
-            )
-            made.save(path, threads=threads)
-            return made
-
         def load(path: Path) -> HubLabels:
             labels = HubLabels.load(path)
             Artifact.open(path).check_fingerprint(graph.fingerprint)
             return labels
 
-        labels = self._get("labels", facts, load, build, progress, verify)
-        return labels.with_ids(graph.ids)
+        def make(choice: RadiusChoice) -> HubLabels:
+            def build(path: Path) -> HubLabels:
+                made = HubLabels.build(
+                    graph,
+                    threads=threads,
+                    order=order,
+                    seed=seed,
+                    radius=choice.radius,
+                    progress=bool(progress),
+                )
+                made.save(path, threads=threads)
+                return made
+
+            key = facts if choice.radius is None else {**facts, "radius": choice.radius}
+            return self._get("labels", key, load, build, progress, verify)
+
+        wanted = checked_radius(radius)
+        choices = [RadiusChoice(None if wanted == AUTO else wanted)]
+        if wanted == AUTO and not self.path_of("labels", facts).exists():
+            limit = memory_limit(None)
+            if may_not_fit(graph.num_nodes, limit):
+                choices = radius_choices(graph, node_order(graph, order, seed), limit)
+        return first_that_fits(choices, make).with_ids(graph.ids)
 
     def tokens(
         self,

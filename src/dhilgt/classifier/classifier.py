@@ -24,7 +24,13 @@ from dhilgt.classifier.inputs import (
 )
 from dhilgt.classifier.majority import majority_note
 from dhilgt.classifier.members import Member, mean
-from dhilgt.classifier.origin import check_origin, check_recipe, origin
+from dhilgt.classifier.origin import (
+    SETTINGS,
+    check_origin,
+    check_recipe,
+    origin,
+    with_radius_of_run,
+)
 from dhilgt.classifier.parameters import AUTO, Parameters
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.classifier.planning import long_run
@@ -163,6 +169,8 @@ class NodeClassifier(Parameters):
             )
             if run_dir is not None:
                 check_recipe(run_dir, searches)
+            if resume and run_dir is not None and not searches:
+                settings = with_radius_of_run(run_dir, settings)
             began: dict[str, Any] = {}
             if run_dir is not None and group.is_main and not searches:
                 began = origin(inputs.graph, inputs.classes, settings)
@@ -194,6 +202,9 @@ class NodeClassifier(Parameters):
         if pipeline.vocabulary is not None and pipeline.vocabulary.num_channels:
             progress_note(f"inputs: {pipeline.vocabulary.summary()}", enabled=progress)
         model = new_model(pipeline, len(inputs.classes)).to(device)
+        settings = pipeline.settled
+        if began:
+            began[SETTINGS] = settings.to_dict()
         trainer = Trainer(
             model,
             settings.train_config(),
@@ -488,7 +499,7 @@ class NodeClassifier(Parameters):
             return last[2]
         pipelines: list[Pipeline] = []
         for own in self._own_pipelines():
-            settings, vocabulary = own.settings, own.vocabulary
+            settings, vocabulary = own.settled, own.vocabulary
             labels = None
             if quick and (settings.num_layers or settings.hub_inputs):
                 labels = quick_labels(own.labels, self.graph_, graph)

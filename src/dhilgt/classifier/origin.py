@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from dhilgt.errors import ConfigError, TrainingWarning, setting, warn
 from dhilgt.graph.graph import Graph
+from dhilgt.labels.radius import AUTO
 from dhilgt.settings.earlier import renamed
 from dhilgt.settings.settings import Settings
 from dhilgt.store.files import canonical_json
@@ -77,6 +79,21 @@ def check_origin(run_dir: str | PathLike[str], now: Mapping[str, Any]) -> None:
                 f"{setting(name, value)}, but the run in this folder has "
                 f"{setting(name, before[name])}; resume with that value, or choose another folder"
             )
+
+
+def with_radius_of_run(run_dir: str | PathLike[str], settings: Settings) -> Settings:
+    """Return settings with the radius that "auto" chose when the run in a folder began.
+
+    Another one may fit the memory now, but a run goes on with the labels it began with.
+
+    Args:
+        run_dir: Folder of the run.
+        settings: Those of the run that is to go on.
+    """
+    if settings.radius != AUTO:
+        return settings
+    saved = RunFolder(run_dir).checkpoints.values() or {}
+    return replace(settings, radius=saved.get(SETTINGS, {}).get("radius", AUTO))
 
 
 def check_recipe(run_dir: str | PathLike[str], searches: bool) -> None:

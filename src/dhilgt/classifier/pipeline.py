@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,9 @@ from dhilgt.features.projection import Projection, is_projected, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.orders import node_order
+from dhilgt.labels.radius import AUTO as RADIUS_AUTO
+from dhilgt.labels.radius import radius_choices
 from dhilgt.loader.copies import probabilities
 from dhilgt.loader.feature_rows import Features, is_mapped, open_features
 from dhilgt.loader.loader import TokenLoader
@@ -28,7 +32,7 @@ from dhilgt.tokens.tokens import Tokens
 from dhilgt.training.clock import StageClock
 from dhilgt.training.distributed import Group
 from dhilgt.training.scoring import collect, run_model
-from dhilgt.utils.memory import memory_for
+from dhilgt.utils.memory import memory_for, memory_limit
 
 _FEW_ENTRIES = 64  # entries of a sparse row up to which it stays sparse on a GPU
 _WIDE = 256  # columns above which a CPU multiplies rows that are mostly zeros as sparse ones
@@ -128,9 +132,35 @@ class Pipeline:
                     threads=self.settings.threads,
                     order=self.settings.order,
                     seed=self.settings.seed,
+                    radius=self._radius_of_all(),
                     progress=bool(self._progress),
                 )
         return self._labels
+
+    @property
+    def settled(self) -> Settings:
+        """The settings, with the radius that "auto" chose in its place; makes the labels.
+
+        A model that is used again, maybe with more memory, keeps its radius.
+        """
+        settings = self.settings
+        if settings.radius != RADIUS_AUTO or not (settings.num_layers or settings.hub_inputs):
+            return settings
+        radius = self.labels.radius
+        return settings if radius is None else replace(settings, radius=radius)
+
+    def _radius_of_all(self) -> int | str | None:
+        """Return a radius that is the same in all processes, which each build their labels."""
+        group, radius = Group(), self.settings.radius
+        if radius != RADIUS_AUTO or group.size == 1:
+            return radius
+        chosen: int | None = None
+        with group.agreed():
+            if group.is_main:
+                order = node_order(self.graph, self.settings.order, self.settings.seed)
+                limit = memory_limit(None) // group.size
+                chosen = radius_choices(self.graph, order, limit)[0].radius
+        return group.from_main(chosen)
 
     @property
     def tokens(self) -> TokenSource:
@@ -333,19 +363,24 @@ class Pipeline:
         if self._cache is None:
             return None
         group, content, problem = Group(), None, ""
+        radius: int | str | None = self.settings.radius
         with group.agreed():
             if group.is_main:
-                content, problem = self._from_cache(kind)
-        problem = group.from_main(problem)
+                content, problem = self._from_cache(kind, radius)
+        chosen = content.radius if content is not None else None
+        problem, chosen = group.from_main((problem, chosen))
         if not problem and not group.is_main:
-            content, problem = self._from_cache(kind, verify=False)  # the main process did
+            radius = chosen if radius == RADIUS_AUTO else radius
+            content, problem = self._from_cache(kind, radius, verify=False)  # the main process did
         if problem:
             if group.is_main:
                 warn(f"the cache is not used, {kind} are kept in memory ({problem})")
             return None
         return content
 
-    def _from_cache(self, kind: str, *, verify: bool = True) -> tuple[Any, str]:
+    def _from_cache(
+        self, kind: str, radius: int | str | None, *, verify: bool = True
+    ) -> tuple[Any, str]:
         """Return labels or tokens and "", or None and why the cache cannot be used."""
         assert self._cache is not None, "called only where there is one"
         settings = self.settings
@@ -355,6 +390,7 @@ class Pipeline:
                     self.graph,
                     settings.order,
                     seed=settings.seed,
+                    radius=radius,
                     threads=settings.threads,
                     progress=self._progress,
                     verify=verify,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhilgt.errors import ConfigError, argument
 from dhilgt.features.ego_estimate import EgoEstimate, estimate_ego_rows
@@ -14,11 +15,13 @@ from dhilgt.features.from_graph import num_copies
 from dhilgt.features.projection import is_projected, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.build import LabelEstimate, estimate
 from dhilgt.labels.orders import node_order
+from dhilgt.labels.radius import AUTO as RADIUS_AUTO
+from dhilgt.labels.radius import radius_choices
+from dhilgt.labels.sizes import LabelEstimate, estimate
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.store import TokenLayout
-from dhilgt.utils.memory import format_bytes
+from dhilgt.utils.memory import format_bytes, memory_limit
 
 _LABEL_DISK_BYTES = 2.5  # per entry, packed; 1.2 to 2.2 on the benchmark graphs
 _SAMPLER_BYTES = 8.0  # per entry: holders by hub, decoded labels
@@ -69,12 +72,14 @@ class Plan:
         num_parameters: Numbers in the model.
         num_train: Nodes to train on.
         device: "cpu" or "cuda:0".
+        radius: Largest distance of a hub in the labels; None for all hubs.
     """
 
     stages: tuple[StagePlan, ...]
     num_parameters: int
     num_train: int
     device: str
+    radius: int | None = None
 
     @property
     def ram_bytes(self) -> int:
@@ -164,7 +169,7 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     order, labels, cost = None, _NO_LABELS, GraphCost(0.0, 0.0, 0.0)
     if has_tokens or settings.hub_inputs:
         order = node_order(graph, settings.order, settings.seed)
-        labels = estimate(graph, order=order)
+        labels = planned_labels(graph, settings, order)
         cost = measure_graph(graph, labels, order, settings)
     ego = _ego_estimate(graph, settings, labels)
     table = (0, 0) if ego is None else (ego.num_channels, ego.num_groups)
@@ -213,7 +218,8 @@ def plan(graph: Graph, settings: Settings) -> Plan:
             ram(labels.peak_bytes),
             int(_LABEL_DISK_BYTES * labels.num_entries) + 24 * n,
             0,
-            f"entries {_spread(labels)}, time within a factor of 2; none if cached",
+            f"{_radius_words(labels, settings)}entries {_spread(labels)}, time within a factor "
+            "of 2; none if cached",
         )
     token_plan = StagePlan("tokens", 0.0, ram(0), 0, 0, "not needed")
     if has_tokens:
@@ -264,7 +270,26 @@ def plan(graph: Graph, settings: Settings) -> Plan:
         num_parameters=model.num_parameters,
         num_train=num_train,
         device=str(device),
+        radius=labels.radius,
     )
+
+
+def planned_labels(graph: Graph, settings: Settings, order: NDArray[np.uint32]) -> LabelEstimate:
+    """Predict the labels that a run will have, with the radius that "auto" chooses.
+
+    Args:
+        graph: The graph.
+        settings: All settings.
+        order: Nodes from most to least important.
+
+    Raises:
+        MemoryLimitError: If "auto" finds no radius that fits.
+    """
+    if isinstance(settings.radius, int):
+        return estimate(graph, order=order, radius=settings.radius)
+    full = estimate(graph, order=order)
+    chosen = radius_choices(graph, order, memory_limit(None), predicted=full)[0]
+    return full.within(chosen.radius)
 
 
 def long_run(graph: Graph, settings: Settings) -> str | None:
@@ -319,16 +344,19 @@ def _surely_short(graph: Graph, settings: Settings) -> bool:
     if graph.num_nodes <= _FEW_NODES or not (settings.num_layers or settings.hub_inputs):
         return True
     order = node_order(graph, settings.order, settings.seed)
-    entries = estimate(graph, order=order).num_entries
+    entries = planned_labels(graph, settings, order).num_entries
     return entries**2 / graph.num_nodes * _SLOW_TEST_SECONDS < _LONG_SECONDS / 2
 
 
 def _faster_labels(graph: Graph, settings: Settings) -> list[str]:
     """Return orders of the nodes that make labels much smaller, as probed on this graph."""
-    now = estimate(graph, order=node_order(graph, settings.order, settings.seed)).num_entries
+    order = node_order(graph, settings.order, settings.seed)
+    predicted = planned_labels(graph, settings, order)
+    now, end = predicted.num_entries, predicted.radius
     ways = []
     for name in ("degree", "closeness", "core"):
-        entries = estimate(graph, order=node_order(graph, name, settings.seed)).num_entries
+        order = node_order(graph, name, settings.seed)
+        entries = estimate(graph, order=order, radius=end).num_entries
         if name != settings.order and entries < _WORTH * now:
             ways.append(f"{argument('order', name)} (about {entries / now:.0%} of the labels)")
     return ways
@@ -358,6 +386,14 @@ def checkpoint_bytes(num_parameters: int) -> int:
         40000
     """
     return _SAVED_COPIES * 4 * num_parameters
+
+
+def _radius_words(labels: LabelEstimate, settings: Settings) -> str:
+    """Return what the labels leave out, and why."""
+    if labels.radius is None:
+        return ""
+    why = "; all hubs do not fit the memory" if settings.radius == RADIUS_AUTO else ""
+    return f"hubs within a radius of {labels.radius}{why}; "
 
 
 def _spread(labels: LabelEstimate) -> str:

@@ -14,7 +14,7 @@ _INPUTS = ("neighbor_inputs", "hub_inputs", "class_inputs", "table_rows")
 
 
 def _ranking(settings: Settings) -> tuple[Any, ...]:
-    return settings.order, settings.seed if settings.order in DRAWN else 0
+    return settings.order, settings.radius, settings.seed if settings.order in DRAWN else 0
 
 
 def _rows(settings: Settings) -> tuple[Any, ...]:

@@ -161,6 +161,7 @@ def _describe_labels(artifact: Artifact) -> Report:
         "nodes": labels.num_nodes,
         "directed": labels.directed,
         "exact": labels.exact,
+        "radius": labels.radius,
         "ids": _kind_of_ids(labels),
         "order": labels.order_name,
         "entries": labels.num_entries,
@@ -181,7 +182,9 @@ def _describe_labels(artifact: Artifact) -> Report:
         ("longest distance", f"{labels.max_distance:,} in a label"),
         ("on disk", f"{format_bytes(artifact.nbytes)} ({per_entry:.2f} bytes per entry)"),
     ]
-    if not labels.exact:
+    if labels.radius is not None:
+        rows.insert(1, ("radius", f"{labels.radius}: distances up to it are exact"))
+    if labels.grown_from is not None:
         facts["grown_from"] = labels.grown_from
         rows.insert(1, ("exact", f"no, grown from {labels.grown_from}: distances may be too long"))
     if all_nodes and not labels.directed and labels.exact:
@@ -259,6 +262,10 @@ def _describe_tokens(artifact: Artifact) -> Report:
             f"{format_bytes(artifact.nbytes)} ({facts['bytes_per_row']:.0f} bytes per row)",
         ),
     ]
+    if stats.radius is not None:
+        pairs = max(1, sum(stats.distances) + stats.far + stats.unreachable)
+        exact = f"{stats.radius}, of the labels: {stats.exact / pairs:.1%} of the pairs are exact"
+        rows.insert(1, ("radius", exact))
     if stats.neighbors:
         rows.append(("filler", f"{stats.neighbors:.1f} neighbours a row"))
     lines = ["", "pairs by distance", *_histogram_lines(list(stats.distances))]

@@ -13,9 +13,11 @@ import typer
 from dhilgt.cli import shell
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.build import ALGORITHMS, LabelEstimate, estimate
+from dhilgt.labels.build import ALGORITHMS
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.orders import ORDERS, ranking
+from dhilgt.labels.radius import checked_radius
+from dhilgt.labels.sizes import LabelEstimate, estimate
 from dhilgt.readers import node_lists, pipes
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.target import Target
@@ -24,6 +26,7 @@ from dhilgt.utils.checks import name_hint
 from dhilgt.utils.memory import format_bytes, parse_size
 
 _TAB_NAMES = ("\\t", "tab")
+_MOST_RADII = 16  # shown
 
 
 def run(
@@ -85,6 +88,17 @@ def run(
         str | None,
         typer.Option(help="Most memory for the build, like 4GB; by default what is free."),
     ] = None,
+    radius: Annotated[
+        str | None,
+        typer.Option(
+            help="Leave out hubs farther away than this many steps: smaller labels, exact within "
+            "it. 'auto' takes the largest that fits the memory.",
+        ),
+    ] = None,
+    max_entries: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --radius auto: the most label entries, as predicted."),
+    ] = None,
     order: Annotated[
         str,
         typer.Option(
@@ -111,6 +125,7 @@ def run(
     Example:
       dhilgt label edges.csv -o web.labels
       dhilgt label links.txt.gz --directed --estimate
+      dhilgt label huge.parquet -o huge.labels --radius 3
     """  # noqa: D301 - \b keeps the example's lines apart
     if output is None and not only_estimate:
         raise shell.usage_error("needed, unless --estimate is given", "--output / -o")
@@ -121,6 +136,8 @@ def run(
     # Everything is checked before the file of edges, which may be large, is read.
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
+    wanted = _radius(radius)
+    checked_radius(wanted, max_entries)
     ends = edge_columns(columns, source_column, target_column)
     if order not in ORDERS and order != "-" and not Path(order).exists():
         raise GraphError(f"{order} does not exist, and no order has this name; {_hint(order)}")
@@ -155,7 +172,9 @@ def run(
         for note in graph.notes:
             typer.echo(note, err=True)
     if only_estimate:
-        _print_estimate(graph, estimate(graph, order=ranking(graph, chosen, seed)), as_json)
+        end = wanted if isinstance(wanted, int) else None
+        predicted = estimate(graph, order=ranking(graph, chosen, seed), radius=end)
+        _print_estimate(graph, predicted, as_json)
         return
     assert output is not None
 
@@ -169,6 +188,8 @@ def run(
         algorithm=algorithm,
         max_memory=limit,
         preflight=preflight,
+        radius=wanted,
+        max_entries=max_entries,
     )
     seconds["build"] = time.perf_counter() - started
     started = time.perf_counter()
@@ -215,6 +236,7 @@ def summary(
         "edges": _num_edges(graph),
         "directed": graph.directed,
         "order": labels.order_name,
+        "radius": labels.radius,
         "entries": labels.num_entries,
         "entries_per_node": labels.num_entries / labels.num_nodes,
         "longest_distance": labels.max_distance,
@@ -232,9 +254,11 @@ def summary_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the lines of the printed table."""
     per_entry = facts["bytes_on_disk"] / facts["entries"]
     stages = ", ".join(f"{stage} {value:.2f}" for stage, value in facts["seconds"].items())
+    radius = facts["radius"]
     return [
         ("nodes", f"{facts['nodes']:,}"),
         ("edges", f"{facts['edges']:,}{' (directed)' if facts['directed'] else ''}"),
+        *([] if radius is None else [("radius", f"{radius}: distances up to it are exact")]),
         ("entries", f"{facts['entries']:,} ({facts['entries_per_node']:.1f} per node)"),
         ("longest distance", f"{facts['longest_distance']:,} in a label"),
         ("on disk", f"{format_bytes(facts['bytes_on_disk'])} ({per_entry:.2f} bytes per entry)"),
@@ -304,7 +328,26 @@ def _print_estimate(graph: Graph, predicted: LabelEstimate, as_json: bool) -> No
                 "peak_bytes": predicted.peak_bytes,
                 "probes": predicted.num_probes,
                 "relative_error": predicted.relative_error,
+                "radius": predicted.radius,
+                "by_radius": [
+                    {
+                        "radius": near.radius,
+                        "entries": near.num_entries,
+                        "bytes": near.num_bytes,
+                        "peak_bytes": near.peak_bytes,
+                        "relative_error": near.relative_error,
+                    }
+                    for near in predicted.by_radius
+                ],
             }
         )
         return
     typer.echo(f"{predicted} (from {predicted.num_probes:,} nodes)")
+    for near in predicted.by_radius[:_MOST_RADII]:
+        typer.echo(
+            f"  radius {near.radius}: {near.num_entries / predicted.num_entries:.0%}, {near}"
+        )
+
+
+def _radius(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text

@@ -13,7 +13,7 @@ from dhilgt.cli import shell
 from dhilgt.errors import GraphError
 from dhilgt.graph import checks, node_ids
 from dhilgt.graph.checks import IdArray
-from dhilgt.labels.hub_labels import UNREACHABLE, HubLabels
+from dhilgt.labels.hub_labels import BEYOND, UNREACHABLE, HubLabels
 from dhilgt.readers import edge_text, files
 from dhilgt.readers.edge_layout import EdgeTextOptions
 from dhilgt.utils.checks import num_threads
@@ -57,7 +57,8 @@ def run(
     """Print exact distances: of one pair, or of many from a file or standard input.
 
     Many pairs give CSV with the columns source, target, distance (and hub with --witness), -1
-    where there is no path. Put -- before ids that begin with a minus sign.
+    where there is no path. Labels with a radius add the column exact (1 or 0): beyond the radius a
+    distance is an upper bound, or -2 for none. Put -- before ids that begin with a minus sign.
 
     \b
     Example:
@@ -95,11 +96,17 @@ def _answer_one(index: HubLabels, source: Any, target: Any, witness: bool, as_js
     distance, hub = index.witness(source, target)
     if as_json:
         answer = {"source": source, "target": target, "distance": distance}
+        if index.radius is not None:
+            answer["exact"] = bool(index.is_exact(distance))
         shell.print_json(answer | ({"hub": hub} if witness else {}))
     elif distance == UNREACHABLE:
         typer.echo("no path")
+    elif distance == BEYOND:
+        typer.echo(f"farther than {index.radius}, or no path")
     else:
-        typer.echo(f"{distance} through {hub}" if witness else f"{distance}")
+        at_most = index.radius is not None and not index.is_exact(distance)
+        text = f"at most {distance}" if at_most else f"{distance}"
+        typer.echo(f"{text} through {hub}" if witness else text)
 
 
 def _answer_many(
@@ -116,8 +123,13 @@ def _answer_many(
         distances, hubs = index.witnesses(sources, targets, threads=threads, progress=True)
     else:
         distances = index.distances(sources, targets, threads=threads, progress=True)
-    columns = [sources, targets, distances] + ([] if hubs is None else [hubs])
-    names = ["source", "target", "distance"] + ([] if hubs is None else ["hub"])
+    columns: list[NDArray[Any]] = [sources, targets, distances]
+    names = ["source", "target", "distance"]
+    if hubs is not None:
+        columns, names = [*columns, hubs], [*names, "hub"]
+    if index.radius is not None:
+        exact = index.is_exact(distances)
+        columns, names = [*columns, exact if as_json else exact.astype(int)], [*names, "exact"]
     if as_json:
         rows = zip(*(column.tolist() for column in columns), strict=True)
         shell.print_json({"pairs": [dict(zip(names, row, strict=True)) for row in rows]})

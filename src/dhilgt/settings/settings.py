@@ -8,6 +8,7 @@ from typing import Any
 from dhilgt.features.from_graph import HOP_KINDS
 from dhilgt.features.scale import FEATURE_SCALES
 from dhilgt.labels.orders import ORDERS
+from dhilgt.labels.radius import AUTO
 from dhilgt.model.config import MOST_HIDDEN_CHANNELS, DHILGTConfig
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.training.config import TrainConfig
@@ -85,6 +86,14 @@ class Settings(CheckedSettings):
             *ORDERS,
             help='Ranking of the nodes: those at the top are hubs. "-id" breaks ties by id, in '
             "place of a hash of it.",
+        )
+    )
+    radius: int | str = _tokens(
+        count(
+            AUTO,
+            word=AUTO,
+            help='Largest distance of a hub; "auto" keeps all hubs, or where their labels do not '
+            "fit the memory those within the largest radius that does.",
         )
     )
 

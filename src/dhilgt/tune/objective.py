@@ -129,7 +129,7 @@ class Objective:
         self._cache = cache
         self.seeds = tuple(seeds)
         self._inputs: dict[tuple[int, float], FitInputs] = {}
-        self._labels: dict[tuple[str, int], HubLabels] = {}
+        self._labels: dict[tuple[str, int | str, int], HubLabels] = {}
         self._tokens: dict[int, tuple[dict[str, Any], TokenSource]] = {}
         self._features: tuple[tuple[Any, ...], Any] | None = None
 
@@ -199,7 +199,8 @@ class Objective:
         return self._inputs[key]
 
     def _pipeline(self, graph: Graph, settings: Settings) -> Pipeline:
-        ranked = (settings.order, settings.seed if settings.order in DRAWN else 0)
+        drawn = settings.seed if settings.order in DRAWN else 0
+        ranked = (settings.order, settings.radius, drawn)
         if ranked not in self._labels:
             first = Pipeline(graph, settings, cache=self._cache, progress=False)
             self._labels[ranked] = first.labels
@@ -207,6 +208,7 @@ class Objective:
             "copies": settings.copies,
             "fresh": settings.fresh,
             "order": settings.order,
+            "radius": settings.radius,
             "layers": settings.num_layers > 0,  # rows of a model without them are of one slot
         }
         known = self._tokens.get(settings.seed)

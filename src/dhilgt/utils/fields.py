@@ -100,7 +100,7 @@ def declared(
 
 
 def count(
-    default: int | None,
+    default: int | str | None,
     low: int = 1,
     high: int = 2**31 - 1,
     *,
@@ -111,7 +111,7 @@ def count(
     """Return a field for a whole number.
 
     Args:
-        default: The default; None allows None.
+        default: The default; None allows None, and a word needs `word`.
         low: Smallest value.
         high: Largest value.
         optional: Whether None is allowed although it is not the default.

@@ -178,7 +178,7 @@ class Training:
         assert self.data.batch_size is not None, "the loaders have one"
         pipeline = self.data.pipeline
         model = model_of(self.trainer).eval()
-        return Member(pipeline.settings, pipeline, model, self.data.batch_size), result
+        return Member(pipeline.settled, pipeline, model, self.data.batch_size), result
 
 
 def model_of(trainer: Trainer) -> DHILGT:
