@@ -153,6 +153,41 @@ class Tokens:
         progress: Progress,
     ) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.uint8]]: ...
 
+PackedArrays = tuple[NDArray[Any], ...]  # offsets and records of each side
+
+def draw_members(
+    num_nodes: int,
+    directed: bool,
+    ranks: NDArray[np.uint32],
+    nodes: NDArray[np.uint32],
+    labels: PackedArrays,
+    holders: PackedArrays,
+    size: int,
+    num_out: int,
+    num_in: int,
+    out_exponent: float,
+    in_exponent: float,
+    seed: int,
+    copy: int,
+    spill: bool,
+    fill_neighbors: bool,
+    threads: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]: ...
+def distinct_members(
+    num_nodes: int, members: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]: ...
+def row_distances(
+    num_nodes: int,
+    directed: bool,
+    bounded: bool,
+    ranks: NDArray[np.uint32],
+    labels: PackedArrays,
+    size: int,
+    slots: NDArray[np.uint32],
+    threads: int,
+    max_bytes: int,
+    progress: Progress,
+) -> NDArray[np.uint8]: ...
 def unpack_distances(
     ids: NDArray[np.int32], packed: NDArray[np.uint8], size: int, directed: bool, threads: int
 ) -> NDArray[np.uint8]: ...

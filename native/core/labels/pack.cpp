@@ -62,6 +62,31 @@ class Reader {
   Node node_;
 };
 
+// Reads a record up to its first hub, calls visit(segment) for every segment after the self entry and
+// returns the number of entries, the self entry included.
+template <class Visit>
+Node read_segments(Reader& reader, Node num_nodes, Node node, Visit&& visit) {
+  const std::uint32_t num_segments = reader.next();
+  if (num_segments > reader.bytes_left() / 2) throw BadPacking(node, "more segments than bytes");
+  Distance distance = 0;
+  std::uint64_t entries = 1;
+  for (std::uint32_t i = 0; i < num_segments; ++i) {
+    const std::uint32_t step = reader.next();
+    // A shortest path has fewer edges than the graph has nodes; tables indexed by distance rely on it.
+    if (step == 0 || step >= num_nodes - distance) {
+      throw BadPacking(node, "distances do not ascend within the graph");
+    }
+    distance += step;
+    const std::uint32_t count = reader.next();
+    if (count == 0) throw BadPacking(node, "an empty segment");
+    entries += count;
+    if (entries > std::uint64_t{num_nodes}) throw BadPacking(node, "more hubs than nodes");
+    visit(Segment{distance, static_cast<Node>(entries)});
+  }
+  if (entries - 1 > reader.bytes_left()) throw BadPacking(node, "more hubs than bytes");
+  return static_cast<Node>(entries);
+}
+
 }  // namespace
 
 PackedLabels pack_labels(const LabelSet& labels, unsigned threads, Control& control) {
@@ -93,26 +118,15 @@ void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
   const Offset from = packed.offsets[node];
   const Offset to = packed.offsets[node + 1];
   if (from > to || to > packed.bytes.size()) throw BadPacking(node, "offsets run outside the data");
-  Reader reader(packed.bytes.subspan(from, to - from), node);
-  const std::uint32_t num_segments = reader.next();
-  if (num_segments > reader.bytes_left() / 2) throw BadPacking(node, "more segments than bytes");
+  decode_record(packed.bytes.subspan(from, to - from), packed.num_nodes, node, out);
+}
+
+void decode_record(std::span<const std::uint8_t> record, Node num_nodes, Node node, DecodedLabel& out) {
+  Reader reader(record, node);
   out.segments.assign(1, {0, 1});
-  Distance distance = 0;
-  std::uint64_t entries = 1;
-  for (std::uint32_t i = 0; i < num_segments; ++i) {
-    const std::uint32_t step = reader.next();
-    // A shortest path has fewer edges than the graph has nodes; tables indexed by distance rely on it.
-    if (step == 0 || step >= packed.num_nodes - distance) {
-      throw BadPacking(node, "distances do not ascend within the graph");
-    }
-    distance += step;
-    const std::uint32_t count = reader.next();
-    if (count == 0) throw BadPacking(node, "an empty segment");
-    entries += count;
-    if (entries > std::uint64_t{packed.num_nodes}) throw BadPacking(node, "more hubs than nodes");
-    out.segments.push_back({distance, static_cast<Node>(entries)});
-  }
-  if (entries - 1 > reader.bytes_left()) throw BadPacking(node, "more hubs than bytes");
+  const Node entries = read_segments(reader, num_nodes, node, [&](const Segment& segment) {
+    out.segments.push_back(segment);
+  });
   out.hubs.resize(entries);
   out.hubs[0] = node;
   Node at = 1;
@@ -120,12 +134,19 @@ void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
     std::uint64_t next = 0;
     for (; at < segment.end; ++at) {
       const std::uint64_t hub = next + reader.next();
-      if (hub >= packed.num_nodes) throw BadPacking(node, "hub is not a node");
+      if (hub >= num_nodes) throw BadPacking(node, "hub is not a node");
       out.hubs[at] = static_cast<Node>(hub);
       next = hub + 1;
     }
   }
   if (reader.bytes_left() != 0) throw BadPacking(node, "record has bytes left over");
+}
+
+RecordSize record_size(std::span<const std::uint8_t> record, Node num_nodes, Node node) {
+  Reader reader(record, node);
+  RecordSize size{0, 1};
+  size.entries = read_segments(reader, num_nodes, node, [&](const Segment&) { ++size.segments; });
+  return size;
 }
 
 LabelSet unpack_labels(const PackedView& packed, unsigned threads, Control& control) {

@@ -44,6 +44,17 @@ struct DecodedLabel {
 // Validates everything; throws BadPacking for a record that is cut short, too long or out of range.
 void decode_label(const PackedView& packed, Node node, DecodedLabel& out);
 
+// The same for one record alone, of a graph of `num_nodes` nodes.
+void decode_record(std::span<const std::uint8_t> record, Node num_nodes, Node node, DecodedLabel& out);
+
+// Numbers of entries and segments of a record, the self entry included, from its first bytes; the hubs
+// are not read, and only decode_record validates them.
+struct RecordSize {
+  Node entries;
+  Node segments;
+};
+RecordSize record_size(std::span<const std::uint8_t> record, Node num_nodes, Node node);
+
 LabelSet unpack_labels(const PackedView& packed, unsigned threads, Control& control);
 
 }  // namespace dhilgt
