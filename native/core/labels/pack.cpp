@@ -115,10 +115,15 @@ PackedLabels pack_labels(const LabelSet& labels, unsigned threads, Control& cont
 }
 
 void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
-  const Offset from = packed.offsets[node];
-  const Offset to = packed.offsets[node + 1];
-  if (from > to || to > packed.bytes.size()) throw BadPacking(node, "offsets run outside the data");
-  decode_record(packed.bytes.subspan(from, to - from), packed.num_nodes, node, out);
+  decode_record(packed.record(node), packed.num_nodes, node, out);
+}
+
+std::span<const std::uint8_t> PackedView::record(Node node) const {
+  const PackedPart& part = part_of(node);
+  const Offset from = part.offsets[node - part.first];
+  const Offset to = part.offsets[node - part.first + 1];
+  if (from > to || to > part.bytes.size()) throw BadPacking(node, "offsets run outside the data");
+  return part.bytes.subspan(from, to - from);
 }
 
 void decode_record(std::span<const std::uint8_t> record, Node num_nodes, Node node, DecodedLabel& out) {
