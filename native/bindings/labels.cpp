@@ -210,6 +210,17 @@ NativeLabels* from_packed(bool directed, const std::vector<std::uint32_t>& bound
   return new NativeLabels(directed, in, out, std::move(arrays));
 }
 
+// The packed records of some ranks of mapped labels: (offsets, bytes).
+nb::object packed_records(const NativeLabels& labels, const Nodes& ranks, int side) {
+  if (!labels.packed()) throw std::invalid_argument("labels are in memory; their records are not packed");
+  const PackedView& packed = labels.source(side).packed;
+  const std::span<const Node> chosen = checked_nodes(ranks, labels.num_nodes(), "ranks");
+  Control control;
+  PackedLabels gathered;
+  run_polled(control, nb::none(), [&] { gathered = gather_records(packed, chosen, control); });
+  return nb::make_tuple(to_numpy(std::move(gathered.offsets)), to_numpy(std::move(gathered.bytes)));
+}
+
 // Decodes packed labels.
 NativeLabels* unpack(const NativeLabels& labels, unsigned threads, std::uint64_t max_bytes) {
   if (!labels.packed()) throw std::invalid_argument("labels are in memory already");
@@ -411,6 +422,7 @@ void bind_labels(nb::module_& module) {
       .def("flat_arrays", [](const NativeLabels& labels, int side) { return flat_arrays(labels.in_memory(side)); },
            nb::arg("side"))
       .def("histogram", &histogram)
+      .def("packed_records", &packed_records, nb::arg("ranks").noconvert(), nb::arg("side"))
       .def("pack", &pack, nb::arg("side"), nb::arg("threads"))
       .def("unpack", &unpack, nb::arg("threads"), nb::arg("max_bytes"), nb::rv_policy::take_ownership)
       .def("holders", &holders, nb::arg("threads"), nb::arg("max_bytes"), nb::arg("progress").none(),

@@ -154,6 +154,21 @@ RecordSize record_size(std::span<const std::uint8_t> record, Node num_nodes, Nod
   return size;
 }
 
+PackedLabels gather_records(const PackedView& packed, std::span<const Node> ranks, Control& control) {
+  PackedLabels gathered{Buffer<Offset>(&control, ranks.size() + 1), Buffer<std::uint8_t>(&control)};
+  gathered.offsets[0] = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    gathered.offsets[i + 1] = gathered.offsets[i] + packed.record(ranks[i]).size();
+  }
+  gathered.bytes.resize(gathered.offsets[ranks.size()]);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if ((i & 0xFFF) == 0) control.check();
+    const std::span<const std::uint8_t> record = packed.record(ranks[i]);
+    std::copy(record.begin(), record.end(), gathered.bytes.data() + gathered.offsets[i]);
+  }
+  return gathered;
+}
+
 LabelSet unpack_labels(const PackedView& packed, unsigned threads, Control& control) {
   // Not by fill_label_set: whole labels can be copied at once, which is faster.
   const Node n = packed.num_nodes;

@@ -78,6 +78,9 @@ struct RecordSize {
 };
 RecordSize record_size(std::span<const std::uint8_t> record, Node num_nodes, Node node);
 
+// The records of some ranks, in their order, one after the other.
+PackedLabels gather_records(const PackedView& packed, std::span<const Node> ranks, Control& control);
+
 LabelSet unpack_labels(const PackedView& packed, unsigned threads, Control& control);
 
 }  // namespace dhilgt

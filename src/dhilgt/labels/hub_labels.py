@@ -258,6 +258,21 @@ class HubLabels:
         """Whether the labels lie in parts on disk, as `build_sharded` or a cluster wrote them."""
         return self._parts is not None
 
+    @property
+    def path(self) -> Path | None:
+        """The folder that labels in parts are mapped from; None for other labels."""
+        return None if self._parts is None else self._parts.path
+
+    def check_files(self) -> None:
+        """Compare every byte of mapped files with its checksum, unless `load` has done it.
+
+        Raises:
+            ArtifactError: If a file is damaged; the message names it.
+        """
+        if self._check is not None:
+            self._check()
+            self._check = None
+
     def gather(self) -> "HubLabels":
         """Return labels in parts as ordinary ones, packed in memory.
 
@@ -537,8 +552,7 @@ class HubLabels:
 
     def _unpacked(self, threads: int | None = None) -> _native.Labels:
         if self._native.packed:
-            if self._check is not None:
-                self._check()
+            self.check_files()
             self._native = self._native.unpack(num_threads(threads), UNLIMITED)
         return self._native
 

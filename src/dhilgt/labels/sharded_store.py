@@ -2,7 +2,9 @@
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,28 +44,14 @@ class PackedParts:
             ranks: Ranks; they may repeat.
             side: 0 for "in", 1 for "out"; on undirected graphs both are the same.
         """
-        parts = self.sides[side % len(self.sides)]
-        ranks = np.asarray(ranks, np.int64)
-        if ranks.size and not 0 <= ranks.min() <= ranks.max() < self.bounds[-1]:
+        chosen = np.asarray(ranks)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.bounds[-1]:
             raise IndexError(f"ranks must be from 0 to {self.bounds[-1] - 1}")
-        part_of = np.searchsorted(self.bounds, ranks, side="right") - 1
-        begins = np.empty(len(ranks), np.int64)
-        sizes = np.empty(len(ranks), np.int64)
-        for part in np.unique(part_of).tolist():
-            here = part_of == part
-            rows = parts[part].offsets
-            at = ranks[here] - self.bounds[part]
-            begins[here] = rows[at].astype(np.int64)
-            sizes[here] = rows[at + 1].astype(np.int64) - begins[here]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        records = np.empty(offsets[-1], np.uint8)
-        for part in np.unique(part_of).tolist():
-            here = part_of == part
-            lengths = sizes[here]
-            within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            target = np.repeat(offsets[:-1][here], lengths) + within
-            records[target] = parts[part].records[np.repeat(begins[here], lengths) + within]
-        return PackedLabelRows(offsets.astype(np.uint64), records)
+        return PackedLabelRows(*self._mapped.packed_records(chosen.astype(np.uint32), side))
+
+    @cached_property
+    def _mapped(self) -> _native.Labels:
+        return self.native()
 
     def joined(self) -> list[PackedLabelRows]:
         """Return the rows of each side in one piece."""
@@ -79,12 +67,14 @@ class ShardedLabels:
         labels: The labels.
         holders: The inverted labels.
         radius: The largest distance of an entry; None for any.
+        path: The folder.
     """
 
     stored: StoredLabels
     labels: PackedParts
     holders: PackedParts
     radius: int | None
+    path: Path
 
 
 def load(path: "str | PathLike[str]", *, verify: bool) -> ShardedLabels:
@@ -92,20 +82,37 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> ShardedLabels:
     artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
     if verify:
         artifact.verify()
-    names = ("in", "out") if artifact.params.get("directed") is True else ("in",)
     stored = stored_labels(artifact, [], verified=verify)
     radius = artifact.params.get("radius")
     if radius is not None and (isinstance(radius, bool) or not isinstance(radius, int)):
         raise ArtifactError(f"{artifact.path}: radius = {radius!r} is not a number; build again")
     return ShardedLabels(
-        stored,
-        _parts(artifact, names, "label_bounds", ""),
-        _parts(artifact, names, "holder_bounds", "_holder"),
-        radius,
+        stored, label_parts(artifact), holder_parts(artifact), radius, artifact.path.absolute()
     )
 
 
-def _parts(artifact: Artifact, names: tuple[str, ...], key: str, middle: str) -> PackedParts:
+def label_parts(artifact: Artifact, *, check: bool = True) -> PackedParts:
+    """Return the labels of an artifact, mapped.
+
+    Args:
+        artifact: The artifact.
+        check: False leaves the bytes unchecked.
+    """
+    return _parts(artifact, "label_bounds", "", check)
+
+
+def holder_parts(artifact: Artifact, *, check: bool = True) -> PackedParts:
+    """Return the inverted labels of an artifact, mapped.
+
+    Args:
+        artifact: The artifact.
+        check: False leaves the bytes unchecked.
+    """
+    return _parts(artifact, "holder_bounds", "_holder", check)
+
+
+def _parts(artifact: Artifact, key: str, middle: str, check: bool) -> PackedParts:
+    names = ("in", "out") if artifact.params.get("directed") is True else ("in",)
     num_nodes = artifact.params.get("num_nodes")
     bounds = artifact.params.get(key)
     whole = isinstance(bounds, list) and all(type(one) is int for one in bounds)
@@ -115,8 +122,8 @@ def _parts(artifact: Artifact, names: tuple[str, ...], key: str, middle: str) ->
     for name in names:
         rows = []
         for part, (first, last) in enumerate(itertools.pairwise(bounds)):
-            offsets = artifact.array(f"{name}{middle}_offsets_{part:05d}")
-            records = artifact.array(f"{name}{middle}_records_{part:05d}")
+            offsets = artifact.array(f"{name}{middle}_offsets_{part:05d}", check=check)
+            records = artifact.array(f"{name}{middle}_records_{part:05d}", check=check)
             fits = offsets.dtype == np.uint64 and offsets.shape == (last - first + 1,)
             if not fits or records.dtype != np.uint8 or records.ndim != 1:
                 raise ArtifactError(

@@ -1,13 +1,14 @@
 """Token rows of a range of nodes, from packed labels of just the nodes that occur in them."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.errors import MemoryLimitError, advice
+from dhilgt.labels.mapped_rows import MappedRows
 from dhilgt.labels.packed import PackedLabelRows
 from dhilgt.tokens.sampler import PackedRows, checked_nodes
 from dhilgt.tokens.spec import PADDING, TokenSpec
@@ -20,36 +21,6 @@ _NO_MEMBER = 0xFFFFFFFF  # the native core's value for a slot without a member
 _BATCH_BYTES = 48 << 20
 _MOST_ROWS = 32_768
 _BYTES_PER_ENTRY = 1.5  # of packed labels, about
-
-
-class RowSource(Protocol):
-    """What rows are drawn from: labels in parts (`HubLabels.is_sharded`)."""
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes of the graph."""
-
-    @property
-    def num_entries(self) -> int:
-        """Number of label entries."""
-
-    @property
-    def directed(self) -> bool:
-        """Whether distances depend on the direction."""
-
-    @property
-    def node_at(self) -> NDArray[np.uint32]:
-        """Node index at each rank."""
-
-    @property
-    def ranks(self) -> NDArray[np.uint32]:
-        """Rank of each node."""
-
-    def packed_rows(self, ranks: NDArray[Any], side: str) -> PackedLabelRows:
-        """Return the packed labels of some ranks."""
-
-    def packed_holders(self, ranks: NDArray[Any], side: str) -> PackedLabelRows:
-        """Return the packed inverted labels of some ranks."""
 
 
 class Traffic(NamedTuple):
@@ -82,7 +53,7 @@ class RangeSampler:
     the labels.
 
     Args:
-        labels: Labels in parts.
+        labels: Rows of labels in parts.
         threads: Threads per call; None for every core.
         max_memory: Limit on the memory of a batch; None for what is free.
         **spec: Fields of `TokenSpec`.
@@ -93,7 +64,7 @@ class RangeSampler:
 
     def __init__(
         self,
-        labels: RowSource,
+        labels: MappedRows,
         *,
         threads: int | None = None,
         max_memory: int | str | None = None,
@@ -102,7 +73,6 @@ class RangeSampler:
         self.spec = TokenSpec(**spec)
         self.traffic = Traffic()
         self._labels = labels
-        self._bounded = getattr(labels, "radius", None) is not None
         self._sides = ("in", "out") if labels.directed else ("in",)
         self._threads = num_threads(threads)
         self._limit = memory_limit(max_memory)
@@ -122,6 +92,7 @@ class RangeSampler:
         """
         copy = whole_number("copy", copy, 0, 2**63 - 1)
         egos = checked_nodes(nodes, self._labels.num_nodes).astype(np.uint32)
+        ranks = self._labels.ranks_of(egos)
         count, size = len(egos), self.spec.size
         pairs = self.spec.num_pairs(self._labels.directed)
         rows = PackedRows(
@@ -131,15 +102,15 @@ class RangeSampler:
         )
         done = 0
         while done < count:
-            batch = egos[done : done + self._batch_rows]
+            here = slice(done, min(count, done + self._batch_rows))
             try:
-                drawn, traffic = self._draw(batch, copy)
+                drawn, traffic = self._draw(egos[here], ranks[here], copy)
             except _native.OutOfBudget as error:
-                self._take_fewer(len(batch), error)
+                self._take_fewer(here.stop - done, error)
                 continue
             for whole, part in zip(rows, drawn, strict=True):
-                whole[done : done + len(batch)] = part
-            done += len(batch)
+                whole[here] = part
+            done = here.stop
             self._adapt(traffic.num_bytes)
             self.traffic += traffic
             if update is not None:
@@ -151,15 +122,17 @@ class RangeSampler:
 
     # ---- a batch -------------------------------------------------------------------------------
 
-    def _draw(self, egos: NDArray[np.uint32], copy: int) -> tuple[PackedRows, Traffic]:
+    def _draw(
+        self, egos: NDArray[np.uint32], ranks: NDArray[np.uint32], copy: int
+    ) -> tuple[PackedRows, Traffic]:
         labels, spec = self._labels, self.spec
-        members, parts, traffic = self._members(egos, copy)
+        members, parts, traffic = self._members(egos, ranks, copy)
         distinct, slots = _native.distinct_members(labels.num_nodes, members)
         fetched = self._fetch(labels.packed_rows, distinct)
         packed = _native.row_distances(
             labels.num_nodes,
             labels.directed,
-            self._bounded,
+            labels.bounded,
             distinct,
             fetched,
             spec.size,
@@ -181,11 +154,10 @@ class RangeSampler:
         return drawn, traffic
 
     def _members(
-        self, egos: NDArray[np.uint32], copy: int
+        self, egos: NDArray[np.uint32], ranks: NDArray[np.uint32], copy: int
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], Traffic]:
         """Return the members of the rows as ranks, the parts of the rows, and what was read."""
         labels, spec = self._labels, self.spec
-        ranks = labels.ranks[egos]
         hub_lists = self._fetch(labels.packed_rows, ranks)
         holder_lists = self._fetch(labels.packed_holders, ranks)
         members, parts = _native.draw_members(
