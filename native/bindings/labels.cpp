@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <mutex>
@@ -185,15 +186,24 @@ nb::object plane_block(const Offsets& out_offsets, const Targets& out_targets,
                         to_numpy(std::move(distances)));
 }
 
-NativeLabels* from_packed(bool directed, std::uint32_t num_nodes, nb::object arrays) {
-  // arrays: (offsets, bytes) per side, one side when undirected
+NativeLabels* from_packed(bool directed, const std::vector<std::uint32_t>& bounds, nb::object arrays) {
+  // arrays: (offsets, bytes) per side and part, one side when undirected
+  if (bounds.size() < 2 || bounds.front() != 0 || !std::is_sorted(bounds.begin(), bounds.end())) {
+    throw std::invalid_argument("bounds must ascend from 0 to the number of nodes");
+  }
+  const std::size_t num_parts = bounds.size() - 1;
   auto view = [&](std::size_t side) {
-    const auto offsets = nb::cast<ArrayIn<std::uint64_t>>(arrays[2 * side], false);
-    const auto bytes = nb::cast<ArrayIn<std::uint8_t>>(arrays[2 * side + 1], false);
-    if (offsets.size() != std::size_t{num_nodes} + 1) {
-      throw std::invalid_argument("offsets must have one item more than there are nodes");
+    std::vector<PackedPart> parts;
+    for (std::size_t part = 0; part < num_parts; ++part) {
+      const std::size_t at = 2 * (side * num_parts + part);
+      const auto offsets = nb::cast<ArrayIn<std::uint64_t>>(arrays[at], false);
+      const auto bytes = nb::cast<ArrayIn<std::uint8_t>>(arrays[at + 1], false);
+      if (offsets.size() != std::size_t{bounds[part + 1]} - bounds[part] + 1) {
+        throw std::invalid_argument("offsets must have one item more than there are nodes");
+      }
+      parts.push_back({bounds[part], {offsets.data(), offsets.size()}, {bytes.data(), bytes.size()}});
     }
-    return PackedView{num_nodes, {offsets.data(), offsets.size()}, {bytes.data(), bytes.size()}};
+    return PackedView{bounds.back(), std::move(parts)};
   };
   const PackedView in = view(0);
   const PackedView out = directed ? view(1) : in;
@@ -305,8 +315,8 @@ std::uint64_t num_bytes(const NativeLabels& labels) {
   std::uint64_t bytes = 0;
   for (int side = 0; side < (labels.directed() ? 2 : 1); ++side) {
     const LabelSource& source = labels.source(side);
-    bytes += source.in_memory != nullptr ? source.in_memory->num_bytes()
-                                         : source.packed.bytes.size() + source.packed.offsets.size_bytes();
+    if (source.in_memory != nullptr) bytes += source.in_memory->num_bytes();
+    for (const PackedPart& part : source.packed.parts) bytes += part.bytes.size() + part.offsets.size_bytes();
   }
   return bytes;
 }
@@ -355,8 +365,13 @@ void bind_labels(nb::module_& module) {
              nb::arg("out_targets").noconvert(), nb::arg("in_offsets").noconvert().none(),
              nb::arg("in_targets").noconvert().none(), nb::arg("order").noconvert(), nb::arg("side"),
              nb::arg("first"), nb::arg("last"), nb::arg("max_bytes"), nb::arg("progress").none());
-  module.def("labels_from_packed", &from_packed, nb::arg("directed"), nb::arg("num_nodes"),
-             nb::arg("arrays"), nb::rv_policy::take_ownership);
+  module.def("labels_from_packed",
+             [](bool directed, std::uint32_t num_nodes, nb::object arrays) {
+               return from_packed(directed, {0, num_nodes}, std::move(arrays));
+             },
+             nb::arg("directed"), nb::arg("num_nodes"), nb::arg("arrays"), nb::rv_policy::take_ownership);
+  module.def("labels_from_parts", &from_packed, nb::arg("directed"), nb::arg("bounds"), nb::arg("arrays"),
+             nb::rv_policy::take_ownership);
 
   nb::class_<NativeMergeIndex>(module, "MergeIndex")
       .def(nb::init<const NativeLabels&>(), nb::arg("labels"))

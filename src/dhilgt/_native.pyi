@@ -124,6 +124,9 @@ def plane_block(
 def labels_from_packed(
     directed: bool, num_nodes: int, arrays: tuple[NDArray[Any], ...]
 ) -> Labels: ...
+def labels_from_parts(
+    directed: bool, bounds: list[int], arrays: tuple[NDArray[Any], ...]
+) -> Labels: ...
 
 class Tokens:
     def __init__(

@@ -90,10 +90,11 @@ PackedLabels pack_labels(const LabelSet& labels, unsigned threads, Control& cont
 }
 
 void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
-  const Offset from = packed.offsets[node];
-  const Offset to = packed.offsets[node + 1];
-  if (from > to || to > packed.bytes.size()) throw BadPacking(node, "offsets run outside the data");
-  Reader reader(packed.bytes.subspan(from, to - from), node);
+  const PackedPart& part = packed.part_of(node);
+  const Offset from = part.offsets[node - part.first];
+  const Offset to = part.offsets[node - part.first + 1];
+  if (from > to || to > part.bytes.size()) throw BadPacking(node, "offsets run outside the data");
+  Reader reader(part.bytes.subspan(from, to - from), node);
   const std::uint32_t num_segments = reader.next();
   if (num_segments > reader.bytes_left() / 2) throw BadPacking(node, "more segments than bytes");
   out.segments.assign(1, {0, 1});

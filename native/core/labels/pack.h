@@ -5,9 +5,12 @@
 // byte, low bits first. The self entry (distance 0) is always present and therefore left out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/types.h"
@@ -28,10 +31,29 @@ struct PackedLabels {
 
 PackedLabels pack_labels(const LabelSet& labels, unsigned threads, Control& control);
 
-struct PackedView {
-  Node num_nodes = 0;
-  std::span<const Offset> offsets;
+// The records of the ranks from `first` on; offsets are relative to the bytes of the part.
+struct PackedPart {
+  Node first = 0;
+  std::span<const Offset> offsets;  // one per record, and the end of the last
   std::span<const std::uint8_t> bytes;
+};
+
+// Records of all ranks, in one part or in several that follow each other.
+struct PackedView {
+  PackedView() = default;
+  PackedView(Node count, std::span<const Offset> offsets, std::span<const std::uint8_t> bytes)
+      : num_nodes(count), parts{{0, offsets, bytes}} {}
+  PackedView(Node count, std::vector<PackedPart> pieces) : num_nodes(count), parts(std::move(pieces)) {}
+
+  const PackedPart& part_of(Node rank) const {
+    if (parts.size() == 1) return parts[0];
+    const auto after = std::upper_bound(parts.begin(), parts.end(), rank,
+                                        [](Node at, const PackedPart& part) { return at < part.first; });
+    return *(after - 1);
+  }
+
+  Node num_nodes = 0;
+  std::vector<PackedPart> parts;
 };
 
 // A decoded label; its memory can be reused for the next node.

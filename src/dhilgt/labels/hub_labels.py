@@ -4,6 +4,7 @@ import copy
 import hashlib
 from collections.abc import Callable
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +15,13 @@ from dhilgt.errors import GraphError
 from dhilgt.graph.checks import IdArray
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import NodeIds
+from dhilgt.labels import sharded_store
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.build import build_native
 from dhilgt.labels.orders import order_name
+from dhilgt.labels.packed import PackedLabelRows
+from dhilgt.labels.sharded_store import ShardedLabels
+from dhilgt.store.manifest import find_artifact, read_manifest
 from dhilgt.utils.checks import choice, num_threads
 from dhilgt.utils.memory import UNLIMITED
 from dhilgt.utils.progress import progress_bar
@@ -91,6 +96,7 @@ class HubLabels:
         "_native",
         "_order",
         "_order_name",
+        "_parts",
         "_ranks",
         "_sizes",
     )
@@ -119,6 +125,7 @@ class HubLabels:
         self._ranks = np.empty(len(order), np.uint32)
         self._ranks[order] = np.arange(len(order), dtype=np.uint32)
         self._holders: _native.Labels | None = None
+        self._parts: ShardedLabels | None = None
         self._fingerprint: str | None = None
 
     # ---- build, save, load ---------------------------------------------------------------------
@@ -222,9 +229,15 @@ class HubLabels:
         Raises:
             ArtifactError: If the folder does not hold complete labels of a known format.
         """
-        stored = labels_store.load(path, verify=verify)
-        arrays = tuple(array for side in stored.sides for array in side)
-        native = _native.labels_from_packed(len(stored.sides) == 2, len(stored.order), arrays)
+        parts = None
+        if read_manifest(find_artifact(Path(path))).kind == sharded_store.KIND:
+            parts = sharded_store.load(path, verify=verify)
+        stored = labels_store.load(path, verify=verify) if parts is None else parts.stored
+        if parts is None:
+            arrays = tuple(array for side in stored.sides for array in side)
+            native = _native.labels_from_packed(len(stored.sides) == 2, len(stored.order), arrays)
+        else:
+            native = parts.labels.native()
         labels = cls(
             native,
             stored.order,
@@ -235,9 +248,52 @@ class HubLabels:
             grown_from=stored.grown_from,
             check=stored.check,
         )
+        labels._parts = parts
         if not mmap:
             labels._unpacked(threads)
         return labels
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the labels lie in parts on disk, as `build_sharded` or a cluster wrote them."""
+        return self._parts is not None
+
+    def gather(self) -> "HubLabels":
+        """Return labels in parts as ordinary ones, packed in memory.
+
+        Their `save` writes the bytes that it writes for labels built on one machine. Labels that
+        are not in parts are returned as they are.
+        """
+        if self._parts is None:
+            return self
+        arrays = tuple(array for rows in self._parts.labels.joined() for array in rows)
+        other = copy.copy(self)
+        other._native = _native.labels_from_packed(self.directed, self.num_nodes, arrays)
+        other._parts = other._holders = None
+        return other
+
+    def packed_rows(self, ranks: NDArray[Any], side: str) -> PackedLabelRows:
+        """Return the packed labels of some ranks of labels in parts, read from the mapped files.
+
+        Args:
+            ranks: Ranks, in any order.
+            side: "in" or "out".
+        """
+        return self._sharded().labels.rows_of(ranks, side_number(side))
+
+    def packed_holders(self, ranks: NDArray[Any], side: str) -> PackedLabelRows:
+        """Return the packed inverted labels of some ranks of labels in parts.
+
+        Args:
+            ranks: Ranks, in any order.
+            side: "in" or "out".
+        """
+        return self._sharded().holders.rows_of(ranks, side_number(side))
+
+    def _sharded(self) -> ShardedLabels:
+        if self._parts is None:
+            raise ValueError("these labels are not in parts; build them with build_sharded")
+        return self._parts
 
     def with_ids(self, ids: NodeIds) -> "HubLabels":
         """Return the same labels under other ids; nothing is copied.
@@ -361,6 +417,8 @@ class HubLabels:
 
     def __repr__(self) -> str:
         kind = (", directed" if self.directed else "") + ("" if self.exact else ", grown")
+        if self._parts is not None:
+            kind += f", in {len(self._parts.labels.bounds) - 1} parts"
         per_node = self.num_entries / self.num_nodes
         return (
             f"HubLabels(nodes={self.num_nodes}, entries={self.num_entries}, "
@@ -485,6 +543,8 @@ class HubLabels:
         return self._native
 
     def _transposed(self) -> _native.Labels:
+        if self._holders is None and self._parts is not None:
+            self._holders = self._parts.holders.native()
         if self._holders is None:
             self._holders = self._unpacked().holders(num_threads(None), UNLIMITED, None)
         return self._holders
@@ -493,6 +553,8 @@ class HubLabels:
         self, native: _native.Labels
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
         """Return rows by node index instead of rank, without the self entry, the first in each."""
+        if native.packed:  # the inverted labels of labels in parts
+            native = native.unpack(num_threads(None), UNLIMITED)
         offsets, ranks, distances = native.flat_arrays(OUT)
         lengths = np.diff(offsets)[self._ranks] - 1
         starts = offsets[:-1][self._ranks] + 1
