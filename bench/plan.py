@@ -12,7 +12,7 @@ import numpy as np
 from bench import graphs
 from dhilgt import Graph, HubLabels, TokenSampler
 from dhilgt.classifier.trials import measure_graph
-from dhilgt.labels.build import estimate
+from dhilgt.labels.sizes import estimate
 from dhilgt.settings.settings import Settings
 
 ROWS = 1000

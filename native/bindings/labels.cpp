@@ -66,6 +66,10 @@ void check_order(std::span<const Node> order, Node num_nodes) {
   }
 }
 
+void check_radius(Distance max_distance) {
+  if (max_distance == 0) throw std::invalid_argument("max_distance must be 1 or more");
+}
+
 // A graph as validated CSR arrays, with its transpose when directed.
 struct GraphArrays {
   CsrView out;
@@ -102,11 +106,12 @@ nb::object label_arrays(const LabelView& label) {
 nb::object build(const Offsets& out_offsets, const Targets& out_targets,
                  std::optional<Offsets> in_offsets, std::optional<Targets> in_targets,
                  std::optional<Nodes> order, const std::string& algorithm, std::uint32_t plane_hubs,
-                 unsigned threads, std::uint64_t max_bytes, nb::object progress) {
+                 unsigned threads, std::uint64_t max_bytes, nb::object progress, std::uint32_t max_distance) {
   const GraphArrays arrays(out_offsets, out_targets, in_offsets, in_targets);
   const Node n = arrays.out.num_nodes;
   if (order.has_value()) check_order(checked_nodes(*order, n, "order"), n);
-  const BuildOptions options{algorithm_named(algorithm), std::max(1u, threads), plane_hubs};
+  check_radius(max_distance);
+  const BuildOptions options{algorithm_named(algorithm), std::max(1u, threads), plane_hubs, max_distance};
   Control control(max_bytes);
   Buffer<Node> node_at(&control);
   Labels labels;
@@ -121,16 +126,20 @@ nb::object build(const Offsets& out_offsets, const Targets& out_targets,
                         to_numpy(std::move(node_at)), peak);
 }
 
-// Exact label sizes of some nodes, summed over both directions when directed.
+// Exact label sizes of some nodes by distance, [node][distance], summed over both directions when
+// directed.
 nb::object probe_sizes(const Offsets& out_offsets, const Targets& out_targets,
                        std::optional<Offsets> in_offsets, std::optional<Targets> in_targets,
-                       std::optional<Nodes> order, const Nodes& nodes, nb::object progress) {
+                       std::optional<Nodes> order, const Nodes& nodes, nb::object progress,
+                       std::uint32_t max_distance) {
   const GraphArrays arrays(out_offsets, out_targets, in_offsets, in_targets);
   const Node n = arrays.out.num_nodes;
   if (order.has_value()) check_order(checked_nodes(*order, n, "order"), n);
+  check_radius(max_distance);
   const std::span<const Node> chosen = checked_nodes(nodes, n, "nodes");
   Control control;
-  std::vector<std::uint64_t> sizes;
+  std::vector<std::vector<std::uint64_t>> sizes(chosen.size());
+  std::size_t width = 1;
   run_polled(control, std::move(progress), [&] {
     Buffer<Node> node_at(&control);
     if (order.has_value()) node_at.append(order->data(), order->size());
@@ -139,23 +148,29 @@ nb::object probe_sizes(const Offsets& out_offsets, const Targets& out_targets,
     std::vector<Node> rank_of(n);
     for (Node rank = 0; rank < n; ++rank) rank_of[node_at[rank]] = rank;
     LabelSizeProbe probe(n, control);
-    for (const Node node : chosen) {
-      std::uint64_t size = probe.label_size(graph.forward(), rank_of[node], control);
-      if (graph.directed) size += probe.label_size(graph.backward(), rank_of[node], control);
-      sizes.push_back(size);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const Node rank = rank_of[chosen[i]];
+      probe.count(graph.forward(), rank, max_distance, sizes[i], control);
+      if (graph.directed) probe.count(graph.backward(), rank, max_distance, sizes[i], control);
+      width = std::max(width, sizes[i].size());
     }
   });
-  return nb::cast(to_numpy(std::move(sizes)));
+  std::vector<std::uint64_t> table(chosen.size() * width);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    std::copy(sizes[i].begin(), sizes[i].end(), table.begin() + static_cast<std::ptrdiff_t>(i * width));
+  }
+  return nb::cast(to_numpy(std::move(table)));
 }
 
 // The entries (node, hub, distance) of hubs [first, last), as ranks, by one bit-plane block.
 nb::object plane_block(const Offsets& out_offsets, const Targets& out_targets,
                        std::optional<Offsets> in_offsets, std::optional<Targets> in_targets,
                        const Nodes& order, int side, std::uint32_t first, std::uint32_t last,
-                       std::uint64_t max_bytes, nb::object progress) {
+                       std::uint64_t max_bytes, nb::object progress, std::uint32_t max_distance) {
   const GraphArrays arrays(out_offsets, out_targets, in_offsets, in_targets);
   const Node n = arrays.out.num_nodes;
   check_order(checked_nodes(order, n, "order"), n);
+  check_radius(max_distance);
   if (side != 0 && side != 1) throw std::invalid_argument("side must be 0 (in) or 1 (out)");
   if (first >= last || last > n || last - first > kPlaneHubs) {
     throw std::invalid_argument("hubs [" + std::to_string(first) + ", " + std::to_string(last) +
@@ -168,7 +183,7 @@ nb::object plane_block(const Offsets& out_offsets, const Targets& out_targets,
         rank_graph(arrays.out, arrays.in_view(), {order.data(), order.size()}, control);
     PlaneWorker worker(n, control);
     const PlaneBlock block = worker.run(side == 0 ? graph.backward() : graph.forward(), first, last,
-                                        kUnreachable, control);
+                                        max_distance, control);
     const std::size_t pieces = num_pieces(n);
     std::size_t item = 0;
     std::size_t at = 0;
@@ -367,15 +382,17 @@ void bind_labels(nb::module_& module) {
              nb::arg("out_targets").noconvert(), nb::arg("in_offsets").noconvert().none(),
              nb::arg("in_targets").noconvert().none(), nb::arg("order").noconvert().none(),
              nb::arg("algorithm"), nb::arg("plane_hubs"), nb::arg("threads"), nb::arg("max_bytes"),
-             nb::arg("progress").none());
+             nb::arg("progress").none(), nb::arg("max_distance") = kUnreachable);
   module.def("probe_label_sizes", &probe_sizes, nb::arg("out_offsets").noconvert(),
              nb::arg("out_targets").noconvert(), nb::arg("in_offsets").noconvert().none(),
              nb::arg("in_targets").noconvert().none(), nb::arg("order").noconvert().none(),
-             nb::arg("nodes").noconvert(), nb::arg("progress").none());
+             nb::arg("nodes").noconvert(), nb::arg("progress").none(),
+             nb::arg("max_distance") = kUnreachable);
   module.def("plane_block", &plane_block, nb::arg("out_offsets").noconvert(),
              nb::arg("out_targets").noconvert(), nb::arg("in_offsets").noconvert().none(),
              nb::arg("in_targets").noconvert().none(), nb::arg("order").noconvert(), nb::arg("side"),
-             nb::arg("first"), nb::arg("last"), nb::arg("max_bytes"), nb::arg("progress").none());
+             nb::arg("first"), nb::arg("last"), nb::arg("max_bytes"), nb::arg("progress").none(),
+             nb::arg("max_distance") = kUnreachable);
   module.def("labels_from_packed",
              [](bool directed, std::uint32_t num_nodes, nb::object arrays) {
                return from_packed(directed, {0, num_nodes}, std::move(arrays));

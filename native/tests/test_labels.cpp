@@ -16,6 +16,24 @@ constexpr std::uint64_t kRandomGraphs = 150;  // fewer: starting threads is slow
 constexpr std::uint64_t kRandomGraphs = 1500;
 #endif
 
+std::vector<std::uint64_t> probed(LabelSizeProbe& probe, const Adjacency& arcs, Node node,
+                                  Distance max_distance, Control& control) {
+  std::vector<std::uint64_t> sizes;
+  probe.count(arcs, node, max_distance, sizes, control);
+  while (!sizes.empty() && sizes.back() == 0) sizes.pop_back();  // reached, but no hub there
+  return sizes;
+}
+
+std::vector<std::uint64_t> sizes_by_distance(const Entries& entries, Distance max_distance) {
+  std::vector<std::uint64_t> sizes;
+  for (const auto& [distance, hub] : entries) {
+    if (distance > max_distance) continue;
+    if (sizes.size() <= distance) sizes.resize(distance + 1);
+    ++sizes[distance];
+  }
+  return sizes;
+}
+
 void ranks_are_by_degree_then_index() {
   //  0 - 3 - 1     degrees 1 1 1 3 0
   //      |
@@ -58,10 +76,88 @@ void labels_are_those_of_the_definition() {
       CHECK(entries_of(labels.out_labels()) == out);
     }
     for (Node v = 0; v < n; ++v) {
-      CHECK(probe.label_size(ranked.graph.backward(), v, control) == in[v].size());
-      CHECK(probe.label_size(ranked.graph.forward(), v, control) == out[v].size());
+      const auto radius = static_cast<Distance>(1 + random.below(5));
+      for (const Distance end : {kUnreachable, radius}) {
+        CHECK(probed(probe, ranked.graph.backward(), v, end, control) == sizes_by_distance(in[v], end));
+        CHECK(probed(probe, ranked.graph.forward(), v, end, control) == sizes_by_distance(out[v], end));
+      }
     }
   }
+}
+
+// A radius leaves out the entries beyond it and nothing else.
+void a_radius_keeps_the_nearer_entries() {
+  for (std::uint64_t seed = 0; seed < kRandomGraphs; ++seed) {
+    KeyedRandom random(seed, 1, 0);
+    const auto n = static_cast<Node>(1 + random.below(24));
+    const bool directed = random.below(2) == 0;
+    const Graph graph = random_graph(n, random.below(2 * n + 1), directed, seed);
+    Control control;
+    const Ranked ranked = rank(graph, control);
+    const auto radius = static_cast<Distance>(1 + random.below(5));
+    auto within = [&](bool of_in) {
+      auto labels = labels_by_definition(ranked.graph, of_in);
+      for (Entries& entries : labels) {
+        std::erase_if(entries, [&](const auto& entry) { return entry.first > radius; });
+      }
+      return labels;
+    };
+    const auto in = within(true);
+    const auto out = within(false);
+    for (const Algorithm algorithm : kAlgorithms) {
+      check::context = "seed " + std::to_string(seed) + " algorithm " + std::to_string(static_cast<int>(algorithm));
+      const auto plane_hubs = algorithm == Algorithm::automatic ? static_cast<Node>(random.below(n + 2)) : kPlanHubs;
+      const BuildOptions options{algorithm, 1 + static_cast<unsigned>(seed % 3), plane_hubs, radius};
+      const Labels labels = build_labels(ranked.graph, options, control);
+      CHECK(entries_of(labels.in_labels()) == in);
+      CHECK(entries_of(labels.out_labels()) == out);
+    }
+  }
+}
+
+// Long paths too: marks of the tail in words, and no search hub by hub where the radius ends it.
+void all_algorithms_give_the_same_bytes_for_a_radius() {
+  for (const Graph& graph : {random_graph(5000, 14000, false, 7), random_graph(5000, 9000, true, 7),
+                             path_graph(3000, 5), grid_graph(45, 6)}) {
+    Control control;
+    const Ranked ranked = rank(graph, control);
+    for (const Distance radius : {1u, 2u, 3u, 63u, 64u, 65u, 253u, 254u, 255u, 300u, 70000u}) {
+      const Labels expected = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs, radius}, control);
+      check::context = "radius " + std::to_string(radius);
+      CHECK(expected.in.max_distance() <= radius);
+      for (const Node planes : {0u, 512u, kPlanHubs}) {
+        CHECK(same(build_labels(ranked.graph, {Algorithm::automatic, 3, planes, radius}, control), expected));
+      }
+      if (radius > 65) continue;
+      CHECK(same(build_labels(ranked.graph, {Algorithm::psl, 2, kPlanHubs, radius}, control), expected));
+      CHECK(same(build_labels(ranked.graph, {Algorithm::planes, 2, kPlanHubs, radius}, control), expected));
+    }
+  }
+}
+
+void a_probe_counts_far_hubs_together() {
+  const Graph graph = path_graph(3000, 5);
+  Control control;
+  const Ranked ranked = rank(graph, control);
+  const Labels labels = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs}, control);
+  LabelSizeProbe probe(3000, control);
+  std::size_t longest = 0;
+  for (Node v = 2900; v < 3000; ++v) {
+    const std::vector<std::uint64_t> sizes = probed(probe, ranked.graph.forward(), v, kUnreachable, control);
+    longest = std::max(longest, sizes.size());
+    CHECK(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}) == labels.in.of(v).hubs.size());
+  }
+  CHECK(longest == LabelSizeProbe::kLastDistance + 1);
+}
+
+void a_short_radius_needs_no_search_hub_by_hub() {
+  const Graph graph = path_graph(3000, 5);
+  Control control;
+  const Ranked ranked = rank(graph, control);
+  build_labels(ranked.graph, {Algorithm::automatic, 1, kPlanHubs, 8}, control);
+  CHECK(control.total.load() != 3000);  // which counts roots
+  build_labels(ranked.graph, {Algorithm::automatic, 1, kPlanHubs}, control);
+  CHECK(control.total.load() == 3000);
 }
 
 void all_algorithms_give_the_same_bytes() {
@@ -175,7 +271,11 @@ int main() {
   check::run("ranks are by degree, then index", ranks_are_by_degree_then_index);
   check::run("directed ranks count both ends", directed_ranks_count_both_ends);
   check::run("labels are those of the definition", labels_are_those_of_the_definition);
+  check::run("a radius keeps the nearer entries", a_radius_keeps_the_nearer_entries);
   check::run("all algorithms give the same bytes", all_algorithms_give_the_same_bytes);
+  check::run("all algorithms give the same bytes for a radius", all_algorithms_give_the_same_bytes_for_a_radius);
+  check::run("a probe counts far hubs together", a_probe_counts_far_hubs_together);
+  check::run("a short radius needs no search hub by hub", a_short_radius_needs_no_search_hub_by_hub);
   check::run("long distances are exact", long_distances_are_exact);
   check::run("blocks are independent", blocks_are_independent);
   check::run("a search above the level limit is incomplete", a_search_above_the_level_limit_is_incomplete);

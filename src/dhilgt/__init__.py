@@ -21,9 +21,9 @@ from dhilgt.graph.build import Cleaning
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.random_graphs import generate
 from dhilgt.labels.blocks import LabelBlock, label_block
-from dhilgt.labels.build import LabelEstimate, estimate
 from dhilgt.labels.grow import quick_labels
-from dhilgt.labels.hub_labels import UNREACHABLE, HubLabels, LabelGraph, Witness
+from dhilgt.labels.hub_labels import BEYOND, UNREACHABLE, HubLabels, LabelGraph, Witness
+from dhilgt.labels.sizes import LabelEstimate, estimate
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import PackedRows, TokenRows, TokenSampler
 from dhilgt.tokens.spec import TokenSpec
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dhilgt.training.trainer import Trainer as Trainer
 
 __all__ = [
+    "BEYOND",
     "DHILGT",
     "UNREACHABLE",
     "ArtifactError",

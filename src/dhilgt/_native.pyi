@@ -102,6 +102,7 @@ def build_labels(
     threads: int,
     max_bytes: int,
     progress: Progress,
+    max_distance: int = ...,
 ) -> tuple[Labels, NDArray[np.uint32], int]: ...
 def probe_label_sizes(
     out_offsets: NDArray[np.int64],
@@ -111,6 +112,7 @@ def probe_label_sizes(
     order: NDArray[np.uint32] | None,
     nodes: NDArray[np.uint32],
     progress: Progress,
+    max_distance: int = ...,
 ) -> NDArray[np.uint64]: ...
 def plane_block(
     out_offsets: NDArray[np.int64],
@@ -123,6 +125,7 @@ def plane_block(
     last: int,
     max_bytes: int,
     progress: Progress,
+    max_distance: int = ...,
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]: ...
 def labels_from_packed(
     directed: bool, num_nodes: int, arrays: tuple[NDArray[Any], ...]
@@ -139,6 +142,7 @@ class Tokens:
         threads: int,
         max_bytes: int,
         progress: Progress,
+        bounded: bool = ...,
     ) -> None: ...
     @property
     def num_bytes(self) -> int: ...

@@ -16,7 +16,7 @@ from dhilgt.classifier.cache import Cache
 from dhilgt.classifier.planning import Plan, StagePlan, long_run, plan
 from dhilgt.classifier.trials import measure_graph
 from dhilgt.errors import ConfigError
-from dhilgt.labels.build import estimate
+from dhilgt.labels.sizes import estimate
 from dhilgt.labels.orders import node_order
 from dhilgt.settings.settings import Settings
 from tests import oracle_graphs

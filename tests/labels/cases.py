@@ -3,7 +3,7 @@
 import numpy as np
 
 from dhilgt import Graph, HubLabels, _native
-from dhilgt.labels.build import native_arrays
+from dhilgt.labels.sizes import native_arrays
 
 ALGORITHMS = ("auto", "pll", "planes", "psl")
 PLAN = _native.PLAN_HUBS

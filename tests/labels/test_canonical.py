@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhilgt import Graph, _native, generate
-from dhilgt.labels.build import native_arrays
+from dhilgt.labels.sizes import native_arrays
 from tests.labels.cases import (
     ALGORITHMS,
     UNLIMITED,

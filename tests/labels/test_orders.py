@@ -14,8 +14,8 @@ from dhilgt.classifier.cache import Cache
 from dhilgt.classifier.pipeline import Pipeline
 from dhilgt.errors import ConfigError, GraphWarning
 from dhilgt.graph.node_ids import NodeIds, as_objects
-from dhilgt.labels.build import estimate
 from dhilgt.labels.orders import NUM_PIVOTS, ORDERS, node_order, tie_breakers
+from dhilgt.labels.sizes import estimate
 from dhilgt.settings.settings import Settings
 from tests.classifier.cases import community_graph, quick
 from tests.cli.cases import fails, ok

@@ -5,8 +5,8 @@ import pytest
 
 from dhilgt import HubLabels, _native
 from dhilgt.labels import trial
-from dhilgt.labels.build import estimate
 from dhilgt.labels.orders import node_order
+from dhilgt.labels.sizes import estimate
 from dhilgt.labels.trial import try_build
 from tests.oracle_graphs import cycle, grid
 
@@ -28,7 +28,7 @@ def build(monkeypatch):
         clock = Clock()
         monkeypatch.setattr(trial, "time", clock)
 
-        def build_labels(*arguments):
+        def build_labels(*arguments, **_):
             for seconds, hubs, entries in reports:
                 clock.now = seconds
                 arguments[-1](0, hubs, entries, 0)

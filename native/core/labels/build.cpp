@@ -23,6 +23,7 @@ double nanoseconds_per_arc(Node num_nodes) {
   return plane_bytes < (8 << 20) ? 5.0 : 14.0;
 }
 constexpr double kNanosecondsPerTest = 2.5;  // testing a candidate of the tail against one label entry
+constexpr double kNanosecondsPerScan = 1.0;  // passing over an arc or node that no hub has reached
 
 struct SideBlocks {
   const Adjacency* pull;
@@ -31,8 +32,8 @@ struct SideBlocks {
 
 class PlaneStage {
  public:
-  PlaneStage(const RankedGraph& graph, unsigned threads, Control& control)
-      : graph_(graph), threads_(threads), control_(control), workers_(threads) {
+  PlaneStage(const RankedGraph& graph, Distance radius, unsigned threads, Control& control)
+      : graph_(graph), radius_(radius), threads_(threads), control_(control), workers_(threads) {
     sides_.push_back({&graph.backward(), {}});
     if (graph.directed) sides_.push_back({&graph.forward(), {}});
   }
@@ -41,8 +42,10 @@ class PlaneStage {
   std::vector<SideBlocks>& sides() { return sides_; }
   void free_workers() { workers_.clear(); }
 
-  // Computes the next blocks, up to hub `last`; returns false if a search went deeper than max_levels.
+  // Computes the next blocks, up to hub `last`; returns false if a search went deeper than max_levels
+  // before it reached the radius.
   bool run(Node last, Distance max_levels) {
+    const Distance levels = std::min(max_levels, radius_);
     const std::size_t per_side = (last - next_hub_ + kPlaneHubs - 1) / kPlaneHubs;
     const std::size_t before = sides_[0].blocks.size();
     for (SideBlocks& side : sides_) side.blocks.resize(before + per_side);
@@ -56,17 +59,18 @@ class PlaneStage {
                    }
                    PlaneBlock& block = side.blocks[before + b];
                    block = workers_[worker]->run(*side.pull, first, std::min(last, first + kPlaneHubs),
-                                                 max_levels, control_);
+                                                 levels, control_);
                    control_.entries.fetch_add(block.local_hubs.size(), std::memory_order_relaxed);
                  });
     next_hub_ = last;
-    batch_arcs_ = batch_entries_ = 0;
+    batch_arcs_ = batch_entries_ = batch_levels_ = 0;
     bool complete = true;
     for (const SideBlocks& side : sides_) {
       for (std::size_t b = before; b < side.blocks.size(); ++b) {
         batch_arcs_ += side.blocks[b].num_arcs;
         batch_entries_ += side.blocks[b].local_hubs.size();
-        complete &= side.blocks[b].complete;
+        batch_levels_ += side.blocks[b].num_levels;
+        complete &= side.blocks[b].complete || levels == radius_;
       }
     }
     all_entries_ += batch_entries_;
@@ -78,12 +82,17 @@ class PlaneStage {
     const double mean_label = 1.0 + static_cast<double>(all_entries_) /
                                         (static_cast<double>(sides_.size()) * graph_.num_nodes);
     const double tail = static_cast<double>(batch_entries_) * kNanosecondsPerTest * mean_label;
-    const double planes = static_cast<double>(batch_arcs_) * nanoseconds_per_arc(graph_.num_nodes);
+    double planes = static_cast<double>(batch_arcs_) * nanoseconds_per_arc(graph_.num_nodes);
+    if (radius_ != kUnreachable) {  // it ends before most nodes are reached: most arcs are passed over
+      planes += static_cast<double>(batch_levels_) * kNanosecondsPerScan *
+                (static_cast<double>(graph_.num_arcs()) + graph_.num_nodes);
+    }
     return tail < planes;
   }
 
  private:
   const RankedGraph& graph_;
+  const Distance radius_;
   const unsigned threads_;
   Control& control_;
   std::vector<std::unique_ptr<PlaneWorker>> workers_;
@@ -91,6 +100,7 @@ class PlaneStage {
   Node next_hub_ = 0;
   std::uint64_t batch_arcs_ = 0;
   std::uint64_t batch_entries_ = 0;
+  std::uint64_t batch_levels_ = 0;
   std::uint64_t all_entries_ = 0;
 };
 
@@ -104,18 +114,20 @@ Labels finish_all_planes(const RankedGraph& graph, PlaneStage& stage, unsigned t
   return labels;
 }
 
-Labels finish_with_tail(const RankedGraph& graph, PlaneStage& stage, unsigned threads, Control& control) {
+Labels finish_with_tail(const RankedGraph& graph, PlaneStage& stage, const BuildOptions& options,
+                        Control& control) {
   stage.free_workers();
   GroupedLabels<std::uint16_t> top[2];
   for (std::size_t s = 0; s < stage.sides().size(); ++s) {
-    top[s] = gather_top(graph.num_nodes, stage.sides()[s].blocks, threads, control);
+    top[s] = gather_top(graph.num_nodes, stage.sides()[s].blocks, options.threads, control);
     stage.sides()[s].blocks.clear();
   }
-  return label_tail(graph, stage.num_hubs(), std::move(top[0]), std::move(top[1]), threads, control);
+  return label_tail(graph, stage.num_hubs(), std::move(top[0]), std::move(top[1]), options.max_distance,
+                    options.threads, control);
 }
 
-Labels tail_only(const RankedGraph& graph, unsigned threads, Control& control) {
-  return label_tail(graph, 0, {}, {}, threads, control);
+Labels tail_only(const RankedGraph& graph, const BuildOptions& options, Control& control) {
+  return label_tail(graph, 0, {}, {}, options.max_distance, options.threads, control);
 }
 
 // The planes of a worker take a few hundred bytes per node: on a huge graph there are fewer workers or none.
@@ -130,7 +142,7 @@ Labels build_automatic(const RankedGraph& graph, const BuildOptions& options, Co
   const unsigned workers = plane_workers(graph, options.threads, control);
   const Node max_hubs = std::min(options.plane_hubs, n);
   if (graph.num_arcs() == 0 || workers == 0 || max_hubs == 0) {
-    return tail_only(graph, options.threads, control);
+    return tail_only(graph, options, control);
   }
   const bool use_cost_model = options.plane_hubs == kPlanHubs;
   const Distance max_levels = use_cost_model   ? kMaxPlaneLevels
@@ -138,7 +150,7 @@ Labels build_automatic(const RankedGraph& graph, const BuildOptions& options, Co
                                               : kMaxTopDistance;
   const Node batch = std::clamp(workers, 4u, kMaxTopHubs / kPlaneHubs) * kPlaneHubs;
   {
-    PlaneStage stage(graph, workers, control);
+    PlaneStage stage(graph, options.max_distance, workers, control);
     bool shallow = true;
     while (stage.num_hubs() < max_hubs) {
       Node last = std::min(max_hubs, stage.num_hubs() + batch);
@@ -148,27 +160,27 @@ Labels build_automatic(const RankedGraph& graph, const BuildOptions& options, Co
       if (!shallow || (use_cost_model && stage.tail_is_cheaper())) break;
     }
     if (shallow && stage.num_hubs() == n) return finish_all_planes(graph, stage, options.threads, control);
-    if (shallow) return finish_with_tail(graph, stage, options.threads, control);
+    if (shallow) return finish_with_tail(graph, stage, options, control);
   }
   // Long paths: a search from one hub touches few nodes per level, and hub by hub each label is read
   // once per hub instead of once per level.
   control.entries.store(0);
-  return label_by_pll(graph, control);
+  return label_by_pll(graph, options.max_distance, control);
 }
 
-Labels build_planes(const RankedGraph& graph, unsigned threads, Control& control) {
-  PlaneStage stage(graph, threads, control);
+Labels build_planes(const RankedGraph& graph, const BuildOptions& options, Control& control) {
+  PlaneStage stage(graph, options.max_distance, options.threads, control);
   stage.run(graph.num_nodes, kUnreachable);
-  return finish_all_planes(graph, stage, threads, control);
+  return finish_all_planes(graph, stage, options.threads, control);
 }
 
 }  // namespace
 
 Labels build_labels(const RankedGraph& graph, const BuildOptions& options, Control& control) {
   switch (options.algorithm) {
-    case Algorithm::pll: return label_by_pll(graph, control);
-    case Algorithm::planes: return build_planes(graph, options.threads, control);
-    case Algorithm::psl: return tail_only(graph, options.threads, control);
+    case Algorithm::pll: return label_by_pll(graph, options.max_distance, control);
+    case Algorithm::planes: return build_planes(graph, options, control);
+    case Algorithm::psl: return tail_only(graph, options, control);
     default: return build_automatic(graph, options, control);
   }
 }
@@ -178,17 +190,20 @@ LabelSizeProbe::LabelSizeProbe(Node num_nodes, Control& control)
   depth_.assign(num_nodes, kUnreachable);
 }
 
-std::uint64_t LabelSizeProbe::label_size(const Adjacency& arcs, Node node, Control& control) {
+void LabelSizeProbe::count(const Adjacency& arcs, Node node, Distance max_distance,
+                           std::vector<std::uint64_t>& by_distance, Control& control) {
   std::size_t head = 0;
   std::size_t tail = 0;
   queue_[tail++] = node;
   best_[node] = node;
   depth_[node] = 0;
-  std::uint64_t hubs = 0;
   while (head < tail) {
     if ((head & 0xFFFF) == 0) control.check();
     const Node at = queue_[head++];
-    hubs += best_[at] == at;
+    const Distance column = std::min(depth_[at], kLastDistance);
+    if (by_distance.size() <= column) by_distance.resize(column + 1);
+    by_distance[column] += best_[at] == at;
+    if (depth_[at] == max_distance) continue;
     for (const Node next : arcs.of(at)) {
       if (depth_[next] == kUnreachable) {
         depth_[next] = depth_[at] + 1;
@@ -199,7 +214,6 @@ std::uint64_t LabelSizeProbe::label_size(const Adjacency& arcs, Node node, Contr
     }
   }
   for (std::size_t i = 0; i < tail; ++i) depth_[queue_[i]] = kUnreachable;
-  return hubs;
 }
 
 }  // namespace dhilgt

@@ -23,6 +23,7 @@ struct BuildOptions {
   Algorithm algorithm = Algorithm::automatic;
   unsigned threads = 1;
   Node plane_hubs = kPlanHubs;  // automatic only: hubs found by planes
+  Distance max_distance = kUnreachable;  // entries with a longer distance are left out; 1 or more
 };
 
 Labels build_labels(const RankedGraph& graph, const BuildOptions& options, Control& control);
@@ -32,8 +33,14 @@ Labels build_labels(const RankedGraph& graph, const BuildOptions& options, Contr
 // node reaches, the backward arcs for the hubs that reach it.
 class LabelSizeProbe {
  public:
+  static constexpr Distance kLastDistance = 255;
+
   LabelSizeProbe(Node num_nodes, Control& control);
-  std::uint64_t label_size(const Adjacency& arcs, Node node, Control& control);
+
+  // Adds the number of hubs at each distance to by_distance, which grows as needed: one search gives the
+  // sizes for every radius. It ends at max_distance. Its last possible item counts all farther hubs.
+  void count(const Adjacency& arcs, Node node, Distance max_distance, std::vector<std::uint64_t>& by_distance,
+             Control& control);
 
  private:
   Buffer<Node> best_;

@@ -74,8 +74,7 @@ PlaneBlock PlaneWorker::run(const Adjacency& pull, Node first_hub, Node last_hub
 
   const PlaneLevelFunction level_kernel = level_function();
   bool any_clean = true;
-  for (Distance depth = 1; any_clean; ++depth) {
-    if (depth > max_levels) return block;
+  for (Distance depth = 1; any_clean && depth <= max_levels; ++depth) {
     any_clean = false;
     const PlaneLevel level{pull.offsets.data(), pull.targets.data(),  first_hub,
                            last_hub,            clean_.data(),        covered_.data(),
@@ -102,7 +101,7 @@ PlaneBlock PlaneWorker::run(const Adjacency& pull, Node first_hub, Node last_hub
   block.nodes.shrink_to_fit();
   block.counts.shrink_to_fit();
   block.local_hubs.shrink_to_fit();
-  block.complete = true;
+  block.complete = !any_clean;
   return block;
 }
 

@@ -53,7 +53,7 @@ struct Search {
   // Adds `root` to the label of every node that it reaches along `arcs`, unless a better hub covers it.
   // `root_label` is the root's label in the opposite direction.
   void run(Node root, const Adjacency& arcs, const Buffer<Entry>& root_label,
-           EntryLists<Entry>& labels, Control& control) {
+           EntryLists<Entry>& labels, Distance radius, Control& control) {
     for (const Entry& entry : root_label) {
       root_distance[entry.hub()] = static_cast<Mark>(entry.distance());
     }
@@ -74,6 +74,7 @@ struct Search {
       if (is_covered(labels[node], depth)) continue;
       labels[node].push_back(Entry::make(root, depth));
       ++num_added;
+      if (depth == radius) continue;
       const std::span<const Node> neighbours = arcs.of(node);
       for (std::size_t i = neighbours.size(); i-- > 0 && neighbours[i] > root;) {  // only nodes that root outranks
         const Node next = neighbours[i];
@@ -138,7 +139,7 @@ EntryLists<Entry> empty_lists(Node n, Control& control) {
 }
 
 template <class Entry>
-Labels label_by_roots(const RankedGraph& graph, Control& control) {
+Labels label_by_roots(const RankedGraph& graph, Distance radius, Control& control) {
   const Node n = graph.num_nodes;
   control.total.store(n);
   const Charge lists(control, (graph.directed ? 2 : 1) * std::uint64_t{n} * sizeof(Buffer<Entry>));
@@ -147,10 +148,10 @@ Labels label_by_roots(const RankedGraph& graph, Control& control) {
   Search<Entry> search(n, control);
   for (Node root = 0; root < n; ++root) {
     if (graph.directed) {
-      search.run(root, graph.forward(), out[root], in, control);
-      search.run(root, graph.backward(), in[root], out, control);
+      search.run(root, graph.forward(), out[root], in, radius, control);
+      search.run(root, graph.backward(), in[root], out, radius, control);
     } else {
-      search.run(root, graph.forward(), in[root], in, control);
+      search.run(root, graph.forward(), in[root], in, radius, control);
     }
     control.done.store(root + 1, std::memory_order_relaxed);
   }
@@ -163,18 +164,18 @@ Labels label_by_roots(const RankedGraph& graph, Control& control) {
 
 }  // namespace
 
-Labels label_by_pll(const RankedGraph& graph, Control& control) {
+Labels label_by_pll(const RankedGraph& graph, Distance radius, Control& control) {
   struct ReturnMemory {  // on success and on failure
     ~ReturnMemory() { return_free_memory(); }
   } return_memory;
   if (graph.num_nodes <= NarrowEntry::kMaxNodes) {
     try {
-      return label_by_roots<NarrowEntry>(graph, control);
+      return label_by_roots<NarrowEntry>(graph, radius, control);
     } catch (const TooDeep&) {  // long paths show up at the first roots, so little work is lost
       control.entries.store(0);
     }
   }
-  return label_by_roots<WideEntry>(graph, control);
+  return label_by_roots<WideEntry>(graph, radius, control);
 }
 
 }  // namespace dhilgt

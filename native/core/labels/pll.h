@@ -6,6 +6,7 @@
 
 namespace dhilgt {
 
-Labels label_by_pll(const RankedGraph& graph, Control& control);
+// Keeps the entries up to distance `radius`.
+Labels label_by_pll(const RankedGraph& graph, Distance radius, Control& control);
 
 }  // namespace dhilgt

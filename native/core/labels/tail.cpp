@@ -1,5 +1,6 @@
 #include "labels/tail.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,10 +18,11 @@ constexpr std::size_t kParallelReceivers = 1024;  // with fewer, threads cost mo
 class TailBuilder {
  public:
   TailBuilder(const RankedGraph& graph, Node first_hub, TopLabels top_in, TopLabels top_out,
-              unsigned threads, Control& control)
+              Distance radius, unsigned threads, Control& control)
       : graph_(graph),
         first_hub_(first_hub),
         tail_nodes_(graph.num_nodes - first_hub),
+        radius_(radius),
         threads_(threads),
         control_(control),
         receivers_(&control),
@@ -40,7 +42,7 @@ class TailBuilder {
   Labels run() {
     start();
     const Distance depth = run_levels<std::uint8_t>(2);
-    if (any_frontier()) run_levels<std::uint32_t>(depth);
+    if (any_frontier() && depth <= radius_) run_levels<std::uint32_t>(depth);
     received_in_.clear();
     receivers_.clear();
     Labels labels;
@@ -94,8 +96,8 @@ class TailBuilder {
     return false;
   }
 
-  // Runs levels from `depth` until no entries are found or distances no longer fit a Mark; returns the
-  // next level.
+  // Runs levels from `depth` until no entries are found, the radius is reached or distances no longer
+  // fit a Mark; returns the next level.
   template <class Mark>
   Distance run_levels(Distance depth) {
     std::vector<Examiner<Mark>> examiners;
@@ -103,7 +105,8 @@ class TailBuilder {
       examiners.emplace_back(graph_.num_nodes, first_hub_, control_);
     }
     std::vector<std::vector<NewEntries>> level(sides_.size());
-    for (; any_frontier() && depth <= Examiner<Mark>::kMaxDepth; ++depth) {
+    const Distance last = std::min(radius_, Distance{Examiner<Mark>::kMaxDepth});
+    for (; any_frontier() && depth <= last; ++depth) {
       control_.check();
       // Both directions are computed before either is added: each is tested only against the other's
       // entries of smaller distances.
@@ -205,6 +208,7 @@ class TailBuilder {
   const RankedGraph& graph_;
   const Node first_hub_;
   const Node tail_nodes_;
+  const Distance radius_;
   const unsigned threads_;
   Control& control_;
   std::vector<Side> sides_;
@@ -219,8 +223,8 @@ class TailBuilder {
 }  // namespace
 
 Labels label_tail(const RankedGraph& graph, Node first_hub, TopLabels top_in, TopLabels top_out,
-                  unsigned threads, Control& control) {
-  return TailBuilder(graph, first_hub, std::move(top_in), std::move(top_out), threads, control).run();
+                  Distance radius, unsigned threads, Control& control) {
+  return TailBuilder(graph, first_hub, std::move(top_in), std::move(top_out), radius, threads, control).run();
 }
 
 }  // namespace dhilgt

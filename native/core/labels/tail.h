@@ -13,8 +13,9 @@
 namespace dhilgt {
 
 // `top_in` and `top_out` hold the labels restricted to hubs below first_hub (see gather_top) and are
-// consumed; top_out is ignored for undirected graphs.
+// consumed; top_out is ignored for undirected graphs. Stops after distance `radius`, 1 or more.
 Labels label_tail(const RankedGraph& graph, Node first_hub, GroupedLabels<std::uint16_t> top_in,
-                  GroupedLabels<std::uint16_t> top_out, unsigned threads, Control& control);
+                  GroupedLabels<std::uint16_t> top_out, Distance radius, unsigned threads,
+                  Control& control);
 
 }  // namespace dhilgt

@@ -14,8 +14,8 @@ from dhilgt.features.from_graph import num_copies
 from dhilgt.features.projection import is_projected, projected_width
 from dhilgt.features.scale import AUTO, NONE, FeatureScale, check_scalable
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.build import LabelEstimate, estimate
 from dhilgt.labels.orders import node_order
+from dhilgt.labels.sizes import LabelEstimate, estimate
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.store import TokenLayout
 from dhilgt.utils.memory import format_bytes

@@ -12,8 +12,8 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.build import LabelEstimate
 from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.sizes import LabelEstimate
 from dhilgt.labels.trial import try_build
 from dhilgt.loader.feature_rows import open_features
 from dhilgt.model.config import DHILGTConfig

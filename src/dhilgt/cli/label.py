@@ -13,9 +13,10 @@ import typer
 from dhilgt.cli import shell
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.build import ALGORITHMS, LabelEstimate, estimate
+from dhilgt.labels.build import ALGORITHMS
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.orders import ORDERS, ranking
+from dhilgt.labels.sizes import LabelEstimate, estimate
 from dhilgt.readers import node_lists, pipes
 from dhilgt.store.artifact import Artifact
 from dhilgt.store.target import Target

@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.build import native_arrays
 from dhilgt.labels.hub_labels import side_number
 from dhilgt.labels.orders import ranking
+from dhilgt.labels.radius import MOST_RADIUS
+from dhilgt.labels.sizes import native_arrays, native_radius
+from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import memory_limit
 
 
@@ -34,6 +36,7 @@ def label_block(
     *,
     order: Any = None,
     side: str = "out",
+    radius: int | None = None,
     max_memory: int | str | None = None,
 ) -> LabelBlock:
     """Return all label entries whose hub ranks from `first` to `last - 1`.
@@ -47,6 +50,7 @@ def label_block(
         last: Rank after the last hub; at most 512 hubs.
         order: As for `HubLabels.build`; by degree when None.
         side: On a directed graph, "out" for hubs that nodes reach, "in" for hubs that reach them.
+        radius: Leave out entries with a longer distance; None for all entries.
         max_memory: Limit on the memory of the search; None for what is free.
 
     Example:
@@ -63,6 +67,7 @@ def label_block(
         last,
         memory_limit(max_memory),
         None,
+        native_radius(whole_number("radius", radius, 1, MOST_RADIUS, optional=True)),
     )
     indices = ranked.astype(np.int64)
     return LabelBlock(indices[nodes], indices[hubs], distances.astype(np.int32))

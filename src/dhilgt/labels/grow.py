@@ -32,7 +32,8 @@ def quick_labels(
     that a better ranked hub makes redundant. Distances from these labels are the lengths of the
     shortest paths that visit old nodes in a single run, over old edges: never too short, and exact
     for every pair where no new path between two old nodes is shorter than the old ones.
-    `HubLabels.build` considers every path.
+    `HubLabels.build` considers every path. Labels with a radius keep it: new nodes get the hubs
+    within it.
 
     Args:
         labels: The labels of `graph`.
@@ -65,7 +66,7 @@ def quick_labels(
     sides = (IN, OUT) if labels.directed else (IN,)
     old = labels.native
     rows = {side: PackedLabelRows(*old.pack(side, workers)) for side in sides}
-    growth = _Growth(old, rows, grown, order, workers)
+    growth = _Growth(old, rows, grown, order, workers, labels.radius)
     growth.run()
     packed = {side: joined(rows[side], growth.packed(side)) for side in sides}
     native = _native.labels_from_packed(
@@ -78,6 +79,7 @@ def quick_labels(
         grown.fingerprint,
         (native.num_entries, native.max_distance),
         order_name=labels.order_name,
+        radius=labels.radius,
         grown_from=labels.fingerprint,
     )
 
@@ -198,10 +200,12 @@ class _Growth:
         grown: Graph,
         order: NDArray[np.uint32],
         workers: int,
+        radius: int | None,
     ) -> None:
         self._old, self._packed, self._workers = old, packed, workers
         self._num_old, self._num_new = old.num_nodes, len(order) - old.num_nodes
         self._bits = len(order).bit_length()  # of a distance; see `Row`
+        self._radius = radius
         self._neighbors = {OUT: _Neighbors(grown.offsets, grown.targets, order, self._num_old)}
         self._neighbors[IN] = self._neighbors[OUT]
         if old.directed:
@@ -277,8 +281,10 @@ class _Growth:
                 yield _Candidates(x, self._merged([row, offered[nearer]]), offered[nearer])
 
     def _merged(self, rows: list[Row]) -> Row:
-        """Return the entries of all rows by hub, of each hub the nearest."""
+        """Return the entries of all rows by hub, of each hub the nearest, up to the radius."""
         entries = np.sort(np.concatenate(rows))
+        if self._radius is not None:
+            entries = entries[entries & (1 << self._bits) - 1 <= self._radius]
         hubs = entries >> self._bits
         nearest = np.ones(len(entries), bool)
         nearest[1:] = hubs[1:] != hubs[:-1]

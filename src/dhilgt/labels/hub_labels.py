@@ -29,6 +29,9 @@ from dhilgt.utils.progress import progress_bar
 UNREACHABLE = -1
 """The distance between nodes without a path."""
 
+BEYOND = -2
+"""The distance of nodes that labels with a radius say nothing about: beyond it, or no path."""
+
 IN, OUT = 0, 1  # the two label sets of a directed graph; the same one when undirected
 _NONE = 0xFFFFFFFF  # the native core's value for "no hub" and "no path"
 
@@ -37,7 +40,7 @@ class Witness(NamedTuple):
     """A distance and the hub on a shortest path.
 
     Attributes:
-        distance: Number of edges of a shortest path, or UNREACHABLE.
+        distance: Number of edges of a shortest path, or UNREACHABLE, or BEYOND.
         hub: Id of the best ranked node on any shortest path; None if there is no path.
     """
 
@@ -77,6 +80,10 @@ class HubLabels:
     On a directed graph a node has two labels: hubs that it reaches (`side="out"`) and hubs that
     reach it (`side="in"`).
 
+    Labels with a `radius` r keep the entries up to distance r. Nodes at most r apart still get
+    their exact distance; for others it is an upper bound, from r + 1 to 2 r, or BEYOND if the two
+    share no hub (see `is_exact`).
+
     Example:
         >>> graph = Graph.from_edges(["ann", "bob", "cid"], ["bob", "cid", "dan"])
         >>> labels = HubLabels.build(graph, progress=False)
@@ -97,6 +104,7 @@ class HubLabels:
         "_order",
         "_order_name",
         "_parts",
+        "_radius",
         "_ranks",
         "_sizes",
     )
@@ -110,6 +118,7 @@ class HubLabels:
         sizes: tuple[int, int],
         *,
         order_name: str | None = None,
+        radius: int | None = None,
         grown_from: str | None = None,
         check: Callable[[], None] | None = None,
     ) -> None:
@@ -120,6 +129,8 @@ class HubLabels:
         self._ids = ids
         self._graph_fingerprint = graph_fingerprint
         self._sizes = sizes
+        # Distances in labels have no gaps: where they end before the radius, nothing was left out.
+        self._radius = None if radius is None or sizes[1] < radius else radius
         self._grown_from = grown_from
         self._check = check  # of the mapped files, before all of them are decoded
         self._ranks = np.empty(len(order), np.uint32)
@@ -142,6 +153,8 @@ class HubLabels:
         algorithm: str = "auto",
         max_memory: int | str | None = None,
         preflight: bool = True,
+        radius: int | str | None = None,
+        max_entries: int | None = None,
     ) -> "HubLabels":
         """Build the labels of a graph.
 
@@ -158,12 +171,20 @@ class HubLabels:
             max_memory: Limit on the memory beyond the graph, as bytes or like "4GB". None takes
                 what the machine or its container has free.
             preflight: Predict the memory first and refuse a build that clearly will not fit.
+            radius: Leave out hubs farther away than this: smaller labels, built faster, exact for
+                all pairs within the radius. "auto" keeps all hubs where that fits `max_memory`,
+                else takes the largest radius that fits, and says so in a warning.
+            max_entries: With `radius` "auto", which it stands for, the largest predicted number of
+                entries.
 
         Raises:
             GraphError: If the graph has no nodes, or the order does not list each node once.
             MemoryLimitError: If the build does not fit `max_memory`. Nothing is left behind.
+
+        Warns:
+            GraphWarning: If "auto" chose a radius.
         """
-        native, node_at = build_native(
+        native, node_at, used = build_native(
             graph,
             threads=threads,
             order=order,
@@ -172,10 +193,14 @@ class HubLabels:
             algorithm=algorithm,
             max_memory=max_memory,
             preflight=preflight,
+            radius=radius,
+            max_entries=max_entries,
         )
         sizes = native.num_entries, native.max_distance
         name = order_name(order)
-        return cls(native, node_at, graph.ids, graph.fingerprint, sizes, order_name=name)
+        return cls(
+            native, node_at, graph.ids, graph.fingerprint, sizes, order_name=name, radius=used
+        )
 
     def save(
         self, path: "str | PathLike[str]", *, overwrite: bool = False, threads: int | None = None
@@ -201,6 +226,7 @@ class HubLabels:
                 max_distance=self.max_distance,
                 graph_fingerprint=self._graph_fingerprint,
                 grown_from=self._grown_from,
+                radius=self._radius,
             ),
             overwrite=overwrite,
         )
@@ -245,6 +271,7 @@ class HubLabels:
             stored.graph_fingerprint,
             (stored.num_entries, stored.max_distance),
             order_name=stored.order_name,
+            radius=stored.radius,
             grown_from=stored.grown_from,
             check=stored.check,
         )
@@ -348,12 +375,47 @@ class HubLabels:
 
     @property
     def exact(self) -> bool:
-        """Whether distances are exact; False for `quick_labels`, which may give longer ones."""
-        return self._grown_from is None
+        """Whether all distances are exact.
+
+        False for `quick_labels`, which may give longer ones, and for labels with a `radius`, of
+        which `is_exact` tells the exact ones.
+        """
+        return self._grown_from is None and self._radius is None
+
+    @property
+    def radius(self) -> int | None:
+        """Largest distance of a hub that was kept; None if none was left out.
+
+        None too if the radius asked for turned out to leave nothing out.
+        """
+        return self._radius
+
+    def is_exact(self, distances: Any) -> NDArray[np.bool_]:
+        """Return which distances from these labels are known to be exact.
+
+        With a radius r these are all up to r, and also those of r + 1: a pair that near is never
+        given a longer distance, so r + 1 is no bound for a shorter one.
+
+        Args:
+            distances: From `distance`, `distances` or `distance_matrix`.
+
+        Example:
+            >>> graph = Graph.from_edges([0, 1, 2, 3, 4], [1, 2, 3, 4, 5])
+            >>> labels = HubLabels.build(graph, radius=1, order=[1, 2, 3, 4, 0, 5], progress=False)
+            >>> found = labels.distances([0, 0, 0], [1, 2, 5])
+            >>> found.tolist(), labels.is_exact(found).tolist()
+            ([1, 2, -2], [True, True, False])
+        """
+        values = np.asarray(distances)
+        if self._grown_from is not None:
+            return np.zeros(values.shape, np.bool_)
+        if self._radius is None:
+            return np.ones(values.shape, np.bool_)
+        return np.asarray((values >= 0) & (values <= self._radius + 1))
 
     @property
     def grown_from(self) -> str | None:
-        """Fingerprint of the labels that `quick_labels` extended; None for exact labels."""
+        """Fingerprint of the labels that `quick_labels` extended; None if none were."""
         return self._grown_from
 
     @property
@@ -387,11 +449,13 @@ class HubLabels:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what determines the labels: graph, order, and the labels they grew from."""
+        """SHA-256 of what determines the labels: graph, order, radius, labels they grew from."""
         if self._fingerprint is None:
             digest = hashlib.sha256(b"dhilgt labels 1" + self._graph_fingerprint.encode())
             digest.update(self._order.astype("<u4", copy=False).tobytes())
             digest.update((self._grown_from or "").encode())
+            if self._radius is not None:
+                digest.update(f"radius {self._radius}".encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
@@ -431,7 +495,9 @@ class HubLabels:
         )
 
     def __repr__(self) -> str:
-        kind = (", directed" if self.directed else "") + ("" if self.exact else ", grown")
+        kind = ", directed" if self.directed else ""
+        kind += "" if self._radius is None else f", radius {self._radius}"
+        kind += "" if self._grown_from is None else ", grown"
         if self._parts is not None:
             kind += f", in {len(self._parts.labels.bounds) - 1} parts"
         per_node = self.num_entries / self.num_nodes
@@ -444,6 +510,8 @@ class HubLabels:
 
     def distance(self, source: Any, target: Any) -> int:
         """Return the number of edges on a shortest path, or UNREACHABLE (-1).
+
+        With a `radius`, it is exact up to there, else an upper bound or BEYOND (-2).
 
         Args:
             source: Id of the node where paths start.
@@ -463,13 +531,13 @@ class HubLabels:
             int(self._ranks[self._ids.index_of(target)]),
         )
         if distance == _NONE:
-            return Witness(UNREACHABLE, None)
+            return Witness(self._no_hub, None)
         return Witness(distance, self._ids.ids_of(int(self._order[hub])))
 
     def distances(
         self, sources: Any, targets: Any, *, threads: int | None = None, progress: bool = False
     ) -> NDArray[np.int32]:
-        """Return the distances of many pairs.
+        """Return the distances of many pairs, as `distance` does.
 
         Args:
             sources: Ids, one per pair.
@@ -505,7 +573,7 @@ class HubLabels:
         """
         ranks = self._ranks_of(nodes)
         flat = self._native.matrix(ranks, num_threads(threads), None)
-        return _signed(flat).reshape(len(ranks), len(ranks))
+        return self._distances(flat).reshape(len(ranks), len(ranks))
 
     # ---- by rank, for the stages that follow ---------------------------------------------------
 
@@ -536,7 +604,18 @@ class HubLabels:
                 num_threads(threads),
                 lambda done, total, *_: update(done, total),
             )
-        return _signed(distances), hubs
+        return self._distances(distances), hubs
+
+    @property
+    def _no_hub(self) -> int:
+        """The distance of nodes that share no hub."""
+        return UNREACHABLE if self._radius is None else BEYOND
+
+    def _distances(self, native: NDArray[np.uint32]) -> NDArray[np.int32]:
+        distances = _signed(native)
+        if self._radius is not None:
+            distances[distances == UNREACHABLE] = BEYOND
+        return distances
 
     def _ranks_of(self, ids: Any) -> NDArray[np.uint32]:
         ranks: NDArray[np.uint32] = self._ranks[self._ids.index_of(np.atleast_1d(ids))]

@@ -15,6 +15,7 @@ from dhilgt.store.artifact import Artifact, ArtifactWriter
 
 KIND = "labels"
 FORMAT = 1
+_FORMAT_WITH_RADIUS = 2  # so that a reader that takes all distances as exact refuses them
 
 PackedSide = tuple[NDArray[np.uint64], NDArray[np.uint8]]  # offsets per rank, records
 
@@ -31,6 +32,7 @@ class StoredLabels:
     graph_fingerprint: str
     order_name: str | None = None  # see `HubLabels.order_name`
     grown_from: str | None = None  # fingerprint of the labels that these extend
+    radius: int | None = None  # the largest distance kept; None for full labels
     check: Callable[[], None] | None = None  # of all bytes, where not all of them are checked
 
 
@@ -46,6 +48,8 @@ def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) 
         params["order"] = stored.order_name
     if stored.grown_from is not None:
         params["grown_from"] = stored.grown_from
+    if stored.radius is not None:
+        params["radius"] = stored.radius
     arrays: dict[str, NDArray[Any]] = {"order": stored.order}
     for name, (offsets, records) in zip(("in", "out"), stored.sides, strict=False):
         arrays[f"{name}_offsets"] = offsets
@@ -54,7 +58,7 @@ def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) 
     with ArtifactWriter(
         path,
         kind=KIND,
-        format_version=FORMAT,
+        format_version=FORMAT if stored.radius is None else _FORMAT_WITH_RADIUS,
         params=params,
         fingerprint=stored.graph_fingerprint,
         overwrite=overwrite,
@@ -66,7 +70,7 @@ def save(path: "str | PathLike[str]", stored: StoredLabels, *, overwrite: bool) 
 
 def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
     """Open labels; the packed sides stay mapped, and of large ones a sample is checked."""
-    artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
+    artifact = Artifact.open(path, kind=KIND, max_format=_FORMAT_WITH_RADIUS)
     if verify:
         artifact.verify()
     num_nodes = _whole_number(artifact, artifact.params, "num_nodes")
@@ -101,6 +105,9 @@ def stored_labels(artifact: Artifact, sides: list[PackedSide], *, verified: bool
         raise ArtifactError(
             f"{artifact.path}: order is not a ranking of {num_nodes} nodes; build again"
         )
+    radius = None
+    if "radius" in params:
+        radius = _whole_number(artifact, params, "radius")
     stored_arrays = {
         name: artifact.array(name, mmap=False) for name in artifact.names if name.startswith("ids")
     }
@@ -113,6 +120,7 @@ def stored_labels(artifact: Artifact, sides: list[PackedSide], *, verified: bool
         graph_fingerprint=artifact.fingerprint,
         order_name=_text_or_none(artifact, params, "order"),
         grown_from=_text_or_none(artifact, params, "grown_from"),
+        radius=radius,
         check=artifact.verify if artifact.is_large and not verified else None,
     )
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from dhilgt import _native
 from dhilgt.graph.graph import Graph
-from dhilgt.labels.build import native_arrays
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.orders import node_order
+from dhilgt.labels.sizes import native_arrays, native_radius
 from dhilgt.utils.checks import num_threads
 
 _PATIENCE = 4  # times the limit, for a graph whose first entries take longer
@@ -47,6 +47,7 @@ def try_build(
     order: NDArray[np.uint32] | None = None,
     threads: int | None = None,
     limit_seconds: float = 1.0,
+    radius: int | None = None,
 ) -> BuildTrial:
     """Begin to build labels, and predict how long it would take.
 
@@ -59,6 +60,7 @@ def try_build(
         order: Nodes from most to least important; by degree when None.
         threads: Number of threads; None for all.
         limit_seconds: When to stop; a build that is done earlier is timed whole.
+        radius: Of the labels; None for full ones.
 
     Example:
         >>> trial = try_build(Graph.from_edges([0, 1, 2], [1, 2, 3]), 8)
@@ -89,12 +91,13 @@ def try_build(
             num_threads(threads),
             2**62,
             report,
+            max_distance=native_radius(radius),
         )
     except _EnoughError:
         pass
     else:
         sizes = native.num_entries, native.max_distance
-        labels = HubLabels(native, node_at, graph.ids, graph.fingerprint, sizes)
+        labels = HubLabels(native, node_at, graph.ids, graph.fingerprint, sizes, radius=radius)
         return BuildTrial(time.perf_counter() - begin, hub_by_hub is not None, labels)
     seconds = None
     fraction = min(found / max(num_entries, 1), _MOST_FOUND)
