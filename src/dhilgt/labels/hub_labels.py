@@ -290,6 +290,11 @@ class HubLabels:
         """The folder that labels in parts are mapped from; None for other labels."""
         return None if self._parts is None else self._parts.path
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether every byte of the files was compared with its checksum."""
+        return self._check is None
+
     def check_files(self) -> None:
         """Compare every byte of mapped files with its checksum, unless `load` has done it.
 

@@ -60,7 +60,8 @@ class MappedRows:
             num_nodes=num_nodes,
             num_entries=int(params["num_entries"]),
             directed=params["directed"] is True,
-            bounded=params.get("radius") is not None,
+            # As in `HubLabels.radius`: a radius that leaves nothing out is none.
+            bounded=params.get("radius", params["max_distance"] + 1) <= params["max_distance"],
             node_at=order,
             labels=labels,
             holders=holders,

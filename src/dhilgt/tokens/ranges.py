@@ -1,5 +1,6 @@
 """Token rows of a range of nodes, from packed labels of just the nodes that occur in them."""
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -31,18 +32,20 @@ class Traffic(NamedTuple):
         num_slots: Slots of these rows that hold a node.
         num_fetched: Labels and lists of holders that were read.
         num_bytes: Their packed bytes, with 8 for the place of each.
+        seconds: Of drawing, added over all processes.
     """
 
     num_rows: int = 0
     num_slots: int = 0
     num_fetched: int = 0
     num_bytes: int = 0
+    seconds: float = 0.0
 
     def __add__(self, other: object) -> "Traffic":
         """Return the sums."""
         if not isinstance(other, Traffic):
             return NotImplemented
-        return Traffic(*(a + b for a, b in zip(self, other, strict=True)))
+        return Traffic(*(a + b for a, b in zip(self, other, strict=True)))  # type: ignore[arg-type]
 
 
 class RangeSampler:
@@ -60,6 +63,18 @@ class RangeSampler:
 
     Attributes:
         traffic: What was read of the labels so far.
+
+    Example:
+        >>> import tempfile
+        >>> from dhilgt import Graph
+        >>> from dhilgt.labels.sharding import build_sharded
+        >>> folder = tempfile.mkdtemp() + "/labels"
+        >>> labels = build_sharded(Graph.from_edges([0, 1, 2], [1, 2, 3]), folder, num_ranges=2)
+        >>> sampler = RangeSampler(MappedRows.open(folder), size=4)
+        >>> sampler.packed_rows([0, 3]).ids.tolist()
+        [[0, 1, -1, -1], [3, 2, 1, -1]]
+        >>> sampler.traffic.num_rows, sampler.traffic.num_slots
+        (2, 5)
     """
 
     def __init__(
@@ -100,6 +115,7 @@ class RangeSampler:
             np.empty((count, pairs), np.uint8),
             np.empty((count, 2), np.uint16),
         )
+        started = time.perf_counter()
         done = 0
         while done < count:
             here = slice(done, min(count, done + self._batch_rows))
@@ -115,6 +131,7 @@ class RangeSampler:
             self.traffic += traffic
             if update is not None:
                 update(done, count)
+        self.traffic += Traffic(seconds=time.perf_counter() - started)
         return rows
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from dhilgt.store.artifact import Artifact
 from dhilgt.store.files import SUFFIX
 from dhilgt.store.manifest import MANIFEST
 from dhilgt.store.shards import ShardWriter
+from dhilgt.tokens.ranges import RangeSampler
 from dhilgt.tokens.sampler import PackedRows, TokenSampler
 from dhilgt.tokens.spec import FAR, NO_PATH, PADDING, TokenSpec
 from dhilgt.utils.checks import whole_number
@@ -120,12 +121,19 @@ class ShardPlace:
 
     def draw(
         self,
-        sampler: TokenSampler,
-        egos: NDArray[np.int64],
+        sampler: TokenSampler | RangeSampler,
+        egos: NDArray[np.int64] | None,
         layout: TokenLayout,
         update: Callable[..., None],
     ) -> "Shard":
-        """Draw the shard's rows, copy after copy; `update` is called with (rows done, total)."""
+        """Draw the shard's rows, copy after copy.
+
+        Args:
+            sampler: Of the rows.
+            egos: The nodes that have rows; None for every node.
+            layout: Of the token set.
+            update: Called with (rows done, total).
+        """
         blocks = []
         total, num_egos = layout.num_rows, layout.num_egos
         for copy in range(self.start // num_egos, (self.stop - 1) // num_egos + 1):
@@ -135,7 +143,8 @@ class ShardPlace:
             def report(done: int, _: int, first: int = first) -> None:
                 update(first + done, total)
 
-            nodes = egos[first - base : last - base]
+            here = slice(first - base, last - base)
+            nodes = np.arange(here.start, here.stop) if egos is None else egos[here]
             blocks.append(sampler.packed_rows(nodes, copy, update=report))
         ids, spd, parts = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         update(self.stop, total)
