@@ -505,8 +505,8 @@ def test_newer_and_older_formats_are_refused(store):
     """Row 38 of the bad inputs."""
     key = next(key for key in json.loads((store / "manifest.json").read_text()) if "format" in key)
     for number, message in (
-        (2, "reads up to 1"),
-        (10**30, "reads up to 1"),
+        (3, "reads up to 2"),
+        (10**30, "reads up to 2"),
         (0, "format"),
         (-1, "format"),
         ("1", "manifest"),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dhilgt import _native
 from dhilgt.errors import GraphError, MemoryLimitError, advice
 from dhilgt.labels.hub_labels import HubLabels
-from dhilgt.tokens.spec import TokenSpec
+from dhilgt.tokens.spec import TokenSpec, exact_codes
 from dhilgt.utils.checks import num_threads, whole_number
 from dhilgt.utils.memory import format_bytes, memory_limit
 from dhilgt.utils.progress import progress_bar
@@ -21,7 +21,8 @@ class TokenRows(NamedTuple):
     Attributes:
         ids: Node indices, [b, size] int32; the ego first, then hubs, holders and padding (-1).
         spd: Distances of all pairs, [b, size, size] uint8, row = source: 0 to 253 exact, 254 far,
-            255 no path or padding.
+            255 no path or padding. From labels with a radius the longer distances are upper bounds
+            (see `TokenSampler.is_exact`), and nodes that share no hub are far.
     """
 
     ids: NDArray[np.int32]
@@ -79,6 +80,7 @@ class TokenSampler:
         self.directed = labels.directed
         self.graph_fingerprint = labels.graph_fingerprint
         self.labels_fingerprint = labels.fingerprint
+        self.radius = labels.radius
         self._threads = num_threads(threads)
         self._ranks = labels.ranks
         limit = memory_limit(max_memory)
@@ -90,6 +92,7 @@ class TokenSampler:
                     self._threads,
                     limit,
                     lambda done, total, *_: update(done, total or None),
+                    bounded=labels.radius is not None,
                 )
             except _native.OutOfBudget as error:
                 way_out = f"{advice('raise {} or ', 'max_memory')}use a larger machine"
@@ -130,6 +133,14 @@ class TokenSampler:
             copy: Number of the draw.
         """
         return self._draw(nodes, copy, False, None)[0]
+
+    def is_exact(self, codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Return which distances of rows are exact; others are upper bounds, far or no path.
+
+        Args:
+            codes: `spd` of rows, square or packed.
+        """
+        return exact_codes(codes, self.radius)
 
     def with_seed(self, seed: int) -> "TokenSampler":
         """Return a sampler over the same labels with another seed; nothing is copied.

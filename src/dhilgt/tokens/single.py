@@ -24,6 +24,7 @@ class SingleRows:
 
     copies = 1
     spec = TokenSpec(size=1)
+    radius = None
 
     def __init__(self, graph: Graph) -> None:
         self.num_nodes = graph.num_nodes

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dhilgt.errors import ConfigError, argument, setting
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.fields import CheckedSettings, choice, count, number, switch
 
 FAR = 254
-"""Stands for every distance of 254 and more."""
+"""Stands for every distance of 254 and more, and for nodes beyond the radius of the labels."""
 
 NO_PATH = 255
 """Stands for "no path" and for every pair with a padding slot."""
@@ -90,3 +93,19 @@ class TokenSpec(CheckedSettings):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return the spec that `to_dict` wrote; other keys are ignored, none may be missing."""
         return cls(**{field.name: values[field.name] for field in fields(cls)})
+
+
+def exact_codes(codes: NDArray[np.uint8], radius: int | None) -> NDArray[np.bool_]:
+    """Return which codes are exact distances.
+
+    Args:
+        codes: Distances of rows, of any shape.
+        radius: That of the labels; None for full ones. The exact distances end one step beyond it:
+            see `HubLabels.is_exact`.
+
+    Example:
+        >>> codes = np.array([0, 3, 4, 5, FAR, NO_PATH], np.uint8)
+        >>> exact_codes(codes, 3).tolist(), exact_codes(codes, None).tolist()
+        ([True, True, True, False, False, False], [True, True, True, True, False, False])
+    """
+    return np.asarray(codes < FAR if radius is None else codes <= min(radius + 1, FAR - 1))

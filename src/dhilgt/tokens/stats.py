@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.tokens.spec import FAR, NO_PATH, PADDING
+from dhilgt.tokens.spec import FAR, NO_PATH, PADDING, exact_codes
 from dhilgt.tokens.store import Shard, check_ids, from_nibbles
 from dhilgt.tokens.tokens import Tokens
 from dhilgt.utils.memory import format_bytes
@@ -50,8 +50,10 @@ class TokenStats:
         neighbors: Neighbours that fill="neighbors" added, per row; 0 without it.
         distances: Pairs of distinct members by distance, index = distance, up to the largest that
             occurs. A pair counts once, on directed graphs once per direction.
-        far: Pairs farther apart than the store keeps.
+        far: Pairs farther apart than the store keeps, or beyond the radius of the labels.
         unreachable: Pairs without a path.
+        radius: That of the labels; None for full ones.
+        exact: Pairs whose distance is exact; the others of `distances` are upper bounds.
     """
 
     rows: int
@@ -68,6 +70,8 @@ class TokenStats:
     distances: tuple[int, ...]
     far: int
     unreachable: int
+    radius: int | None
+    exact: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -92,6 +96,8 @@ class TokenStats:
         counted += [("no path", self.unreachable)] if self.unreachable else []
         fractions = ", ".join(f"{name}: {count / pairs:.1%}" for name, count in counted)
         lines.append(f"distances    {fractions or 'no pairs'}")
+        if self.radius is not None:
+            lines.append(f"exact        {self.exact / pairs:.1%}; labels of radius {self.radius}")
         return "\n".join(lines)
 
 
@@ -221,4 +227,8 @@ class _TokenCounter:
             distances=tuple(exact[: longest + 1].tolist()),
             far=int(self._codes[FAR]),
             unreachable=int(self._codes[NO_PATH]) - self._padded_pairs,
+            radius=tokens.radius,
+            exact=int(
+                self._codes[exact_codes(np.arange(256, dtype=np.uint8), tokens.radius)].sum()
+            ),
         )

@@ -22,6 +22,7 @@ from dhilgt.utils.checks import whole_number
 
 KIND = "tokens"
 FORMAT = 1
+_FORMAT_WITH_RADIUS = 2  # so that a reader that takes all distances as exact refuses them
 
 _SHARD_ROWS = 32_768  # about 20 MB at size 32: lost by a kill at most, and held at once by a build
 _SHARD_BYTES = 64 << 20  # fewer rows in a shard when they are large
@@ -58,6 +59,7 @@ class TokenLayout:
     labels_fingerprint: str
     nodes_fingerprint: str | None = None
     shard_rows: int = 0
+    radius: int | None = None  # of the labels; None for full ones
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "copies", whole_number("copies", self.copies, 1, _MOST_COPIES))
@@ -99,7 +101,10 @@ class TokenLayout:
 
     def params(self) -> dict[str, Any]:
         """Return plain values, for a manifest."""
-        return {**self.spec.to_dict(), **{name: getattr(self, name) for name in _LAYOUT_PARAMS}}
+        values = {name: getattr(self, name) for name in _LAYOUT_PARAMS}
+        if self.radius is not None:
+            values["radius"] = self.radius
+        return {**self.spec.to_dict(), **values}
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,7 @@ def open_writer(
     writer = ShardWriter(
         path,
         kind=KIND,
-        format_version=FORMAT,
+        format_version=FORMAT if layout.radius is None else _FORMAT_WITH_RADIUS,
         params=layout.params(),
         fingerprint=layout.graph_fingerprint,
         shard_names=[name for place in layout.shards() for name in place.names],
@@ -227,7 +232,7 @@ def load(
     path: "str | PathLike[str]", *, verify: bool
 ) -> tuple[TokenLayout, list[Shard], NDArray[np.int64] | None]:
     """Open a token set; rows stay mapped, and are checked now or, if they are many, when used."""
-    artifact = Artifact.open(path, kind=KIND, max_format=FORMAT)
+    artifact = Artifact.open(path, kind=KIND, max_format=_FORMAT_WITH_RADIUS)
     if verify:
         artifact.verify()
     layout = _layout_of(artifact)
@@ -352,6 +357,7 @@ def _layout_of(artifact: Artifact) -> TokenLayout:
         layout = TokenLayout(
             spec=TokenSpec.from_dict(params),
             graph_fingerprint=artifact.fingerprint,
+            radius=whole_number("radius", params.get("radius"), 1, _MOST_NODES, optional=True),
             **{name: params[name] for name in _LAYOUT_PARAMS},
         )
         num_shards = sum(name.startswith("ids-") for name in artifact.names)

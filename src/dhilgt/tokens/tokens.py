@@ -18,7 +18,7 @@ from dhilgt.tokens.sampler import (
     checked_nodes,
     unpack_distances,
 )
-from dhilgt.tokens.spec import TokenSpec
+from dhilgt.tokens.spec import TokenSpec, exact_codes
 from dhilgt.tokens.store import Shard, ShardPlace, TokenLayout
 from dhilgt.utils.checks import num_threads, whole_number
 from dhilgt.utils.memory import format_bytes, memory_limit
@@ -199,6 +199,19 @@ class Tokens:
         return self._layout.bits
 
     @property
+    def radius(self) -> int | None:
+        """Radius of the labels these tokens were made from; None for full ones."""
+        return self._layout.radius
+
+    def is_exact(self, codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Return which distances of rows are exact; others are upper bounds, far or no path.
+
+        Args:
+            codes: `spd` of rows, square or packed.
+        """
+        return exact_codes(codes, self.radius)
+
+    @property
     def nodes(self) -> NDArray[np.int64]:
         """Indices of the nodes that have rows."""
         return np.arange(self.num_nodes) if self._nodes is None else self._nodes
@@ -246,7 +259,8 @@ class Tokens:
     def __repr__(self) -> str:
         return (
             f"Tokens(rows={len(self)}, size={self.spec.size}, copies={self.copies}, "
-            f"{self.nbytes / max(1, len(self)):.0f} bytes per row)"
+            f"{self.nbytes / max(1, len(self)):.0f} bytes per row"
+            f"{'' if self.radius is None else f', radius {self.radius}'})"
         )
 
     # ---- rows ----------------------------------------------------------------------------------
@@ -316,6 +330,7 @@ def _layout_of(
         graph_fingerprint=labels.graph_fingerprint,
         labels_fingerprint=labels.fingerprint,
         nodes_fingerprint=None if nodes is None else tokens_store.fingerprint_of(nodes),
+        radius=labels.radius,
     )
 
 

@@ -282,6 +282,7 @@ def _as_tokens(source: TokenSource, nodes: NDArray[np.int64], rows: PackedRows) 
         num_egos=len(nodes),
         graph_fingerprint=source.graph_fingerprint,
         labels_fingerprint="",
+        radius=source.radius,
     )
     return Tokens(plan, [Shard(ShardPlace(0, 0, len(nodes)), *rows)], nodes)
 
