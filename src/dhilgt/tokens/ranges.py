@@ -124,8 +124,7 @@ class RangeSampler:
             except _native.OutOfBudget as error:
                 self._take_fewer(here.stop - done, error)
                 continue
-            for whole, part in zip(rows, drawn, strict=True):
-                whole[here] = part
+            rows.ids[here], rows.spd[here], rows.parts[here] = drawn
             done = here.stop
             self._adapt(traffic.num_bytes)
             self.traffic += traffic

@@ -91,6 +91,11 @@ class TokenLayout:
         """Shards of all rows."""
         return -(-self.num_rows // self.shard_rows)
 
+    @property
+    def format_version(self) -> int:
+        """Version of the files on disk."""
+        return FORMAT if self.radius is None else _FORMAT_WITH_RADIUS
+
     def shards(self) -> "list[ShardPlace]":
         """Return the shards: rows are those of all egos for copy 0, then for copy 1, and so on."""
         starts = range(0, self.num_rows, self.shard_rows)
@@ -186,10 +191,13 @@ class Shard:
             self.check()
         return self
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return its arrays by name."""
+        return dict(zip(self.place.names, (self.ids, self.spd, self.parts), strict=True))
+
     def write(self, writer: ShardWriter) -> None:
         """Write those of its arrays that an earlier run did not write."""
-        arrays: tuple[NDArray[Any], ...] = (self.ids, self.spd, self.parts)
-        for name, array in zip(self.place.names, arrays, strict=True):
+        for name, array in self.arrays().items():
             if name not in writer.done:
                 writer.write_shard(name, array)
 
@@ -206,7 +214,7 @@ def open_writer(
     writer = ShardWriter(
         path,
         kind=KIND,
-        format_version=FORMAT if layout.radius is None else _FORMAT_WITH_RADIUS,
+        format_version=layout.format_version,
         params=layout.params(),
         fingerprint=layout.graph_fingerprint,
         shard_names=[name for place in layout.shards() for name in place.names],
