@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError
+from dhilgt.errors import ConfigError, GraphError, argument
 from dhilgt.graph.checks import IdArray
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import NodeIds
@@ -142,6 +142,9 @@ class HubLabels:
         algorithm: str = "auto",
         max_memory: int | str | None = None,
         preflight: bool = True,
+        cluster: str | None = None,
+        path: "str | PathLike[str] | None" = None,
+        overwrite: bool = False,
     ) -> "HubLabels":
         """Build the labels of a graph.
 
@@ -158,11 +161,39 @@ class HubLabels:
             max_memory: Limit on the memory beyond the graph, as bytes or like "4GB". None takes
                 what the machine or its container has free.
             preflight: Predict the memory first and refuse a build that clearly will not fit.
+            cluster: Build on a Ray cluster: "auto", or its address. The labels are the same, in
+                parts at `path`, and no machine holds all of them. `threads` (None: 1) and
+                `max_memory` are then those of each unit of work.
+            path: With `cluster`, the folder to create, best on a disk that all machines share. The
+                same call goes on with a build that was stopped.
+            overwrite: With `cluster`, replace older labels at `path`.
 
         Raises:
             GraphError: If the graph has no nodes, or the order does not list each node once.
             MemoryLimitError: If the build does not fit `max_memory`. Nothing is left behind.
+            ConfigError: If `path` and `cluster` are not given together.
         """
+        if (cluster is None) != (path is None):
+            given, other = ("path", "cluster") if cluster is None else ("cluster", "path")
+            raise ConfigError(
+                f"{argument(given)} goes with {argument(other)}: labels from a cluster are "
+                "written to a folder, others are kept with save"
+            )
+        if cluster is not None and path is not None:
+            from dhilgt.cluster.labels import build_labels
+
+            choice("algorithm", algorithm, ("auto",))
+            return build_labels(
+                graph,
+                path,
+                cluster=cluster,
+                order=order,
+                seed=seed,
+                threads=threads,
+                max_memory=max_memory,
+                progress=progress,
+                overwrite=overwrite,
+            )
         native, node_at = build_native(
             graph,
             threads=threads,
