@@ -4,10 +4,13 @@ Tests may run in several processes at once (pytest-xdist). Each has a cluster of
 temporary files of its own: a short path, as the names of sockets have at most 107 characters.
 """
 
+import contextlib
 import shutil
 import tempfile
 
 import pytest
+
+from tests.cluster import small_units
 
 ray = pytest.importorskip("ray", reason="needs the extra cluster")
 
@@ -39,3 +42,32 @@ def connection(cluster):
 
     with connected(cluster.address) as connection:
         yield connection
+
+
+@contextlib.contextmanager
+def an_extra_node(cluster, **options):
+    """A further node, for the time of a block; yields its id."""
+    node = cluster.add_node(**NODE, **options)
+    cluster.wait_for_nodes()
+    try:
+        yield node.node_id
+    finally:
+        cluster.remove_node(node)
+
+
+@contextlib.contextmanager
+def kept_busy(ray):
+    """Keeps the nodes that there are busy, so that units go to others."""
+    from dhilgt.cluster.nodes import pinned
+
+    sleep = ray.remote(small_units.sleep)
+    refs = [
+        sleep.options(max_retries=0, **pinned(node["NodeID"])).remote(600)
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    try:
+        yield
+    finally:
+        for ref in refs:
+            ray.cancel(ref, force=True)

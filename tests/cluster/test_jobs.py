@@ -1,6 +1,5 @@
 """Units of work on a cluster: done once each, whatever dies, with errors that name the node."""
 
-import contextlib
 import hashlib
 import os
 import signal
@@ -15,11 +14,10 @@ import pytest
 from dhilgt.cluster import jobs
 from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.jobs import Job
-from dhilgt.cluster.nodes import pinned
 from dhilgt.cluster.units import SEPARATE, Unit
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 from tests.cluster import small_units
-from tests.cluster.conftest import NODE
+from tests.cluster.conftest import NODE, an_extra_node, kept_busy
 
 ABOUT = {"kind": "test"}
 
@@ -77,7 +75,7 @@ def test_damaged_files_are_made_again(connection, tmp_path, damage):
 
 def test_an_unfinished_job_of_something_else_is_refused_or_discarded(tmp_path):
     with JobFolder(tmp_path / "out", about={"order": "degree"}) as folder:
-        small_units.write(folder.folder, number=1)
+        folder.record("part 1", small_units.write(folder.folder, number=1))
     with pytest.raises(ArtifactError, match=r"'order': 'degree'.*overwrite=True"):
         JobFolder(tmp_path / "out", about={"order": "core"})
     with JobFolder(tmp_path / "out", about={"order": "core"}, overwrite=True) as folder:
@@ -97,6 +95,7 @@ def test_a_second_driver_is_refused(tmp_path):
     with pytest.raises(ArtifactError, match=f"is being built by process {os.getpid()} on"):
         JobFolder(tmp_path / "out", about=ABOUT)
     first.close()
+    assert not list(tmp_path.iterdir())  # nothing was finished
     JobFolder(tmp_path / "out", about=ABOUT).close()
 
 
@@ -131,9 +130,10 @@ def test_a_worker_that_dies_is_replaced(connection, tmp_path):
 
 def test_more_than_a_node_has_is_refused(connection, tmp_path):
     with pytest.raises(
-        ConfigError, match=r"no node of the cluster has 64 cores and 9 GB .*1 cores"
+        ConfigError, match=r"no node of the cluster has 64 cores and 9 GB .*: 1 core, "
     ):
         run(connection, tmp_path / "out", writers(1), num_cpus=64, memory=9 * 10**9)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_node_without_the_folder_gets_its_inputs_and_returns_its_files(
@@ -174,33 +174,6 @@ def test_units_of_the_folder_are_done_here_where_no_node_sees_it(connection, tmp
         (got,) = job.run([Unit("at", small_units.where, {"number": 1}, None)], title="looking")
         job.close()
     assert got.facts["pid"] == os.getpid()
-
-
-@contextlib.contextmanager
-def an_extra_node(cluster, **options):
-    """A further node, for the time of a block; yields its id."""
-    node = cluster.add_node(**NODE, **options)
-    cluster.wait_for_nodes()
-    try:
-        yield node.node_id
-    finally:
-        cluster.remove_node(node)
-
-
-@contextlib.contextmanager
-def kept_busy(ray):
-    """Keeps the nodes that there are busy, so that units go to others."""
-    sleep = ray.remote(small_units.sleep)
-    refs = [
-        sleep.options(max_retries=0, **pinned(node["NodeID"])).remote(600)
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
-    try:
-        yield
-    finally:
-        for ref in refs:
-            ray.cancel(ref, force=True)
 
 
 DRIVER = """
@@ -253,6 +226,34 @@ def test_a_unit_that_always_kills_its_worker_stops_the_job(connection, tmp_path)
     with pytest.raises(DhilgtError, match=rf"part 5 on node {host} .*the worker died 4 times"):
         run(connection, tmp_path / "out", units)
     assert len((tmp_path / "deaths").read_text().split()) == jobs.MAX_ATTEMPTS
+
+
+@pytest.mark.full
+def test_files_larger_than_the_object_store_pass_through_it(cluster, connection, tmp_path):
+    size = 200_000_000
+    source = Unit("source", small_units.write, {"number": 1, "size": size})
+    copy = Unit("copy", small_units.copy, {"source": "part-1", "number": 2}, ("part-1",))
+    apart = {SEPARATE: "1", "TMPDIR": str(tmp_path)}
+    with JobFolder(tmp_path / "out", about=ABOUT) as folder:
+        with Job(connection, folder, progress=False) as job:
+            job.here(source)
+            with kept_busy(connection), an_extra_node(cluster, env_vars=apart):
+                (outcome,) = job.run([copy], title="copying")
+        assert outcome.files[0].num_bytes == size + 1
+        assert folder.is_whole(outcome.files[0])
+
+
+@pytest.mark.full
+def test_a_full_object_store_names_the_node(cluster, connection, tmp_path):
+    unit = Unit("part 1", small_units.write, {"number": 1, "size": 200_000_000})
+    # More than a thousandth of the disk in use counts as full.
+    full = {SEPARATE: "1", "TMPDIR": str(tmp_path), "RAY_local_fs_capacity_threshold": "0.001"}
+    with (
+        kept_busy(connection),
+        an_extra_node(cluster, env_vars=full) as node_id,
+        pytest.raises(DhilgtError, match=rf"part 1 on node .*{node_id[:12]}.*are full"),
+    ):
+        run(connection, tmp_path / "out", [unit])
 
 
 @pytest.mark.full

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dhilgt.cli import compare, inspect_runs, shell
 from dhilgt.graph import store as graph_store
+from dhilgt.labels import sharded_store
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.store.artifact import Artifact
@@ -181,6 +182,9 @@ def _describe_labels(artifact: Artifact) -> Report:
         ("longest distance", f"{labels.max_distance:,} in a label"),
         ("on disk", f"{format_bytes(artifact.nbytes)} ({per_entry:.2f} bytes per entry)"),
     ]
+    if labels.is_sharded:
+        facts["parts"] = len(artifact.params["label_bounds"]) - 1
+        rows.insert(1, ("parts", f"{facts['parts']:,}, with the labels inverted beside them"))
     if not labels.exact:
         facts["grown_from"] = labels.grown_from
         rows.insert(1, ("exact", f"no, grown from {labels.grown_from}: distances may be too long"))
@@ -301,5 +305,6 @@ def _describe_graph(artifact: Artifact) -> Report:
 KINDS: dict[str, Callable[[Artifact], Report]] = {
     graph_store.KIND: _describe_graph,
     labels_store.KIND: _describe_labels,
+    sharded_store.KIND: _describe_labels,
     tokens_store.KIND: _describe_tokens,
 }

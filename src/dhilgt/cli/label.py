@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dhilgt.cli import shell
+from dhilgt.cluster.session import ray_package
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import ALGORITHMS
@@ -100,6 +101,13 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace labels that are there.")
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|ADDRESS",
+            help="Build on a Ray cluster; the labels come in parts, and a build goes on.",
+        ),
+    ] = None,
     only_estimate: Annotated[
         bool, typer.Option("--estimate", help="Print the predicted size and stop.")
     ] = False,
@@ -112,6 +120,7 @@ def run(
     Example:
       dhilgt label edges.csv -o web.labels
       dhilgt label links.txt.gz --directed --estimate
+      dhilgt label edges.csv -o /shared/web.labels --cluster auto
     """  # noqa: D301 - \b keeps the example's lines apart
     if output is None and not only_estimate:
         raise shell.usage_error("needed, unless --estimate is given", "--output / -o")
@@ -119,7 +128,11 @@ def run(
         raise shell.usage_error(
             f"{algorithm!r} is not one of {', '.join(ALGORITHMS)}", "--algorithm"
         )
+    if cluster is not None and algorithm != "auto":
+        raise shell.usage_error("a cluster has one algorithm, auto", "--algorithm")
     # Everything is checked before the file of edges, which may be large, is read.
+    if cluster is not None:
+        ray_package()
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
     ends = edge_columns(columns, source_column, target_column)
@@ -170,11 +183,15 @@ def run(
         algorithm=algorithm,
         max_memory=limit,
         preflight=preflight,
+        cluster=cluster,
+        path=None if cluster is None else output,
+        overwrite=overwrite,
     )
     seconds["build"] = time.perf_counter() - started
-    started = time.perf_counter()
-    labels.save(output, overwrite=overwrite, threads=threads)
-    seconds["save"] = time.perf_counter() - started
+    if cluster is None:
+        started = time.perf_counter()
+        labels.save(output, overwrite=overwrite, threads=threads)
+        seconds["save"] = time.perf_counter() - started
 
     facts = summary(graph, labels, Artifact.open(output).nbytes, seconds)
     facts["path"] = str(output)

@@ -93,7 +93,7 @@ class JobFolder:
             with explained("start", self.folder):
                 self._start(overwrite=overwrite)
         except BaseException:
-            self.close()
+            self._lock.release()
             raise
 
     def record(self, name: str, outcome: Outcome) -> Outcome:
@@ -130,6 +130,8 @@ class JobFolder:
 
     def close(self) -> None:
         """Release the folder; what is finished stays for the next run."""
+        if not self.done:
+            self.remove()
         self._lock.release()
 
     def __enter__(self) -> Self:

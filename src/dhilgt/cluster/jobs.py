@@ -235,8 +235,7 @@ class Job:
         )
         if not isinstance(error, lost):
             raise DhilgtError(f"{what} failed: {reason}; {self._kept()}") from error
-        if isinstance(error, kinds.TaskUnschedulableError):
-            self._forget_dead_nodes()
+        self._forget_dead_nodes()
         if one.attempt >= MAX_ATTEMPTS:
             raise DhilgtError(
                 f"{what}: the worker died {one.attempt} times, the last time with "

@@ -33,11 +33,11 @@ def check_fits(ray: Any, num_cpus: int, memory: int | None) -> None:
     if capacity(ray, num_cpus, memory):
         return
     found = [
-        f"{node['NodeManagerHostname']}: {_resource(node, 'CPU'):g} cores, "
+        f"{node['NodeManagerHostname']}: {_cores(_resource(node, 'CPU'))}, "
         f"{format_bytes(int(_resource(node, 'memory')))}"
         for node in _alive(ray)
     ]
-    need = f"{num_cpus} cores" + ("" if memory is None else f" and {format_bytes(memory)}")
+    need = _cores(num_cpus) + ("" if memory is None else f" and {format_bytes(memory)}")
     raise ConfigError(
         f"no node of the cluster has {need} for one unit of work ({'; '.join(found)}); ask for "
         "less, or add a node"
@@ -53,6 +53,10 @@ def pinned(node_id: str) -> dict[str, Any]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False)}
+
+
+def _cores(count: float) -> str:
+    return f"{count:g} core{'' if count == 1 else 's'}"
 
 
 def _alive(ray: Any) -> list[dict[str, Any]]:

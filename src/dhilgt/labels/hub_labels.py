@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError
+from dhilgt.errors import ConfigError, GraphError, argument
 from dhilgt.graph.checks import IdArray
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import NodeIds
@@ -22,7 +22,7 @@ from dhilgt.labels.orders import order_name
 from dhilgt.labels.packed import PackedLabelRows
 from dhilgt.labels.sharded_store import ShardedLabels
 from dhilgt.store.manifest import find_artifact, read_manifest
-from dhilgt.utils.checks import choice, num_threads
+from dhilgt.utils.checks import choice, num_threads, whole_number
 from dhilgt.utils.memory import UNLIMITED
 from dhilgt.utils.progress import progress_bar
 
@@ -155,6 +155,9 @@ class HubLabels:
         preflight: bool = True,
         radius: int | str | None = None,
         max_entries: int | None = None,
+        cluster: str | None = None,
+        path: "str | PathLike[str] | None" = None,
+        overwrite: bool = False,
     ) -> "HubLabels":
         """Build the labels of a graph.
 
@@ -176,14 +179,43 @@ class HubLabels:
                 else takes the largest radius that fits, and says so in a warning.
             max_entries: With `radius` "auto", which it stands for, the largest predicted number of
                 entries.
+            cluster: Build on a Ray cluster: "auto", or its address. The labels are the same, in
+                parts at `path`, and no machine holds all of them. `threads` (None: 1) and
+                `max_memory` are then those of each unit of work.
+            path: With `cluster`, the folder to create, best on a disk that all machines share. The
+                same call goes on with a build that was stopped.
+            overwrite: With `cluster`, replace older labels at `path`.
 
         Raises:
             GraphError: If the graph has no nodes, or the order does not list each node once.
             MemoryLimitError: If the build does not fit `max_memory`. Nothing is left behind.
+            ConfigError: If `path` and `cluster` are not given together.
 
         Warns:
             GraphWarning: If "auto" chose a radius.
         """
+        if (cluster is None) != (path is None):
+            given, other = ("path", "cluster") if cluster is None else ("cluster", "path")
+            raise ConfigError(
+                f"{argument(given)} goes with {argument(other)}: labels from a cluster are "
+                "written to a folder, others are kept with save"
+            )
+        if cluster is not None and path is not None:
+            from dhilgt.cluster.labels import build_labels
+
+            choice("algorithm", algorithm, ("auto",))
+            return build_labels(
+                graph,
+                path,
+                cluster=cluster,
+                order=order,
+                seed=seed,
+                radius=whole_number("radius", radius, 1, 2**32 - 1, optional=True),
+                threads=threads,
+                max_memory=max_memory,
+                progress=progress,
+                overwrite=overwrite,
+            )
         native, node_at, used = build_native(
             graph,
             threads=threads,
