@@ -1,5 +1,7 @@
 """Whole labels cut into parts in memory: what rows of labels in parts are drawn from."""
 
+import itertools
+
 from dhilgt.labels.mapped_rows import MappedRows
 from dhilgt.labels.packed import PackedLabelRows
 from dhilgt.labels.sharded_store import PackedParts
@@ -24,7 +26,7 @@ def _cut(sides, bounds):
     cut = []
     for offsets, records in sides:
         parts = []
-        for first, last in zip(bounds, bounds[1:], strict=False):
+        for first, last in itertools.pairwise(bounds):
             begin, end = int(offsets[first]), int(offsets[last])
             parts.append(
                 PackedLabelRows(offsets[first : last + 1] - offsets[first], records[begin:end])

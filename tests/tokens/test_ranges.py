@@ -238,5 +238,5 @@ def test_large_labels_are_checked_before_the_first_row(tmp_path, monkeypatch):
     file.write_bytes(data)
     labels = HubLabels.load(tmp_path / "labels")
     assert not labels.is_checked
-    with pytest.raises(ArtifactError, match="in_records_00001.npy is damaged"):
+    with pytest.raises(ArtifactError, match=r"in_records_00001\.npy is damaged"):
         Tokens.build(labels, progress=False)
