@@ -14,8 +14,9 @@ import pytest
 from dhilgt.cluster import jobs
 from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.jobs import Job
-from dhilgt.cluster.units import SEPARATE, Unit
+from dhilgt.cluster.units import SEPARATE, Outcome, Unit
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+from dhilgt.store.artifact import Artifact
 from tests.cluster import small_units
 from tests.cluster.conftest import NODE, an_extra_node, kept_busy
 
@@ -81,6 +82,13 @@ def test_an_unfinished_job_of_something_else_is_refused_or_discarded(tmp_path):
     with JobFolder(tmp_path / "out", about={"order": "core"}, overwrite=True) as folder:
         assert folder.done == {}
         assert not (folder.folder / "part-1").exists()
+
+
+def test_the_message_about_an_unfinished_job_asks_for_the_same_command(tmp_path):
+    with JobFolder(tmp_path / "out", about=ABOUT) as folder:
+        folder.record("part 1", Outcome())
+    with pytest.raises(ArtifactError, match="run the command that builds it again to finish it"):
+        Artifact.open(tmp_path / "out")
 
 
 def test_a_folder_of_a_user_is_left_alone(tmp_path):
@@ -182,6 +190,7 @@ from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.jobs import Job
 from dhilgt.cluster.session import connected
 from dhilgt.cluster.units import Unit
+from dhilgt.store.artifact import Artifact
 from tests.cluster import small_units
 
 units = [Unit(f"part {n}", small_units.slow, {"number": n, "seconds": 0.1 if n < 2 else 60.0})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dhilgt._version import __version__
-from dhilgt.cluster.units import TOKEN, Outcome, WrittenFile
+from dhilgt.cluster.units import Outcome, WrittenFile
 from dhilgt.errors import ArtifactError, argument
 from dhilgt.store import files
 from dhilgt.store.files import (
@@ -25,7 +25,7 @@ from dhilgt.store.files import (
     write_all,
     write_file,
 )
-from dhilgt.store.manifest import JOURNAL, partial_path
+from dhilgt.store.manifest import JOURNAL, TOKEN, partial_path
 from dhilgt.store.target import BuildLock, Target
 
 _LAYOUT = "dhilgt-job-1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +59,10 @@ def connected(cluster: str) -> Iterator[Any]:
             "with ray start --head, or pass 'auto'"
         ) from error
     try:
-        yield ray
+        # Ray prints notes, as about a worker that died, on standard output, where commands write
+        # their results.
+        with contextlib.redirect_stdout(sys.stderr):
+            yield ray
     finally:
         ray.shutdown()
 
