@@ -153,7 +153,7 @@ def test_a_node_without_the_folder_gets_its_inputs_and_returns_its_files(
         for n in range(4)
     ]
     places = [Unit(f"at {n}", small_units.where, {"number": n}, None) for n in range(4)]
-    _, expected = run(connection, tmp_path / "seen", [source, *copies])
+    content = b"\1" * 9_000_000
     with JobFolder(tmp_path / "out", about=ABOUT) as folder:
         job = Job(connection, folder, progress=False)
         job.here(source)
@@ -171,7 +171,7 @@ def test_a_node_without_the_folder_gets_its_inputs_and_returns_its_files(
         got = job.run(places, title="looking")
         assert {one.facts["folder"] for one in got} == {str(folder.folder)}
         assert os.getpid() not in {one.facts["pid"] for one in got}
-    assert contents == expected
+    assert contents == [content, *(content + bytes([n]) for n in range(4))]
 
 
 def test_units_of_the_folder_are_done_here_where_no_node_sees_it(connection, tmp_path):

@@ -59,7 +59,7 @@ class JobFolder:
         >>> import tempfile
         >>> path = tempfile.mkdtemp() + "/web.labels"
         >>> with JobFolder(path, about={"kind": "demo"}) as job:
-        ...     job.record("first", Outcome(facts={"entries": 3}))
+        ...     outcome = job.record("first", Outcome(facts={"entries": 3}))
         >>> with JobFolder(path, about={"kind": "demo"}) as job:
         ...     job.done
         {'first': Outcome(files=(), facts={'entries': 3})}
