@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import pytest
 
@@ -134,6 +135,14 @@ def test_a_worker_that_dies_is_replaced(connection, tmp_path):
     _, contents = run(connection, tmp_path / "out", units)
     assert contents[0] == b"\3" * 100
     assert (tmp_path / "deaths").read_text().split() == ["3", "3"]
+
+
+def test_a_module_that_a_node_does_not_have(connection, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "only_here", types.ModuleType("only_here"))
+    monkeypatch.setattr(small_units.write, "__module__", "only_here")
+    monkeypatch.setattr(sys.modules["only_here"], "write", small_units.write, raising=False)
+    with pytest.raises(DhilgtError, match=r"the node [\d.]+ has no module only_here; install"):
+        run(connection, tmp_path / "out", writers(1))
 
 
 def test_more_than_a_node_has_is_refused(connection, tmp_path):
