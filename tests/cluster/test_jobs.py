@@ -109,13 +109,14 @@ def test_a_second_driver_is_refused(tmp_path):
 
 
 def test_an_error_names_the_unit_and_the_node_and_keeps_the_rest(connection, tmp_path):
+    run(connection, tmp_path / "out", writers(2))
     units = [*writers(3), Unit("part 9", small_units.fail, {"number": 9})]
     with pytest.raises(DhilgtError) as caught:
         run(connection, tmp_path / "out", units)
     message = str(caught.value)
     assert f"part 9 failed on node {socket.gethostname()} (" in message
     assert "unexpected ValueError: no 9 (small_units.py, line" in message
-    assert "the same call goes on where this one stopped" in message
+    assert "; repeat it to go on from the" in message
     assert any("Traceback" in note for note in caught.value.__notes__)
     with JobFolder(tmp_path / "out", about=ABOUT) as folder:
         assert {"part 0", "part 1"} <= set(folder.done)
@@ -230,7 +231,7 @@ def test_a_driver_that_is_stopped_is_continued(cluster, connection, tmp_path, ho
     driver.send_signal(getattr(signal, how))
     _, errors = driver.communicate(timeout=60)
     if how == "SIGINT":
-        assert "the same call goes on where this one stopped (2 finished units" in errors
+        assert "interrupted; repeat it to go on from the 2 finished units in" in errors
     stamp = (tmp_path / "out.partial" / "part-1").stat().st_mtime_ns
     _, contents = run(connection, tmp_path / "out", writers(4))
     assert contents == [bytes([n]) * 100 for n in range(4)]

@@ -287,10 +287,8 @@ class Job:
 
     def _kept(self) -> str:
         count = len(self._folder.done)
-        return (
-            f"the same call goes on where this one stopped ({count} finished units are kept in "
-            f"{self._folder.folder})"
-        )
+        units = f"{count} finished unit{'' if count == 1 else 's'}"
+        return f"repeat it to go on from the {units} in {self._folder.folder}"
 
     def _error(self, unit: Unit, report: Report) -> DhilgtError:
         problem = report.problem
