@@ -35,9 +35,9 @@ def cluster():
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def connection(cluster):
-    """The package Ray, connected to the cluster: once, so that its workers are started once."""
+    """The package Ray, connected: once for a module, so that its workers are started once."""
     from dhilgt.cluster.session import connected
 
     with connected(cluster.address) as connection:

@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import pytest
 
 from dhilgt.cluster import jobs
 from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.jobs import Job
-from dhilgt.cluster.units import SEPARATE, Unit
+from dhilgt.cluster.units import SEPARATE, Outcome, Unit
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+from dhilgt.store.artifact import Artifact
 from tests.cluster import small_units
 from tests.cluster.conftest import NODE, an_extra_node, kept_busy
 
@@ -83,6 +85,13 @@ def test_an_unfinished_job_of_something_else_is_refused_or_discarded(tmp_path):
         assert not (folder.folder / "part-1").exists()
 
 
+def test_the_message_about_an_unfinished_job_asks_for_the_same_command(tmp_path):
+    with JobFolder(tmp_path / "out", about=ABOUT) as folder:
+        folder.record("part 1", Outcome())
+    with pytest.raises(ArtifactError, match="run the command that builds it again to finish it"):
+        Artifact.open(tmp_path / "out")
+
+
 def test_a_folder_of_a_user_is_left_alone(tmp_path):
     (tmp_path / "out.partial").mkdir()
     (tmp_path / "out.partial" / "thesis.tex").write_text("x")
@@ -100,13 +109,14 @@ def test_a_second_driver_is_refused(tmp_path):
 
 
 def test_an_error_names_the_unit_and_the_node_and_keeps_the_rest(connection, tmp_path):
+    run(connection, tmp_path / "out", writers(2))
     units = [*writers(3), Unit("part 9", small_units.fail, {"number": 9})]
     with pytest.raises(DhilgtError) as caught:
         run(connection, tmp_path / "out", units)
     message = str(caught.value)
     assert f"part 9 failed on node {socket.gethostname()} (" in message
     assert "unexpected ValueError: no 9 (small_units.py, line" in message
-    assert "the same call goes on where this one stopped" in message
+    assert "; repeat it to go on from the" in message
     assert any("Traceback" in note for note in caught.value.__notes__)
     with JobFolder(tmp_path / "out", about=ABOUT) as folder:
         assert {"part 0", "part 1"} <= set(folder.done)
@@ -128,6 +138,14 @@ def test_a_worker_that_dies_is_replaced(connection, tmp_path):
     assert (tmp_path / "deaths").read_text().split() == ["3", "3"]
 
 
+def test_a_module_that_a_node_does_not_have(connection, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "only_here", types.ModuleType("only_here"))
+    monkeypatch.setattr(small_units.write, "__module__", "only_here")
+    monkeypatch.setattr(sys.modules["only_here"], "write", small_units.write, raising=False)
+    with pytest.raises(DhilgtError, match=r"the node [\d.]+ has no module only_here; install"):
+        run(connection, tmp_path / "out", writers(1))
+
+
 def test_more_than_a_node_has_is_refused(connection, tmp_path):
     with pytest.raises(
         ConfigError, match=r"no node of the cluster has 64 cores and 9 GB .*: 1 core, "
@@ -145,7 +163,7 @@ def test_a_node_without_the_folder_gets_its_inputs_and_returns_its_files(
         for n in range(4)
     ]
     places = [Unit(f"at {n}", small_units.where, {"number": n}, None) for n in range(4)]
-    _, expected = run(connection, tmp_path / "seen", [source, *copies])
+    content = b"\1" * 9_000_000
     with JobFolder(tmp_path / "out", about=ABOUT) as folder:
         job = Job(connection, folder, progress=False)
         job.here(source)
@@ -163,7 +181,7 @@ def test_a_node_without_the_folder_gets_its_inputs_and_returns_its_files(
         got = job.run(places, title="looking")
         assert {one.facts["folder"] for one in got} == {str(folder.folder)}
         assert os.getpid() not in {one.facts["pid"] for one in got}
-    assert contents == expected
+    assert contents == [content, *(content + bytes([n]) for n in range(4))]
 
 
 def test_units_of_the_folder_are_done_here_where_no_node_sees_it(connection, tmp_path):
@@ -182,6 +200,7 @@ from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.jobs import Job
 from dhilgt.cluster.session import connected
 from dhilgt.cluster.units import Unit
+from dhilgt.store.artifact import Artifact
 from tests.cluster import small_units
 
 units = [Unit(f"part {n}", small_units.slow, {"number": n, "seconds": 0.1 if n < 2 else 60.0})
@@ -212,7 +231,7 @@ def test_a_driver_that_is_stopped_is_continued(cluster, connection, tmp_path, ho
     driver.send_signal(getattr(signal, how))
     _, errors = driver.communicate(timeout=60)
     if how == "SIGINT":
-        assert "the same call goes on where this one stopped (2 finished units" in errors
+        assert "interrupted; repeat it to go on from the 2 finished units in" in errors
     stamp = (tmp_path / "out.partial" / "part-1").stat().st_mtime_ns
     _, contents = run(connection, tmp_path / "out", writers(4))
     assert contents == [bytes([n]) * 100 for n in range(4)]

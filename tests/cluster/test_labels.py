@@ -10,7 +10,7 @@ from dhilgt.cluster import labels as cluster_labels
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
 from dhilgt.labels.sharding import ShardPlan, build_sharded
 from tests.cluster.conftest import an_extra_node, kept_busy
-from tests.module_cli import command
+from tests.module_cli import command, ended
 
 GRAPHS = {
     "names": Graph.from_edges(["ann", "bob", "cid"], ["bob", "cid", "dan"]),
@@ -112,3 +112,11 @@ def test_the_commands(cluster, tmp_path):
     assert command("query", output, "ann", "dan").split() == ["3"]
     facts = json.loads(command("inspect", output, "--json"))
     assert (facts["kind"], facts["parts"], facts["verified"]) == ("sharded-labels", 4, True)
+
+
+def test_an_address_where_nobody_answers_is_refused_before_the_edges_are_read(tmp_path):
+    code, _, message = ended(
+        "label", tmp_path / "none", "-o", tmp_path / "x", "--cluster", "0.0.0.0:9"
+    )
+    assert code == 1
+    assert "--cluster 0.0.0.0:9: no Ray cluster answers there" in message

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dhilgt.cli import shell
-from dhilgt.cluster.session import ray_package
+from dhilgt.cluster.session import check_cluster
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import ALGORITHMS
@@ -132,7 +132,7 @@ def run(
         raise shell.usage_error("a cluster has one algorithm, auto", "--algorithm")
     # Everything is checked before the file of edges, which may be large, is read.
     if cluster is not None:
-        ray_package()
+        check_cluster(cluster)
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
     ends = edge_columns(columns, source_column, target_column)

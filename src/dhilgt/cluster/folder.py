@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dhilgt._version import __version__
-from dhilgt.cluster.units import TOKEN, Outcome, WrittenFile
+from dhilgt.cluster.units import Outcome, WrittenFile
 from dhilgt.errors import ArtifactError, argument
 from dhilgt.store import files
 from dhilgt.store.files import (
@@ -25,7 +25,7 @@ from dhilgt.store.files import (
     write_all,
     write_file,
 )
-from dhilgt.store.manifest import JOURNAL, partial_path
+from dhilgt.store.manifest import JOURNAL, TOKEN, partial_path
 from dhilgt.store.target import BuildLock, Target
 
 _LAYOUT = "dhilgt-job-1"
@@ -59,7 +59,7 @@ class JobFolder:
         >>> import tempfile
         >>> path = tempfile.mkdtemp() + "/web.labels"
         >>> with JobFolder(path, about={"kind": "demo"}) as job:
-        ...     job.record("first", Outcome(facts={"entries": 3}))
+        ...     outcome = job.record("first", Outcome(facts={"entries": 3}))
         >>> with JobFolder(path, about={"kind": "demo"}) as job:
         ...     job.done
         {'first': Outcome(files=(), facts={'entries': 3})}

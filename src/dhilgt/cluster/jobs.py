@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
@@ -21,6 +22,9 @@ from dhilgt.utils.progress import progress_bar
 MAX_ATTEMPTS = 4
 """How often a unit is begun before its worker's deaths stop the job."""
 
+# Of Ray's message about a task that could not be imported; the worker never began it.
+_MISSING = re.compile(r"No module named '([^']+)'")
+_ADDRESS = re.compile(r"\bip=([^)\s]+)")
 _SECONDS_BETWEEN_LOOKS = 5.0
 _SECONDS_TO_CLEAR = 10.0
 _CALLS_PER_WORKER = 2  # one runs, one waits at the node, so that no worker is idle
@@ -233,6 +237,13 @@ class Job:
             kinds.TaskUnschedulableError,
             kinds.RpcError,
         )
+        if missing := _MISSING.search(reason):
+            address = _ADDRESS.search(reason)
+            place = f"the node {address[1]}" if address else "a node"
+            raise DhilgtError(
+                f"{place} has no module {missing[1]}; install there what is installed here, with "
+                f"dhilgt {__version__}; {self._kept()}"
+            ) from error
         if not isinstance(error, lost):
             raise DhilgtError(f"{what} failed: {reason}; {self._kept()}") from error
         self._forget_dead_nodes()
@@ -276,10 +287,8 @@ class Job:
 
     def _kept(self) -> str:
         count = len(self._folder.done)
-        return (
-            f"the same call goes on where this one stopped ({count} finished units are kept in "
-            f"{self._folder.folder})"
-        )
+        units = f"{count} finished unit{'' if count == 1 else 's'}"
+        return f"repeat it to go on from the {units} in {self._folder.folder}"
 
     def _error(self, unit: Unit, report: Report) -> DhilgtError:
         problem = report.problem

@@ -17,9 +17,7 @@ from dhilgt._version import __version__
 from dhilgt.cluster.transfer import Parcel, local_folder, take, unpack
 from dhilgt.errors import DhilgtError
 from dhilgt.store.files import FULL_DISK, explained, hash_file
-
-TOKEN = "token"
-"""File of a job's folder by which a worker knows that it sees the folder of the driver."""
+from dhilgt.store.manifest import TOKEN
 
 SEPARATE = "DHILGT_SEPARATE_NODE"
 """Environment variable of a node that shall not use the shared folder, though it may see one."""
