@@ -11,6 +11,9 @@ from tests.browser_cases import browser  # noqa: F401 - a fixture of those who l
 # Several processes share the cores: threads that wait for each other would make all of them slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# cluster="auto" starts a cluster, and takes none that another process runs for its tests.
+os.environ.setdefault("RAY_ADDRESS", "local")
+
 # Tests that a shell starts in the background ignore Ctrl-C, and so would all that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -67,8 +67,10 @@ def run_shell(text):
         assert same, f"$ {command}\nexpected:\n{expected}\nfound:\n{found}"
 
 
-# Of the last five, each trains with the default, which tries several models.
+# The first starts a cluster. Of the last five, each trains with the default, which tries several
+# models.
 HEAVY = (
+    "concepts/cluster.md",
     "commands/bench.md", "commands/demo.md", "commands/report.md", "tutorials/gpu-box.md",
     "README.md", "docs/index.md", "tutorials/csv-files.md", "tutorials/notebook.md",
     "tutorials/pyg.md",

@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <mutex>
@@ -200,19 +201,39 @@ nb::object plane_block(const Offsets& out_offsets, const Targets& out_targets,
                         to_numpy(std::move(distances)));
 }
 
-NativeLabels* from_packed(bool directed, std::uint32_t num_nodes, nb::object arrays) {
-  // arrays: (offsets, bytes) per side, one side when undirected
+NativeLabels* from_packed(bool directed, const std::vector<std::uint32_t>& bounds, nb::object arrays) {
+  // arrays: (offsets, bytes) per side and part, one side when undirected
+  if (bounds.size() < 2 || bounds.front() != 0 || !std::is_sorted(bounds.begin(), bounds.end())) {
+    throw std::invalid_argument("bounds must ascend from 0 to the number of nodes");
+  }
+  const std::size_t num_parts = bounds.size() - 1;
   auto view = [&](std::size_t side) {
-    const auto offsets = nb::cast<ArrayIn<std::uint64_t>>(arrays[2 * side], false);
-    const auto bytes = nb::cast<ArrayIn<std::uint8_t>>(arrays[2 * side + 1], false);
-    if (offsets.size() != std::size_t{num_nodes} + 1) {
-      throw std::invalid_argument("offsets must have one item more than there are nodes");
+    std::vector<PackedPart> parts;
+    for (std::size_t part = 0; part < num_parts; ++part) {
+      const std::size_t at = 2 * (side * num_parts + part);
+      const auto offsets = nb::cast<ArrayIn<std::uint64_t>>(arrays[at], false);
+      const auto bytes = nb::cast<ArrayIn<std::uint8_t>>(arrays[at + 1], false);
+      if (offsets.size() != std::size_t{bounds[part + 1]} - bounds[part] + 1) {
+        throw std::invalid_argument("offsets must have one item more than there are nodes");
+      }
+      parts.push_back({bounds[part], {offsets.data(), offsets.size()}, {bytes.data(), bytes.size()}});
     }
-    return PackedView{num_nodes, {offsets.data(), offsets.size()}, {bytes.data(), bytes.size()}};
+    return PackedView{bounds.back(), std::move(parts)};
   };
   const PackedView in = view(0);
   const PackedView out = directed ? view(1) : in;
   return new NativeLabels(directed, in, out, std::move(arrays));
+}
+
+// The packed records of some ranks of mapped labels: (offsets, bytes).
+nb::object packed_records(const NativeLabels& labels, const Nodes& ranks, int side) {
+  if (!labels.packed()) throw std::invalid_argument("labels are in memory; their records are not packed");
+  const PackedView& packed = labels.source(side).packed;
+  const std::span<const Node> chosen = checked_nodes(ranks, labels.num_nodes(), "ranks");
+  Control control;
+  PackedLabels gathered;
+  run_polled(control, nb::none(), [&] { gathered = gather_records(packed, chosen, control); });
+  return nb::make_tuple(to_numpy(std::move(gathered.offsets)), to_numpy(std::move(gathered.bytes)));
 }
 
 // Decodes packed labels.
@@ -320,8 +341,8 @@ std::uint64_t num_bytes(const NativeLabels& labels) {
   std::uint64_t bytes = 0;
   for (int side = 0; side < (labels.directed() ? 2 : 1); ++side) {
     const LabelSource& source = labels.source(side);
-    bytes += source.in_memory != nullptr ? source.in_memory->num_bytes()
-                                         : source.packed.bytes.size() + source.packed.offsets.size_bytes();
+    if (source.in_memory != nullptr) bytes += source.in_memory->num_bytes();
+    for (const PackedPart& part : source.packed.parts) bytes += part.bytes.size() + part.offsets.size_bytes();
   }
   return bytes;
 }
@@ -372,8 +393,13 @@ void bind_labels(nb::module_& module) {
              nb::arg("in_targets").noconvert().none(), nb::arg("order").noconvert(), nb::arg("side"),
              nb::arg("first"), nb::arg("last"), nb::arg("max_bytes"), nb::arg("progress").none(),
              nb::arg("max_distance") = kUnreachable);
-  module.def("labels_from_packed", &from_packed, nb::arg("directed"), nb::arg("num_nodes"),
-             nb::arg("arrays"), nb::rv_policy::take_ownership);
+  module.def("labels_from_packed",
+             [](bool directed, std::uint32_t num_nodes, nb::object arrays) {
+               return from_packed(directed, {0, num_nodes}, std::move(arrays));
+             },
+             nb::arg("directed"), nb::arg("num_nodes"), nb::arg("arrays"), nb::rv_policy::take_ownership);
+  module.def("labels_from_parts", &from_packed, nb::arg("directed"), nb::arg("bounds"), nb::arg("arrays"),
+             nb::rv_policy::take_ownership);
 
   nb::class_<NativeMergeIndex>(module, "MergeIndex")
       .def(nb::init<const NativeLabels&>(), nb::arg("labels"))
@@ -413,6 +439,7 @@ void bind_labels(nb::module_& module) {
       .def("flat_arrays", [](const NativeLabels& labels, int side) { return flat_arrays(labels.in_memory(side)); },
            nb::arg("side"))
       .def("histogram", &histogram)
+      .def("packed_records", &packed_records, nb::arg("ranks").noconvert(), nb::arg("side"))
       .def("pack", &pack, nb::arg("side"), nb::arg("threads"))
       .def("unpack", &unpack, nb::arg("threads"), nb::arg("max_bytes"), nb::rv_policy::take_ownership)
       .def("holders", &holders, nb::arg("threads"), nb::arg("max_bytes"), nb::arg("progress").none(),

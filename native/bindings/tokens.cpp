@@ -9,6 +9,7 @@
 #include "bindings.h"
 #include "labels/holders.h"
 #include "native_labels.h"
+#include "tokens/batch.h"
 #include "tokens/rows.h"
 
 namespace dhilgt {
@@ -86,6 +87,85 @@ nb::object rows(NativeTokens& tokens, const Nodes& ranks, std::uint32_t size, st
                         to_numpy(std::move(packed)));
 }
 
+// arrays: (offsets, records) per side of the labels of `ranks`; one side when undirected.
+PackedBatch packed_batch(std::uint32_t num_nodes, bool directed, const Nodes& ranks, const nb::tuple& arrays) {
+  PackedBatch batch{num_nodes, directed, checked_nodes(ranks, num_nodes, "ranks"), {}, {}};
+  if (arrays.size() != (directed ? 4 : 2)) {
+    throw std::invalid_argument("offsets and records of every side are needed, " + std::to_string(arrays.size()) +
+                                " arrays were given");
+  }
+  auto side = [&](std::size_t at) {
+    const auto offsets = nb::cast<ArrayIn<std::uint64_t>>(arrays[at], false);
+    const auto records = nb::cast<ArrayIn<std::uint8_t>>(arrays[at + 1], false);
+    if (offsets.size() != ranks.size() + 1) {
+      throw std::invalid_argument("offsets must have one item more than there are ranks");
+    }
+    return PackedSide{{offsets.data(), offsets.size()}, {records.data(), records.size()}};
+  };
+  batch.in = side(0);
+  if (directed) batch.out = side(2);
+  return batch;
+}
+
+nb::object draw_members(std::uint32_t num_nodes, bool directed, const Nodes& ranks, const Nodes& nodes,
+                        const nb::tuple& labels, const nb::tuple& holders, std::uint32_t size,
+                        std::uint32_t num_out, std::uint32_t num_in, double out_exponent, double in_exponent,
+                        std::uint64_t seed, std::uint64_t copy, bool spill, bool fill_neighbors,
+                        unsigned threads) {
+  const TokenShape shape = checked_shape(size, num_out, num_in, out_exponent, in_exponent, seed,
+                                         spill, fill_neighbors);
+  const PackedBatch hub_lists = packed_batch(num_nodes, directed, ranks, labels);
+  const PackedBatch holder_lists = packed_batch(num_nodes, directed, ranks, holders);
+  const std::span<const Node> egos = checked_nodes(nodes, num_nodes, "nodes");
+  if (egos.size() != ranks.size()) throw std::invalid_argument("ranks and nodes differ in length");
+  Control control;
+  Buffer<Node> members(nullptr, egos.size() * size);
+  Buffer<std::uint16_t> parts(nullptr, egos.size() * 2);
+  run_polled(control, nb::none(), [&] {
+    sample_members(shape, hub_lists, holder_lists, egos, copy, {members.data(), members.size()},
+                   {parts.data(), parts.size()}, std::max(1u, threads), control);
+  });
+  return nb::make_tuple(to_numpy(std::move(members)), to_numpy(std::move(parts)));
+}
+
+nb::object distinct_members(std::uint32_t num_nodes, const Nodes& members) {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members.data()[i] >= num_nodes && members.data()[i] != kNoMember) {
+      throw std::invalid_argument("members[" + std::to_string(i) + "] is not a rank");
+    }
+  }
+  Control control;
+  Buffer<Node> slots(nullptr);
+  slots.append(members.data(), members.size());
+  Buffer<Node> distinct(nullptr);
+  run_polled(control, nb::none(), [&] {
+    distinct = number_members(num_nodes, {slots.data(), slots.size()}, control);
+  });
+  return nb::make_tuple(to_numpy(std::move(distinct)), to_numpy(std::move(slots)));
+}
+
+nb::object row_distances(std::uint32_t num_nodes, bool directed, bool bounded, const Nodes& ranks,
+                         const nb::tuple& labels, std::uint32_t size, const Nodes& slots, unsigned threads,
+                         std::uint64_t max_bytes, nb::object progress) {
+  const PackedBatch packed = packed_batch(num_nodes, directed, ranks, labels);
+  if (size == 0 || slots.size() % size != 0) throw std::invalid_argument("slots are not rows of this size");
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots.data()[i] >= ranks.size() && slots.data()[i] != kNoMember) {
+      throw std::invalid_argument("slots[" + std::to_string(i) + "] is not a position in ranks");
+    }
+  }
+  Control control(max_bytes);
+  const std::size_t count = slots.size() / size;
+  Buffer<std::uint8_t> distances(nullptr, count * packed_pairs(size, directed));
+  control.total.store(count);
+  run_polled(control, std::move(progress), [&] {
+    const BatchLabels decoded(packed, bounded, std::max(1u, threads), control);
+    decoded.row_distances(size, {slots.data(), slots.size()}, {distances.data(), distances.size()},
+                          std::max(1u, threads), control);
+  });
+  return nb::cast(to_numpy(std::move(distances)));
+}
+
 nb::object unpack(const ArrayIn<std::int32_t>& ids, const ArrayIn<std::uint8_t>& packed,
                   std::uint32_t size, bool directed, unsigned threads) {
   if (size == 0 || ids.size() % size != 0 ||
@@ -113,6 +193,15 @@ void bind_tokens(nb::module_& module) {
            nb::arg("num_in"), nb::arg("out_exponent"), nb::arg("in_exponent"), nb::arg("seed"),
            nb::arg("copy"), nb::arg("spill"), nb::arg("fill_neighbors"), nb::arg("with_distances"),
            nb::arg("threads"), nb::arg("progress").none());
+  module.def("draw_members", &draw_members, nb::arg("num_nodes"), nb::arg("directed"),
+             nb::arg("ranks").noconvert(), nb::arg("nodes").noconvert(), nb::arg("labels"), nb::arg("holders"),
+             nb::arg("size"), nb::arg("num_out"), nb::arg("num_in"), nb::arg("out_exponent"),
+             nb::arg("in_exponent"), nb::arg("seed"), nb::arg("copy"), nb::arg("spill"),
+             nb::arg("fill_neighbors"), nb::arg("threads"));
+  module.def("distinct_members", &distinct_members, nb::arg("num_nodes"), nb::arg("members").noconvert());
+  module.def("row_distances", &row_distances, nb::arg("num_nodes"), nb::arg("directed"), nb::arg("bounded"),
+             nb::arg("ranks").noconvert(), nb::arg("labels"), nb::arg("size"), nb::arg("slots").noconvert(),
+             nb::arg("threads"), nb::arg("max_bytes"), nb::arg("progress").none());
   module.def("unpack_distances", &unpack, nb::arg("ids").noconvert(), nb::arg("packed").noconvert(),
              nb::arg("size"), nb::arg("directed"), nb::arg("threads"));
 }

@@ -42,7 +42,23 @@ void packing_is_lossless() {
     for (Node v = 0; v < whole.labels.in.num_nodes(); v += 7) {
       decode_label(whole.view(), v, label);
       CHECK(entries_of(label.view()) == entries_of(whole.labels.in.of(v)));
+      const RecordSize size = record_size(whole.view().record(v), whole.labels.in.num_nodes(), v);
+      CHECK(size.entries == label.hubs.size() && size.segments == label.segments.size());
     }
+  }
+}
+
+void records_are_gathered_in_any_order() {
+  const Packed whole = packed(random_graph(500, 900, false, 7));
+  const std::vector<Node> ranks{499, 3, 3, 0, 250};
+  Control control;
+  const PackedLabels some = gather_records(whole.view(), ranks, control);
+  DecodedLabel label;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::span<const std::uint8_t> record =
+        some.bytes.view().subspan(some.offsets[i], some.offsets[i + 1] - some.offsets[i]);
+    decode_record(record, whole.labels.in.num_nodes(), ranks[i], label);
+    CHECK(entries_of(label.view()) == entries_of(whole.labels.in.of(ranks[i])));
   }
 }
 
@@ -127,6 +143,7 @@ void each_kind_of_damage_is_reported() {
 int main() {
   using namespace dhilgt;
   check::run("packing is lossless", packing_is_lossless);
+  check::run("records are gathered in any order", records_are_gathered_in_any_order);
   check::run("damage is detected or harmless", damage_is_detected_or_harmless);
   check::run("each kind of damage is reported", each_kind_of_damage_is_reported);
 }

@@ -7,6 +7,9 @@
 #include "graphs.h"
 #include "labels/holders.h"
 #include "labels/query.h"
+#include "labels/pack.h"
+#include "tokens/batch.h"
+#include "tokens/numbers.h"
 #include "tokens/rows.h"
 
 namespace dhilgt {
@@ -95,6 +98,77 @@ void distances_equal_those_of_search() {
   set_simd_level(before);
 }
 
+// Rows of some egos from packed records of the ranks that occur are those of a factory over all labels.
+void batches_equal_the_factory() {
+  Control control;
+  for (const bool directed : {false, true}) {
+    const Graph graph = random_graph(300, 700, directed, 5);
+    const Source source(graph, control);
+    const LabelSet in_holders = invert_labels(source.labels.in_labels(), 1, control);
+    const LabelSet out_holders = invert_labels(source.labels.out_labels(), 1, control);
+    const LabelSet* sets[] = {&source.labels.in_labels(), &source.labels.out_labels(), &in_holders, &out_holders};
+    std::vector<PackedLabels> whole;
+    for (const LabelSet* set : sets) whole.push_back(pack_labels(*set, 1, control));
+    auto gather = [&](std::size_t set, std::span<const Node> ranks) {
+      const PackedView view(graph.num_nodes, whole[set].offsets.view(), whole[set].bytes.view());
+      return gather_records(view, ranks, control);
+    };
+    auto batch = [&](std::span<const Node> ranks, const PackedLabels& in, const PackedLabels& out) {
+      return PackedBatch{graph.num_nodes, directed, ranks, {in.offsets.view(), in.bytes.view()},
+                         {out.offsets.view(), out.bytes.view()}};
+    };
+    std::vector<Node> egos, nodes;
+    for (Node rank = 0; rank < graph.num_nodes; rank += 3) {
+      egos.push_back(rank);
+      nodes.push_back(source.ranked.node_at[rank]);
+    }
+    for (const TokenShape& shape : {TokenShape{}, TokenShape{.size = 90, .num_out = 40, .num_in = 49},
+                                    TokenShape{.size = 8, .num_out = 1, .num_in = 3, .spill = true, .fill_neighbors = true}}) {
+      const std::size_t slots = egos.size() * shape.size;
+      const std::size_t pairs = egos.size() * packed_pairs(shape.size, directed);
+      std::vector<std::int32_t> ids(slots);
+      std::vector<std::uint16_t> parts(2 * egos.size()), batch_parts(parts.size());
+      std::vector<std::uint8_t> packed(pairs), batch_packed(pairs);
+      TokenFactory factory(source.view, control);
+      factory.make_rows(shape, egos, 7, ids, parts, packed, 1, control);
+      std::vector<Node> members(slots);
+      const PackedLabels labels[] = {gather(0, egos), gather(1, egos)};
+      const PackedLabels holders[] = {gather(2, egos), gather(3, egos)};
+      sample_members(shape, batch(egos, labels[0], labels[1]), batch(egos, holders[0], holders[1]), nodes, 7,
+                     members, batch_parts, 3, control);
+      CHECK(batch_parts == parts);
+      for (std::size_t i = 0; i < slots; ++i) {
+        CHECK(ids[i] == (members[i] == kNoMember ? -1 : static_cast<std::int32_t>(source.ranked.node_at[members[i]])));
+      }
+      const Buffer<Node> distinct = number_members(graph.num_nodes, members, control);
+      const PackedLabels fetched[] = {gather(0, distinct.view()), gather(1, distinct.view())};
+      const BatchLabels decoded(batch(distinct.view(), fetched[0], fetched[1]), false, 3, control);
+      decoded.row_distances(shape.size, members, batch_packed, 3, control);
+      CHECK(batch_packed == packed);
+    }
+  }
+}
+
+void ranks_are_numbered_in_order() {
+  Control control;
+  for (const Node count : {1u, 63u, 64u, 65u, 1000u}) {
+    RankNumbers numbers(count, control);
+    std::set<Node> added;
+    KeyedRandom random(count, 0, 0);
+    for (int i = 0; i < 200; ++i) {
+      const Node rank = static_cast<Node>(random.below(count));
+      added.insert(rank);
+      numbers.add(rank);
+    }
+    numbers.finish();
+    CHECK(numbers.count() == added.size());
+    Node next = 0;
+    for (const Node rank : added) CHECK(numbers[rank] == next++);
+    auto expected = added.begin();
+    numbers.each([&](Node rank) { CHECK(rank == *expected++); });
+  }
+}
+
 // A label with hubs at distances 1, 2 and 3, one draw each: frequencies follow distance^exponent.
 void draws_follow_the_weights() {
   const std::vector<Node> hubs{9, 0, 1, 2, 3, 4, 5};
@@ -152,6 +226,8 @@ void draws_are_distinct_and_complete() {
 int main() {
   using namespace dhilgt;
   check::run("distances equal those of search", distances_equal_those_of_search);
+  check::run("batches equal the factory", batches_equal_the_factory);
+  check::run("ranks are numbered in order", ranks_are_numbered_in_order);
   check::run("draws follow the weights", draws_follow_the_weights);
   check::run("draws are distinct and complete", draws_are_distinct_and_complete);
 }

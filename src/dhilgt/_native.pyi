@@ -84,6 +84,9 @@ class Labels:
         self, side: int
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]: ...
     def histogram(self) -> NDArray[np.uint64]: ...
+    def packed_records(
+        self, ranks: NDArray[np.uint32], side: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]: ...
     def pack(self, side: int, threads: int) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]: ...
     def unpack(self, threads: int, max_bytes: int) -> Labels: ...
     def holders(self, threads: int, max_bytes: int, progress: Progress) -> Labels: ...
@@ -127,6 +130,55 @@ def plane_block(
 def labels_from_packed(
     directed: bool, num_nodes: int, arrays: tuple[NDArray[Any], ...]
 ) -> Labels: ...
+def labels_from_parts(
+    directed: bool, bounds: list[int], arrays: tuple[NDArray[Any], ...]
+) -> Labels: ...
+
+MOST_PLANE_LEVELS: int
+MOST_SHORT_HUBS: int
+MOST_SHORT_DISTANCE: int
+
+def plane_bytes(num_nodes: int, words: int) -> int: ...
+def search_hubs(
+    push_offsets: NDArray[np.uint64],
+    push_targets: NDArray[np.uint32],
+    pull_offsets: NDArray[np.uint64],
+    pull_targets: NDArray[np.uint32],
+    first: int,
+    last: int,
+    radius: int,
+    plane_words: int,
+    table: tuple[Any, ...] | None,
+    bounds: list[int],
+    threads: int,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[
+    NDArray[np.uint64],
+    NDArray[np.uint8],
+    NDArray[np.uint64],
+    NDArray[np.uint8],
+    int,
+    int,
+    int,
+    int,
+    int,
+]: ...
+def merge_slices(
+    slices: list[tuple[int, int, NDArray[np.uint8]]],
+    begin: int,
+    end: int,
+    num_nodes: int,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint8], int, int, int]: ...
+def top_table(
+    parts: list[list[tuple[int, int, NDArray[np.uint8]]]],
+    bounds: list[int],
+    wide: bool,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint16] | NDArray[np.uint32], int]: ...
 
 class Tokens:
     def __init__(
@@ -157,6 +209,41 @@ class Tokens:
         progress: Progress,
     ) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.uint8]]: ...
 
+PackedArrays = tuple[NDArray[Any], ...]  # offsets and records of each side
+
+def draw_members(
+    num_nodes: int,
+    directed: bool,
+    ranks: NDArray[np.uint32],
+    nodes: NDArray[np.uint32],
+    labels: PackedArrays,
+    holders: PackedArrays,
+    size: int,
+    num_out: int,
+    num_in: int,
+    out_exponent: float,
+    in_exponent: float,
+    seed: int,
+    copy: int,
+    spill: bool,
+    fill_neighbors: bool,
+    threads: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]: ...
+def distinct_members(
+    num_nodes: int, members: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]: ...
+def row_distances(
+    num_nodes: int,
+    directed: bool,
+    bounded: bool,
+    ranks: NDArray[np.uint32],
+    labels: PackedArrays,
+    size: int,
+    slots: NDArray[np.uint32],
+    threads: int,
+    max_bytes: int,
+    progress: Progress,
+) -> NDArray[np.uint8]: ...
 def unpack_distances(
     ids: NDArray[np.int32], packed: NDArray[np.uint8], size: int, directed: bool, threads: int
 ) -> NDArray[np.uint8]: ...

@@ -1,7 +1,6 @@
 #include "labels/holders.h"
 
 #include <algorithm>
-#include <compare>
 #include <vector>
 
 #include "labels/fill.h"
@@ -72,32 +71,28 @@ LabelSet invert_labels(const LabelSet& labels, unsigned threads, Control& contro
   });
 }
 
-LabelSet join_labels(const LabelSet& in, const LabelSet& out, unsigned threads, Control& control) {
-  struct Entry {
-    Distance distance;
-    Node hub;
-    auto operator<=>(const Entry&) const = default;
-  };
-  auto join = [&](Node node, std::vector<Entry>& entries) {
-    entries.clear();
-    for (const LabelSet* side : {&in, &out}) {
-      side->of(node).each_segment([&](Distance distance, std::span<const Node> hubs) {
-        for (const Node hub : hubs) entries.push_back({distance, hub});
-      });
-    }
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return a.hub != b.hub ? a.hub < b.hub : a.distance < b.distance;
+void join_label(const LabelView& in, const LabelView& out, std::vector<JoinedEntry>& entries) {
+  entries.clear();
+  for (const LabelView* side : {&in, &out}) {
+    side->each_segment([&](Distance distance, std::span<const Node> hubs) {
+      for (const Node hub : hubs) entries.push_back({distance, hub});
     });
-    entries.erase(std::unique(entries.begin(), entries.end(),
-                              [](const Entry& a, const Entry& b) { return a.hub == b.hub; }),
-                  entries.end());
-    std::sort(entries.begin(), entries.end());
-  };
+  }
+  std::sort(entries.begin(), entries.end(), [](const JoinedEntry& a, const JoinedEntry& b) {
+    return a.hub != b.hub ? a.hub < b.hub : a.distance < b.distance;
+  });
+  entries.erase(std::unique(entries.begin(), entries.end(),
+                            [](const JoinedEntry& a, const JoinedEntry& b) { return a.hub == b.hub; }),
+                entries.end());
+  std::sort(entries.begin(), entries.end());
+}
+
+LabelSet join_labels(const LabelSet& in, const LabelSet& out, unsigned threads, Control& control) {
   return fill_label_set(in.num_nodes(), threads, control, [&](Node begin, Node end, auto&& emit) {
-    std::vector<Entry> entries;
+    std::vector<JoinedEntry> entries;
     for (Node node = begin; node < end; ++node) {
-      join(node, entries);
-      for (const Entry& entry : entries) emit(node, entry.distance, std::span(&entry.hub, 1));
+      join_label(in.of(node), out.of(node), entries);
+      for (const JoinedEntry& entry : entries) emit(node, entry.distance, std::span(&entry.hub, 1));
     }
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/parallel.h"
 #include "base/simd.h"
@@ -45,70 +46,20 @@ constexpr std::uint32_t kUnsetWord = 0x40000000u;  // the sum of two still fits
 
 }  // namespace
 
-TokenCells::TokenCells(Node num_nodes, std::size_t row_width, bool use_bytes, Control& control)
-    : width(row_width),
-      narrow(use_bytes),
-      bytes(control, use_bytes ? num_nodes * row_width : 0),
-      words(control, use_bytes ? 0 : num_nodes * row_width) {
-  std::fill_n(bytes.data(), use_bytes ? num_nodes * row_width : 0, kUnsetCell);
-  std::fill_n(words.data(), use_bytes ? 0 : num_nodes * row_width, kUnsetWord);
+CellShape cell_shape(std::size_t size, Distance max_distance) {
+  const bool narrow = size <= kByteColumns && max_distance <= kMaxByteDistance;
+  return {!narrow ? size : size <= 32 ? 32 : 64, narrow};
 }
 
-TokenMaker::TokenMaker(const TokenSource& source, const TokenShape& shape,
-                       const DistanceWeights& out_weights, const DistanceWeights& in_weights,
-                       TokenCells* cells)
-    : source_(source),
-      shape_(shape),
-      out_weights_(out_weights),
-      in_weights_(in_weights),
-      cells_(cells) {}
-
-TokenMaker::Parts TokenMaker::sample(Node rank, std::uint64_t copy, std::vector<Node>& members) {
-  KeyedRandom random(shape_.seed, copy, source_.node_at[rank]);
-  const LabelView hubs = source_.hubs->of(rank);
-  const LabelView holders = source_.holders->of(rank);
-  std::size_t out_quota = shape_.num_out;
-  std::size_t in_quota = shape_.num_in;
-  if (shape_.spill) {
-    const std::size_t spare_out = out_quota - std::min(out_quota, hubs.hubs.size() - 1);
-    const std::size_t spare_in = in_quota - std::min(in_quota, holders.hubs.size() - 1);
-    out_quota += spare_in;
-    in_quota += spare_out;
-  }
-  members.assign(1, rank);
-  auto draw = [&](const LabelView& label, const DistanceWeights& weights, std::size_t quota) {
-    positions_.clear();
-    sampler_.draw(label, weights, quota, random, positions_);
-    for (const Node position : positions_) members.push_back(label.hubs[position]);
-    return static_cast<std::uint16_t>(positions_.size());
-  };
-  Parts parts{};
-  parts.hubs = draw(hubs, out_weights_, out_quota);
-  parts.holders = draw(holders, in_weights_, in_quota);
-  if (shape_.fill_neighbors) fill_with_neighbors(rank, random, members);
-  return parts;
+TokenCells::TokenCells(std::size_t num_hubs, CellShape cell_shape, Control& control)
+    : shape(cell_shape),
+      bytes(control, shape.narrow ? num_hubs * shape.width : 0),
+      words(control, shape.narrow ? 0 : num_hubs * shape.width) {
+  std::fill_n(bytes.data(), shape.narrow ? num_hubs * shape.width : 0, kUnsetCell);
+  std::fill_n(words.data(), shape.narrow ? 0 : num_hubs * shape.width, kUnsetWord);
 }
 
-// Neighbours are the label entries at distance 1: the better ranked are hubs, the worse ranked holders.
-// They are drawn in random order, and those already in the row are skipped: at most `size` draws are
-// skipped, so the cost does not depend on the number of neighbours.
-void TokenMaker::fill_with_neighbors(Node rank, KeyedRandom& random, std::vector<Node>& members) {
-  auto neighbors = [rank](const LabelSet& set) {
-    const LabelView label = set.of(rank);
-    const bool any = label.segments.size() > 1 && label.segments[1].distance == 1;
-    return label.hubs.subspan(1, any ? label.segments[1].end - 1 : 0);
-  };
-  const std::span<const Node> better = neighbors(*source_.hubs);
-  const std::span<const Node> worse = neighbors(*source_.holders);
-  neighbor_draw_.reset(better.size() + worse.size());
-  while (members.size() < shape_.size && neighbor_draw_.left() > 0) {
-    const std::size_t at = neighbor_draw_.next(random);
-    const Node drawn = at < better.size() ? better[at] : worse[at - better.size()];
-    if (std::find(members.begin(), members.end(), drawn) == members.end()) members.push_back(drawn);
-  }
-}
-
-void TokenMaker::prefetch(std::span<const Node> members) const {
+void RowDistances::prefetch(std::span<const Node> members) const {
   for (const Node member : members) {
     const LabelView label = source_.in->of(member);
     __builtin_prefetch(label.segments.data());
@@ -118,18 +69,18 @@ void TokenMaker::prefetch(std::span<const Node> members) const {
   }
 }
 
-void TokenMaker::distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
+void RowDistances::pack(std::span<const Node> members, std::span<std::uint8_t> packed) {
   std::fill(packed.begin(), packed.end(), kUnreachableByte);
-  if (cells_->narrow) byte_distances(members, packed);
+  if (cells_.shape.narrow) byte_distances(members, packed);
   else word_distances(members, packed);
 }
 
-void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
+void RowDistances::byte_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
   const auto [pass, clear] = token_kernel();
   std::size_t max_touched = 1;  // one extra: the kernel writes before it tests
   for (const Node member : members) max_touched += source_.in->of(member).hubs.size();
   if (touched_.size() < max_touched) touched_.resize(max_touched);
-  TokenTable table{cells_->bytes.data(), cells_->width, touched_.data(), 0};
+  TokenTable table{cells_.bytes.data(), cells_.shape.width, touched_.data(), 0};
   const std::uint8_t no_hub = source_.no_hub_byte();
   auto store = [no_hub](const std::uint8_t* row, std::size_t count, std::uint8_t* out) {
     for (std::size_t j = 0; j < count; ++j) out[j] = row[j] >= kUnsetCell ? no_hub : row[j];
@@ -158,12 +109,12 @@ void TokenMaker::byte_distances(std::span<const Node> members, std::span<std::ui
 }
 
 // For long distances or large rows: the same with four bytes per cell, without SIMD kernels.
-void TokenMaker::word_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
-  const std::size_t width = cells_->width;
+void RowDistances::word_distances(std::span<const Node> members, std::span<std::uint8_t> packed) {
+  const std::size_t width = cells_.shape.width;
   std::vector<std::uint32_t> row(width);
   auto each_entry = [&](const LabelView& label, auto&& visit) {
     label.each_segment([&](Distance distance, std::span<const Node> hubs) {
-      for (const Node hub : hubs) visit(cells_->words.data() + std::size_t{hub} * width, distance);
+      for (const Node hub : hubs) visit(cells_.words.data() + std::size_t{hub} * width, distance);
     });
   };
   auto set_column = [&](const LabelView& label, std::size_t column) {
@@ -199,11 +150,11 @@ TokenFactory::TokenFactory(const TokenSource& source, Control& control)
       max_distance_(std::max(source.in->max_distance(), source.out->max_distance())),
       cells_control_(control) {}
 
-std::unique_ptr<TokenCells> TokenFactory::take_cells(std::size_t width, bool narrow) {
+std::unique_ptr<TokenCells> TokenFactory::take_cells(CellShape shape) {
   {
     const std::lock_guard<std::mutex> guard(lock_);
     for (std::unique_ptr<TokenCells>& cells : spare_) {
-      if (cells->width == width && cells->narrow == narrow) {
+      if (cells->shape == shape) {
         std::unique_ptr<TokenCells> taken = std::move(cells);
         cells = std::move(spare_.back());
         spare_.pop_back();
@@ -211,7 +162,7 @@ std::unique_ptr<TokenCells> TokenFactory::take_cells(std::size_t width, bool nar
       }
     }
   }
-  return std::make_unique<TokenCells>(source_.in->num_nodes(), width, narrow, cells_control_);
+  return std::make_unique<TokenCells>(source_.in->num_nodes(), shape, cells_control_);
 }
 
 void TokenFactory::return_cells(std::unique_ptr<TokenCells> cells) {
@@ -222,33 +173,39 @@ void TokenFactory::return_cells(std::unique_ptr<TokenCells> cells) {
 void TokenFactory::make_rows(const TokenShape& shape, std::span<const Node> ranks, std::uint64_t copy,
                              std::span<std::int32_t> ids, std::span<std::uint16_t> parts,
                              std::span<std::uint8_t> packed, unsigned threads, Control& control) {
-  const bool narrow = shape.size <= kByteColumns && max_distance_ <= kMaxByteDistance;
-  const std::size_t width = !narrow ? shape.size : shape.size <= 32 ? 32 : 64;
   const std::size_t row_bytes = packed_pairs(shape.size, source_.directed);
-  const DistanceWeights out_weights(shape.out_exponent);
-  const DistanceWeights in_weights(shape.in_exponent);
+  const TokenWeights weights(shape);
   const bool with_distances = !packed.empty();
   parallel_for(threads, ranks.size(), 32, control, [&](unsigned, std::size_t begin, std::size_t end) {
     // Tables are returned only after a whole chunk: after an exception some cells may still be set.
-    std::unique_ptr<TokenCells> cells = with_distances ? take_cells(width, narrow) : nullptr;
-    TokenMaker maker(source_, shape, out_weights, in_weights, cells.get());
+    std::unique_ptr<TokenCells> cells;
+    std::optional<RowDistances> distances;
+    if (with_distances) {
+      cells = take_cells(cell_shape(shape.size, max_distance_));
+      distances.emplace(source_, *cells);
+    }
+    MemberSampler sampler(shape, weights);
+    auto sample = [&](Node rank, std::vector<Node>& members) {
+      return sampler.sample(rank, source_.node_at[rank], copy, source_.hubs->of(rank), source_.holders->of(rank),
+                            members);
+    };
     std::vector<Node> members;
     std::vector<Node> next;
-    TokenMaker::Parts next_parts = maker.sample(ranks[begin], copy, next);
+    TokenParts next_parts = sample(ranks[begin], next);
     for (std::size_t i = begin; i < end; ++i) {
       members.swap(next);
       parts[2 * i] = next_parts.hubs;
       parts[2 * i + 1] = next_parts.holders;
       if (i + 1 < end) {  // drawn one row ahead, so that its labels can be prefetched
-        next_parts = maker.sample(ranks[i + 1], copy, next);
-        if (with_distances) maker.prefetch(next);
+        next_parts = sample(ranks[i + 1], next);
+        if (with_distances) distances->prefetch(next);
       }
       std::int32_t* row = ids.data() + i * shape.size;
       for (std::size_t j = 0; j < members.size(); ++j) {
         row[j] = static_cast<std::int32_t>(source_.node_at[members[j]]);
       }
       std::fill(row + members.size(), row + shape.size, -1);
-      if (with_distances) maker.distances(members, packed.subspan(i * row_bytes, row_bytes));
+      if (with_distances) distances->pack(members, packed.subspan(i * row_bytes, row_bytes));
     }
     if (with_distances) return_cells(std::move(cells));
     control.done.fetch_add(end - begin, std::memory_order_relaxed);

@@ -11,23 +11,12 @@
 #include "base/control.h"
 #include "base/types.h"
 #include "labels/set.h"
-#include "tokens/sample.h"
+#include "tokens/members.h"
 
 namespace dhilgt {
 
 inline constexpr std::uint8_t kFarByte = 254;          // 254 or more, or beyond the radius of the labels
 inline constexpr std::uint8_t kUnreachableByte = 255;  // there is no path, or a slot is padding
-
-struct TokenShape {
-  std::uint32_t size = 32;  // slots of a row, including that of the ego
-  std::uint32_t num_out = 16;  // hubs to draw
-  std::uint32_t num_in = 15;   // holders to draw
-  double out_exponent = -1.0;
-  double in_exponent = -1.0;
-  std::uint64_t seed = 0;
-  bool spill = false;           // unused slots of one side go to the other
-  bool fill_neighbors = false;  // slots that are still free go to neighbours not drawn yet
-};
 
 // The input of rows, in rank space. Nodes are drawn from `hubs` and `holders`, which on a directed graph
 // come from the joined label sets; distances are computed from `in` and `out`.
@@ -49,13 +38,21 @@ inline std::size_t packed_pairs(std::size_t size, bool directed) {
   return size * (size - 1) / 2 * (directed ? 2 : 1);
 }
 
+// How wide the row of a table is, and whether it is of bytes instead of words.
+struct CellShape {
+  std::size_t width;
+  bool narrow;
+  bool operator==(const CellShape&) const = default;
+};
+// For rows of `size` members whose labels have distances up to `max_distance`.
+CellShape cell_shape(std::size_t size, Distance max_distance);
+
 // The table of one worker: the distance between each hub and each member, [hub][member]. All cells are
 // unset between rows.
 struct TokenCells {
-  TokenCells(Node num_nodes, std::size_t row_width, bool use_bytes, Control& control);
+  TokenCells(std::size_t num_hubs, CellShape cell_shape, Control& control);
 
-  const std::size_t width;
-  const bool narrow;  // uses bytes instead of words
+  const CellShape shape;
   AlignedArray<std::uint8_t> bytes;
   AlignedArray<std::uint32_t> words;
 };
@@ -76,7 +73,7 @@ class TokenFactory {
   const TokenSource& source() const { return source_; }
 
  private:
-  std::unique_ptr<TokenCells> take_cells(std::size_t width, bool narrow);
+  std::unique_ptr<TokenCells> take_cells(CellShape shape);
   void return_cells(std::unique_ptr<TokenCells> cells);
 
   const TokenSource source_;
@@ -86,36 +83,22 @@ class TokenFactory {
   std::vector<std::unique_ptr<TokenCells>> spare_;
 };
 
-// Makes rows one at a time, with a table of the factory.
-class TokenMaker {
+// Computes the distances of rows one at a time, with a table of its own.
+class RowDistances {
  public:
-  TokenMaker(const TokenSource& source, const TokenShape& shape, const DistanceWeights& out_weights,
-             const DistanceWeights& in_weights, TokenCells* cells);
+  RowDistances(const TokenSource& source, TokenCells& cells) : source_(source), cells_(cells) {}
 
-  struct Parts {
-    std::uint16_t hubs;
-    std::uint16_t holders;
-  };
-  // Draws the members of a row, as ranks: the ego, hubs, holders, then neighbours in free slots.
-  Parts sample(Node rank, std::uint64_t copy, std::vector<Node>& members);
   // Computes all distances among the members, packed; those of padding slots are 255.
-  void distances(std::span<const Node> members, std::span<std::uint8_t> packed);
+  void pack(std::span<const Node> members, std::span<std::uint8_t> packed);
   // Prefetches the labels of the members of a row.
   void prefetch(std::span<const Node> members) const;
 
  private:
-  void fill_with_neighbors(Node rank, KeyedRandom& random, std::vector<Node>& members);
   void byte_distances(std::span<const Node> members, std::span<std::uint8_t> packed);
   void word_distances(std::span<const Node> members, std::span<std::uint8_t> packed);
 
   const TokenSource& source_;
-  const TokenShape& shape_;
-  const DistanceWeights& out_weights_;
-  const DistanceWeights& in_weights_;
-  TokenCells* cells_;
-  LabelSampler sampler_;
-  ShuffledDraw neighbor_draw_;
-  std::vector<Node> positions_;
+  TokenCells& cells_;
   std::vector<Node> touched_;
 };
 

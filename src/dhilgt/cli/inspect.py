@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dhilgt.cli import compare, inspect_runs, shell
 from dhilgt.graph import store as graph_store
+from dhilgt.labels import sharded_store
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.store.artifact import Artifact
@@ -184,6 +185,9 @@ def _describe_labels(artifact: Artifact) -> Report:
     ]
     if labels.radius is not None:
         rows.insert(1, ("radius", f"{labels.radius}: distances up to it are exact"))
+    if labels.is_sharded:
+        facts["parts"] = len(artifact.params["label_bounds"]) - 1
+        rows.insert(1, ("parts", f"{facts['parts']:,}, with the labels inverted beside them"))
     if labels.grown_from is not None:
         facts["grown_from"] = labels.grown_from
         rows.insert(1, ("exact", f"no, grown from {labels.grown_from}: distances may be too long"))
@@ -308,5 +312,6 @@ def _describe_graph(artifact: Artifact) -> Report:
 KINDS: dict[str, Callable[[Artifact], Report]] = {
     graph_store.KIND: _describe_graph,
     labels_store.KIND: _describe_labels,
+    sharded_store.KIND: _describe_labels,
     tokens_store.KIND: _describe_tokens,
 }

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dhilgt.cli import shell
+from dhilgt.cluster.session import check_cluster
 from dhilgt.errors import GraphError, GraphWarning
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.build import ALGORITHMS
@@ -113,6 +114,13 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace labels that are there.")
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|ADDRESS",
+            help="Build on a Ray cluster; the labels come in parts, and a build goes on.",
+        ),
+    ] = None,
     only_estimate: Annotated[
         bool, typer.Option("--estimate", help="Print the predicted size and stop.")
     ] = False,
@@ -126,6 +134,7 @@ def run(
       dhilgt label edges.csv -o web.labels
       dhilgt label links.txt.gz --directed --estimate
       dhilgt label huge.parquet -o huge.labels --radius 3
+      dhilgt label edges.csv -o /shared/web.labels --cluster auto
     """  # noqa: D301 - \b keeps the example's lines apart
     if output is None and not only_estimate:
         raise shell.usage_error("needed, unless --estimate is given", "--output / -o")
@@ -133,7 +142,11 @@ def run(
         raise shell.usage_error(
             f"{algorithm!r} is not one of {', '.join(ALGORITHMS)}", "--algorithm"
         )
+    if cluster is not None and algorithm != "auto":
+        raise shell.usage_error("a cluster has one algorithm, auto", "--algorithm")
     # Everything is checked before the file of edges, which may be large, is read.
+    if cluster is not None:
+        check_cluster(cluster)
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
     wanted = _radius(radius)
@@ -190,11 +203,15 @@ def run(
         preflight=preflight,
         radius=wanted,
         max_entries=max_entries,
+        cluster=cluster,
+        path=None if cluster is None else output,
+        overwrite=overwrite,
     )
     seconds["build"] = time.perf_counter() - started
-    started = time.perf_counter()
-    labels.save(output, overwrite=overwrite, threads=threads)
-    seconds["save"] = time.perf_counter() - started
+    if cluster is None:
+        started = time.perf_counter()
+        labels.save(output, overwrite=overwrite, threads=threads)
+        seconds["save"] = time.perf_counter() - started
 
     facts = summary(graph, labels, Artifact.open(output).nbytes, seconds)
     facts["path"] = str(output)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dhilgt.cli import shell
+from dhilgt.cluster.session import ray_package
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.readers import node_lists
 from dhilgt.store.artifact import Artifact
@@ -60,6 +61,13 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace tokens that are there.")
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|ADDRESS",
+            help="Draw on a Ray cluster, from labels in parts; a stopped build goes on.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: bool = False,
 ) -> None:
@@ -69,7 +77,10 @@ def run(
     Example:
       dhilgt tokens web.labels -o web.tokens
       dhilgt tokens web.labels -o far.tokens --out-exponent 1 --copies 4
+      dhilgt tokens /shared/web.labels -o /shared/web.tokens --cluster auto
     """  # noqa: D301 - \b keeps the example's lines apart
+    if cluster is not None:
+        ray_package()
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
     started = time.perf_counter()
@@ -95,8 +106,11 @@ def run(
             overwrite=overwrite,
             progress=not quiet,
             max_memory=limit,
+            cluster=cluster,
         )
     except KeyboardInterrupt:
+        if cluster is not None:
+            raise  # its message says how to go on
         again = ["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])]
         raise KeyboardInterrupt(f"interrupted; go on with: {shlex.join(again)}") from None
     facts = summary(tokens, output, time.perf_counter() - started)
@@ -120,6 +134,7 @@ def summary(tokens: Tokens, path: Path, seconds: float) -> dict[str, Any]:
         "graph_fingerprint": tokens.graph_fingerprint,
         "labels_fingerprint": tokens.labels_fingerprint,
         "seconds": round(seconds, 4),
+        "traffic": None if tokens.traffic is None else tokens.traffic._asdict(),
     }
 
 
@@ -127,9 +142,14 @@ def summary_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the lines of the printed table."""
     settings = facts["settings"]
     per_row = facts["bytes_on_disk"] / max(1, facts["rows"])
-    return [
+    lines = [
         ("rows", f"{facts['rows']:,} of {settings['size']} slots ({facts['copies']} a node)"),
         ("drawn", f"{settings['num_out']} hubs, {settings['num_in']} holders"),
         ("on disk", f"{format_bytes(facts['bytes_on_disk'])} ({per_row:.0f} bytes per row)"),
         ("seconds", f"{facts['seconds']:.2f}"),
     ]
+    if read := facts["traffic"]:
+        each = read["num_bytes"] / max(1, read["num_rows"])
+        line = f"{format_bytes(read['num_bytes'])} of the labels ({each:.0f} bytes per row)"
+        lines.insert(2, ("moved", line))
+    return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,19 +49,44 @@ def connected(cluster: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    try:
+    with _answered(cluster):
         _knock(cluster)
         _start(ray, cluster)
+    try:
+        # Ray prints notes, as about a worker that died, on standard output, where commands write
+        # their results.
+        with contextlib.redirect_stdout(sys.stderr):
+            yield ray
+    finally:
+        ray.shutdown()
+
+
+def check_cluster(cluster: str) -> None:
+    """Raise if a cluster cannot be used, before the work that it is needed for.
+
+    Args:
+        cluster: As for `connected`.
+
+    Raises:
+        DhilgtError: If Ray is not installed.
+        ConfigError: If nothing listens at the address.
+    """
+    ray_package()
+    with _answered(cluster):
+        _knock(cluster)
+
+
+@contextlib.contextmanager
+def _answered(cluster: str) -> Iterator[None]:
+    """Turn an error of the connection into one that says what to do."""
+    try:
+        yield
     except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
             f"{setting('cluster', cluster)}: no Ray cluster answers there ({reason}); start one "
             "with ray start --head, or pass 'auto'"
         ) from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
 
 
 def _knock(cluster: str) -> None:
@@ -71,7 +97,7 @@ def _knock(cluster: str) -> None:
 
 
 def _start(ray: Any, cluster: str) -> None:
-    quiet = {"log_to_driver": False, "logging_level": "warning"}
+    quiet = {"log_to_driver": False, "logging_level": "error"}
     if cluster != AUTO:
         ray.init(address=cluster, **quiet)
         return

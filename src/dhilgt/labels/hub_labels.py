@@ -4,20 +4,25 @@ import copy
 import hashlib
 from collections.abc import Callable
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt import _native
-from dhilgt.errors import GraphError
+from dhilgt.errors import ConfigError, GraphError, argument
 from dhilgt.graph.checks import IdArray
 from dhilgt.graph.graph import Graph
 from dhilgt.graph.node_ids import NodeIds
+from dhilgt.labels import sharded_store
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.build import build_native
 from dhilgt.labels.orders import order_name
-from dhilgt.utils.checks import choice, num_threads
+from dhilgt.labels.packed import PackedLabelRows
+from dhilgt.labels.sharded_store import ShardedLabels
+from dhilgt.store.manifest import find_artifact, read_manifest
+from dhilgt.utils.checks import choice, num_threads, whole_number
 from dhilgt.utils.memory import UNLIMITED
 from dhilgt.utils.progress import progress_bar
 
@@ -98,6 +103,7 @@ class HubLabels:
         "_native",
         "_order",
         "_order_name",
+        "_parts",
         "_radius",
         "_ranks",
         "_sizes",
@@ -130,6 +136,7 @@ class HubLabels:
         self._ranks = np.empty(len(order), np.uint32)
         self._ranks[order] = np.arange(len(order), dtype=np.uint32)
         self._holders: _native.Labels | None = None
+        self._parts: ShardedLabels | None = None
         self._fingerprint: str | None = None
 
     # ---- build, save, load ---------------------------------------------------------------------
@@ -148,6 +155,9 @@ class HubLabels:
         preflight: bool = True,
         radius: int | str | None = None,
         max_entries: int | None = None,
+        cluster: str | None = None,
+        path: "str | PathLike[str] | None" = None,
+        overwrite: bool = False,
     ) -> "HubLabels":
         """Build the labels of a graph.
 
@@ -169,14 +179,43 @@ class HubLabels:
                 else takes the largest radius that fits, and says so in a warning.
             max_entries: With `radius` "auto", which it stands for, the largest predicted number of
                 entries.
+            cluster: Build on a Ray cluster: "auto", or its address. The labels are the same, in
+                parts at `path`, and no machine holds all of them. `threads` (None: 1) and
+                `max_memory` are then those of each unit of work.
+            path: With `cluster`, the folder to create, best on a disk that all machines share. The
+                same call goes on with a build that was stopped.
+            overwrite: With `cluster`, replace older labels at `path`.
 
         Raises:
             GraphError: If the graph has no nodes, or the order does not list each node once.
             MemoryLimitError: If the build does not fit `max_memory`. Nothing is left behind.
+            ConfigError: If `path` and `cluster` are not given together.
 
         Warns:
             GraphWarning: If "auto" chose a radius.
         """
+        if (cluster is None) != (path is None):
+            given, other = ("path", "cluster") if cluster is None else ("cluster", "path")
+            raise ConfigError(
+                f"{argument(given)} goes with {argument(other)}: labels from a cluster are "
+                "written to a folder, others are kept with save"
+            )
+        if cluster is not None and path is not None:
+            from dhilgt.cluster.labels import build_labels
+
+            choice("algorithm", algorithm, ("auto",))
+            return build_labels(
+                graph,
+                path,
+                cluster=cluster,
+                order=order,
+                seed=seed,
+                radius=whole_number("radius", radius, 1, 2**32 - 1, optional=True),
+                threads=threads,
+                max_memory=max_memory,
+                progress=progress,
+                overwrite=overwrite,
+            )
         native, node_at, used = build_native(
             graph,
             threads=threads,
@@ -248,9 +287,15 @@ class HubLabels:
         Raises:
             ArtifactError: If the folder does not hold complete labels of a known format.
         """
-        stored = labels_store.load(path, verify=verify)
-        arrays = tuple(array for side in stored.sides for array in side)
-        native = _native.labels_from_packed(len(stored.sides) == 2, len(stored.order), arrays)
+        parts = None
+        if read_manifest(find_artifact(Path(path))).kind == sharded_store.KIND:
+            parts = sharded_store.load(path, verify=verify)
+        stored = labels_store.load(path, verify=verify) if parts is None else parts.stored
+        if parts is None:
+            arrays = tuple(array for side in stored.sides for array in side)
+            native = _native.labels_from_packed(len(stored.sides) == 2, len(stored.order), arrays)
+        else:
+            native = parts.labels.native()
         labels = cls(
             native,
             stored.order,
@@ -262,9 +307,72 @@ class HubLabels:
             grown_from=stored.grown_from,
             check=stored.check,
         )
+        labels._parts = parts
         if not mmap:
             labels._unpacked(threads)
         return labels
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the labels lie in parts on disk, as `build_sharded` or a cluster wrote them."""
+        return self._parts is not None
+
+    @property
+    def path(self) -> Path | None:
+        """The folder that labels in parts are mapped from; None for other labels."""
+        return None if self._parts is None else self._parts.path
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether every byte of the files was compared with its checksum."""
+        return self._check is None
+
+    def check_files(self) -> None:
+        """Compare every byte of mapped files with its checksum, unless `load` has done it.
+
+        Raises:
+            ArtifactError: If a file is damaged; the message names it.
+        """
+        if self._check is not None:
+            self._check()
+            self._check = None
+
+    def gather(self) -> "HubLabels":
+        """Return labels in parts as ordinary ones, packed in memory.
+
+        Their `save` writes the bytes that it writes for labels built on one machine. Labels that
+        are not in parts are returned as they are.
+        """
+        if self._parts is None:
+            return self
+        arrays = tuple(array for rows in self._parts.labels.joined() for array in rows)
+        other = copy.copy(self)
+        other._native = _native.labels_from_packed(self.directed, self.num_nodes, arrays)
+        other._parts = other._holders = None
+        return other
+
+    def packed_rows(self, ranks: NDArray[Any], side: str) -> PackedLabelRows:
+        """Return the packed labels of some ranks of labels in parts, read from the mapped files.
+
+        Args:
+            ranks: Ranks, in any order.
+            side: "in" or "out".
+        """
+        return self._sharded().labels.rows_of(ranks, side_number(side))
+
+    def packed_holders(self, ranks: NDArray[Any], side: str) -> PackedLabelRows:
+        """Return the packed inverted labels of some ranks of labels in parts.
+
+        Args:
+            ranks: Ranks, in any order.
+            side: "in" or "out".
+        """
+        return self._sharded().holders.rows_of(ranks, side_number(side))
+
+    def _sharded(self) -> ShardedLabels:
+        if self._parts is None:
+            raise ValueError("these labels are not in parts; build them with build_sharded")
+        return self._parts
 
     def with_ids(self, ids: NodeIds) -> "HubLabels":
         """Return the same labels under other ids; nothing is copied.
@@ -427,6 +535,8 @@ class HubLabels:
         kind = ", directed" if self.directed else ""
         kind += "" if self._radius is None else f", radius {self._radius}"
         kind += "" if self._grown_from is None else ", grown"
+        if self._parts is not None:
+            kind += f", in {len(self._parts.labels.bounds) - 1} parts"
         per_node = self.num_entries / self.num_nodes
         return (
             f"HubLabels(nodes={self.num_nodes}, entries={self.num_entries}, "
@@ -558,12 +668,13 @@ class HubLabels:
 
     def _unpacked(self, threads: int | None = None) -> _native.Labels:
         if self._native.packed:
-            if self._check is not None:
-                self._check()
+            self.check_files()
             self._native = self._native.unpack(num_threads(threads), UNLIMITED)
         return self._native
 
     def _transposed(self) -> _native.Labels:
+        if self._holders is None and self._parts is not None:
+            self._holders = self._parts.holders.native()
         if self._holders is None:
             self._holders = self._unpacked().holders(num_threads(None), UNLIMITED, None)
         return self._holders
@@ -572,6 +683,8 @@ class HubLabels:
         self, native: _native.Labels
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
         """Return rows by node index instead of rank, without the self entry, the first in each."""
+        if native.packed:  # the inverted labels of labels in parts
+            native = native.unpack(num_threads(None), UNLIMITED)
         offsets, ranks, distances = native.flat_arrays(OUT)
         lengths = np.diff(offsets)[self._ranks] - 1
         starts = offsets[:-1][self._ranks] + 1

@@ -73,14 +73,8 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
     artifact = Artifact.open(path, kind=KIND, max_format=_FORMAT_WITH_RADIUS)
     if verify:
         artifact.verify()
-    params = artifact.params
-    num_nodes = _whole_number(artifact, params, "num_nodes")
-    names = ("in", "out") if params.get("directed") is True else ("in",)
-    order = artifact.array("order", mmap=False)
-    if order.dtype != np.uint32 or order.shape != (num_nodes,) or not _is_permutation(order):
-        raise ArtifactError(
-            f"{Path(path)}: order is not a ranking of {num_nodes} nodes; build again"
-        )
+    num_nodes = _whole_number(artifact, artifact.params, "num_nodes")
+    names = ("in", "out") if artifact.params.get("directed") is True else ("in",)
     sides = []
     for name in names:
         offsets = artifact.array(f"{name}_offsets")
@@ -93,6 +87,24 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
         ):
             raise ArtifactError(f"{Path(path)}: {name}_offsets does not fit the nodes; build again")
         sides.append((np.asarray(offsets), np.asarray(records)))
+    return stored_labels(artifact, sides, verified=verify)
+
+
+def stored_labels(artifact: Artifact, sides: list[PackedSide], *, verified: bool) -> StoredLabels:
+    """Return the content of an artifact of labels around its packed sides.
+
+    Args:
+        artifact: The artifact.
+        sides: Its rows.
+        verified: Whether all bytes are checked already.
+    """
+    params = artifact.params
+    num_nodes = _whole_number(artifact, params, "num_nodes")
+    order = artifact.array("order", mmap=False)
+    if order.dtype != np.uint32 or order.shape != (num_nodes,) or not _is_permutation(order):
+        raise ArtifactError(
+            f"{artifact.path}: order is not a ranking of {num_nodes} nodes; build again"
+        )
     radius = None
     if "radius" in params:
         radius = _whole_number(artifact, params, "radius")
@@ -109,7 +121,7 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
         order_name=_text_or_none(artifact, params, "order"),
         grown_from=_text_or_none(artifact, params, "grown_from"),
         radius=radius,
-        check=artifact.verify if artifact.is_large and not verify else None,
+        check=artifact.verify if artifact.is_large and not verified else None,
     )
 
 

@@ -41,6 +41,7 @@ from dhilgt.store.files import (
     SUFFIX,
     FileEntry,
     canonical_json,
+    check_name,
     explained,
     hash_file,
     npy_chunks,
@@ -352,6 +353,44 @@ class Writer:
             entry = FileEntry(name, plain.dtype.str, plain.shape, sha256, blocks)
             self._record(entry)
         self._entries[name] = entry
+
+    def take_file(self, entry: FileEntry, source: Path) -> None:
+        """Make a finished file part of the artifact; it is linked, or copied where it cannot be.
+
+        Args:
+            entry: Its entry in the manifest.
+            source: The file, of the same disk if possible.
+
+        Raises:
+            ArtifactError: If its size or header is not that of the entry.
+        """
+        check_name(entry.name)
+        path = self._folder / entry.file
+        with explained("read", source), open_regular(source) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != entry.nbytes or file.read(len(entry.header)) != entry.header:
+                raise ArtifactError(
+                    f"{source} is damaged: expected {entry.nbytes} bytes of {entry.dtype} "
+                    f"{list(entry.shape)}, found {size}; remove it and build again"
+                )
+        with explained("write", path, entry.nbytes):
+            try:
+                files.ops.link(source, path)
+            except OSError:  # another disk, or one without links
+                with open_regular(source) as file:
+                    chunks = iter(lambda: memoryview(file.read(files.CHUNK_BYTES)), b"")
+                    sha256 = write_file(path, chunks)
+                self._compare_copy(source, entry, sha256)
+            self._record(entry)
+        self._entries[entry.name] = entry
+
+    @staticmethod
+    def _compare_copy(source: Path, entry: FileEntry, sha256: str) -> None:
+        if sha256 != entry.sha256:
+            raise ArtifactError(
+                f"{source} is damaged: expected SHA-256 {entry.sha256}, found {sha256}; remove it "
+                "and build again"
+            )
 
     def _record(self, entry: FileEntry) -> None:
         """Record a file that is in place, before it counts as written."""

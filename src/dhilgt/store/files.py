@@ -59,6 +59,10 @@ class FileOps:
         """Move ``source`` over ``target`` in one step."""
         source.replace(target)
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give the file ``source`` a second name."""
+        os.link(source, target)
+
     def mkdir(self, path: Path) -> None:
         """Create one folder."""
         path.mkdir()

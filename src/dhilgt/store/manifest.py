@@ -21,6 +21,8 @@ from dhilgt.utils.memory import format_bytes
 
 MANIFEST = "manifest.json"
 JOURNAL = "journal.jsonl"
+TOKEN = "token"
+"""File of an unfinished build on a cluster, by which a worker knows that it sees the folder."""
 LAYOUT = "dhilgt-artifact-1"
 MAX_MANIFEST_BYTES = 16 << 20
 _RESUME = wording("resume=True", "--resume")  # of the command that builds it, whichever reads it
@@ -63,10 +65,7 @@ def _find_artifact(path: Path) -> Path:
         return path
     if path.is_dir():
         if (path / JOURNAL).exists() or path.name.endswith(".partial"):
-            raise ArtifactError(
-                f"{path} is an unfinished build; run the command that builds it again with "
-                f"{_RESUME} to finish it"
-            )
+            raise ArtifactError(f"{path} is an unfinished build; {_way_to_finish(path)}")
         raise ArtifactError(f"{path} is a folder without {MANIFEST}: not an artifact")
     if path.exists():
         raise ArtifactError(f"{path} is a file; an artifact is a folder with {MANIFEST} in it")
@@ -75,10 +74,15 @@ def _find_artifact(path: Path) -> Path:
         return aside_path(path)
     if partial_path(path).is_dir():
         raise ArtifactError(
-            f"{path} is not finished: its build stopped in {partial_path(path)}; run the command "
-            f"that builds it again with {_RESUME} to finish it"
+            f"{path} is not finished: its build stopped in {partial_path(path)}; "
+            f"{_way_to_finish(partial_path(path))}"
         )
     raise ArtifactError(f"there is no artifact at {path}; check the path, or build it first")
+
+
+def _way_to_finish(folder: Path) -> str:
+    resume = "" if (folder / TOKEN).exists() else f" with {_RESUME}"
+    return f"run the command that builds it again{resume} to finish it"
 
 
 # ---- the manifest ------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from dhilgt.store.artifact import Artifact
 from dhilgt.store.files import SUFFIX
 from dhilgt.store.manifest import MANIFEST
 from dhilgt.store.shards import ShardWriter
+from dhilgt.tokens.ranges import RangeSampler
 from dhilgt.tokens.sampler import PackedRows, TokenSampler
 from dhilgt.tokens.spec import FAR, NO_PATH, PADDING, TokenSpec
 from dhilgt.utils.checks import whole_number
@@ -90,6 +91,11 @@ class TokenLayout:
         """Shards of all rows."""
         return -(-self.num_rows // self.shard_rows)
 
+    @property
+    def format_version(self) -> int:
+        """Version of the files on disk."""
+        return FORMAT if self.radius is None else _FORMAT_WITH_RADIUS
+
     def shards(self) -> "list[ShardPlace]":
         """Return the shards: rows are those of all egos for copy 0, then for copy 1, and so on."""
         starts = range(0, self.num_rows, self.shard_rows)
@@ -125,12 +131,19 @@ class ShardPlace:
 
     def draw(
         self,
-        sampler: TokenSampler,
-        egos: NDArray[np.int64],
+        sampler: TokenSampler | RangeSampler,
+        egos: NDArray[np.int64] | None,
         layout: TokenLayout,
         update: Callable[..., None],
     ) -> "Shard":
-        """Draw the shard's rows, copy after copy; `update` is called with (rows done, total)."""
+        """Draw the shard's rows, copy after copy.
+
+        Args:
+            sampler: Of the rows.
+            egos: The nodes that have rows; None for every node.
+            layout: Of the token set.
+            update: Called with (rows done, total).
+        """
         blocks = []
         total, num_egos = layout.num_rows, layout.num_egos
         for copy in range(self.start // num_egos, (self.stop - 1) // num_egos + 1):
@@ -140,7 +153,8 @@ class ShardPlace:
             def report(done: int, _: int, first: int = first) -> None:
                 update(first + done, total)
 
-            nodes = egos[first - base : last - base]
+            here = slice(first - base, last - base)
+            nodes = np.arange(here.start, here.stop) if egos is None else egos[here]
             blocks.append(sampler.packed_rows(nodes, copy, update=report))
         ids, spd, parts = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         update(self.stop, total)
@@ -177,10 +191,13 @@ class Shard:
             self.check()
         return self
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return its arrays by name."""
+        return dict(zip(self.place.names, (self.ids, self.spd, self.parts), strict=True))
+
     def write(self, writer: ShardWriter) -> None:
         """Write those of its arrays that an earlier run did not write."""
-        arrays: tuple[NDArray[Any], ...] = (self.ids, self.spd, self.parts)
-        for name, array in zip(self.place.names, arrays, strict=True):
+        for name, array in self.arrays().items():
             if name not in writer.done:
                 writer.write_shard(name, array)
 
@@ -197,7 +214,7 @@ def open_writer(
     writer = ShardWriter(
         path,
         kind=KIND,
-        format_version=FORMAT if layout.radius is None else _FORMAT_WITH_RADIUS,
+        format_version=layout.format_version,
         params=layout.params(),
         fingerprint=layout.graph_fingerprint,
         shard_names=[name for place in layout.shards() for name in place.names],

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, advice
+from dhilgt.errors import (
+    ArtifactError,
+    ConfigError,
+    GraphError,
+    MemoryLimitError,
+    advice,
+    argument,
+)
 from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.mapped_rows import MappedRows
 from dhilgt.tokens import store as tokens_store
+from dhilgt.tokens.ranges import RangeSampler, Traffic
 from dhilgt.tokens.sampler import (
     PackedRows,
     TokenRows,
@@ -49,6 +58,7 @@ class Tokens:
         self._nodes = nodes  # None: every node has rows
         self._sorted: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._path: Path | None = None  # that the rows are mapped from
+        self._traffic: Traffic | None = None
 
     # ---- build, load ---------------------------------------------------------------------------
 
@@ -74,11 +84,13 @@ class Tokens:
         overwrite: bool = False,
         progress: bool = True,
         max_memory: int | str | None = None,
+        cluster: str | None = None,
     ) -> "Tokens":
         """Draw the token rows of all nodes, or of some.
 
         Args:
-            labels: The hub labels of the graph.
+            labels: The hub labels of the graph. Of labels in parts no more is read than the rows
+                of a batch need (see `traffic`).
             size: Slots of a row, the ego's included.
             num_out: Hubs to draw; half of the slots when None (16 of 32).
             num_in: Holders to draw; the rest when None (15 of 32).
@@ -97,6 +109,14 @@ class Tokens:
             overwrite: Replace existing tokens.
             progress: Show a progress bar when standard error is a terminal.
             max_memory: Limit on the memory beyond the labels; None for what is free.
+            cluster: Draw on a Ray cluster: "auto", or its address. The bytes are the same. It
+                needs a `path` and labels in parts, both in folders that the machines share. The
+                same call goes on with a build that was stopped. `threads` (None: 1) and
+                `max_memory` are then those of each unit of work.
+
+        Raises:
+            ConfigError: If a setting is out of range, or `cluster` comes without a `path` or with
+                labels that are not in parts.
         """
         spec = TokenSpec(
             size=size,
@@ -109,30 +129,49 @@ class Tokens:
             fill=fill,
         )
         chosen = None if nodes is None else _distinct_nodes(nodes, labels.num_nodes)
-        egos = np.arange(labels.num_nodes) if chosen is None else chosen
         layout = _layout_of(labels, spec, copies, bits, chosen)
+        if cluster is not None:
+            from dhilgt.cluster.tokens import build_tokens
 
-        def draw(places: list[ShardPlace], keep: Callable[[Shard], None]) -> None:
-            sampler = TokenSampler(
-                labels, threads=threads, progress=progress, max_memory=max_memory, **spec.to_dict()
+            if path is None:
+                raise ConfigError(
+                    f"{argument('cluster')} goes with {argument('path')}: the machines write the "
+                    "rows to a folder"
+                )
+            read = build_tokens(
+                labels,
+                layout,
+                chosen,
+                path,
+                cluster=cluster,
+                threads=threads,
+                max_memory=max_memory,
+                resume=resume,
+                overwrite=overwrite,
+                progress=progress,
             )
+            return cls.load(path)._with(read)
+
+        def draw(places: list[ShardPlace], keep: Callable[[Shard], None]) -> Traffic | None:
+            sampler = _sampler_of(labels, spec, threads, max_memory, progress)
             with progress_bar("tokens", unit="rows", enabled=progress) as update:
                 for place in places:
-                    keep(place.draw(sampler, egos, layout, update))
+                    keep(place.draw(sampler, chosen, layout, update))
+            return sampler.traffic if isinstance(sampler, RangeSampler) else None
 
         if path is None:
             _refuse_too_large(layout, memory_limit(max_memory))
             shards: list[Shard] = []
-            draw(layout.shards(), shards.append)
-            return cls(layout, shards, chosen)
+            traffic = draw(layout.shards(), shards.append)
+            return cls(layout, shards, chosen)._with(traffic)
         # Opened before the heavy work, so that a bad path or a full disk is an error at once.
         with tokens_store.open_writer(
             path, layout, chosen, resume=resume, overwrite=overwrite
         ) as writer:
             remaining = [place for place in layout.shards() if not place.is_done(writer)]
-            draw(remaining, lambda shard: shard.write(writer))
+            traffic = draw(remaining, lambda shard: shard.write(writer))
             writer.commit()
-        return cls.load(path)
+        return cls.load(path)._with(traffic)
 
     @classmethod
     def load(
@@ -247,6 +286,11 @@ class Tokens:
         """Bytes of all rows."""
         return sum(shard.nbytes for shard in self._shards)
 
+    @property
+    def traffic(self) -> Traffic | None:
+        """What `build` read of labels in parts; None for other labels and after `load`."""
+        return self._traffic
+
     def __len__(self) -> int:
         return self._layout.num_rows
 
@@ -290,6 +334,10 @@ class Tokens:
         """Yield the shards in order, to read all rows once."""
         return (shard.checked() for shard in self._shards)
 
+    def _with(self, traffic: Traffic | None) -> "Tokens":
+        self._traffic = traffic
+        return self
+
     def _positions(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         if self._nodes is None:
             return nodes
@@ -315,6 +363,22 @@ def _distinct_nodes(nodes: Any, num_nodes: int) -> NDArray[np.int64]:
         node = values[counts.argmax()]
         raise GraphError(f"nodes lists {node} {counts.max()} times; list each node once")
     return checked
+
+
+def _sampler_of(
+    labels: HubLabels,
+    spec: TokenSpec,
+    threads: int | None,
+    max_memory: int | str | None,
+    progress: bool,
+) -> TokenSampler | RangeSampler:
+    if labels.path is None:
+        return TokenSampler(
+            labels, threads=threads, progress=progress, max_memory=max_memory, **spec.to_dict()
+        )
+    labels.check_files()
+    rows = MappedRows.open(labels.path)
+    return RangeSampler(rows, threads=threads, max_memory=max_memory, **spec.to_dict())
 
 
 def _layout_of(

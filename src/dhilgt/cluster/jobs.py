@@ -1,0 +1,313 @@
+"""Many units of work on a cluster: in order, a bounded number at once, each until it is done."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+from dhilgt import errors
+from dhilgt._version import __version__
+from dhilgt.cluster.folder import JobFolder
+from dhilgt.cluster.nodes import capacity, check_fits, pinned
+from dhilgt.cluster.receive import receive
+from dhilgt.cluster.transfer import Parcel, clear_local, pack
+from dhilgt.cluster.units import Call, Node, Outcome, Report, Unit, noted_place, perform
+from dhilgt.errors import DhilgtError
+from dhilgt.utils.progress import progress_bar
+
+MAX_ATTEMPTS = 4
+"""How often a unit is begun before its worker's deaths stop the job."""
+
+# Of Ray's message about a task that could not be imported; the worker never began it.
+_MISSING = re.compile(r"No module named '([^']+)'")
+_ADDRESS = re.compile(r"\bip=([^)\s]+)")
+_SECONDS_BETWEEN_LOOKS = 5.0
+_SECONDS_TO_CLEAR = 10.0
+_CALLS_PER_WORKER = 2  # one runs, one waits at the node, so that no worker is idle
+
+
+class _Running(NamedTuple):
+    call: Call
+    attempt: int
+
+
+class Job:
+    """Runs units on a cluster and keeps what is finished in a folder.
+
+    A worker process or a machine that dies costs the units it was doing, which are begun again
+    elsewhere, each at most `MAX_ATTEMPTS` times. An error inside a unit stops the job, as does
+    Ctrl-C; in both cases, and if this process is killed, a job with the same folder goes on with
+    the units that are not finished.
+
+    Args:
+        ray: The package, connected (see `session.connected`).
+        folder: Of the job.
+        num_cpus: Cores of a unit. A unit with threads of its own gets their number as an argument.
+        memory: Bytes that a unit needs: no more units are run on a machine than fit. None: not
+            counted.
+        progress: Show a progress bar when standard error is a terminal.
+
+    Example::
+
+        with connected("auto") as ray, JobFolder(path, about={"kind": "demo"}) as folder:
+            with Job(ray, folder) as job:
+                outcomes = job.run(units, title="searching", unit="hubs")
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        folder: JobFolder,
+        *,
+        num_cpus: int = 1,
+        memory: int | None = None,
+        progress: bool = True,
+    ) -> None:
+        self._ray = ray
+        self._folder = folder
+        self._num_cpus = num_cpus
+        self._memory = memory
+        self._progress = progress
+        self._task = ray.remote(perform)
+        # Attempts are counted here: Ray repeats a task whose worker ran out of memory for ever.
+        self._options = {"num_cpus": num_cpus, "max_retries": 0}
+        if memory is not None:
+            self._options["memory"] = memory
+        self._parcels: dict[str, Parcel] = {}
+        self._apart: set[str] = set()  # nodes that do not see the folder
+        self._seeing: list[str] = []  # nodes that do
+        self._turn = itertools.count()
+        check_fits(ray, num_cpus, memory)
+
+    def run(self, units: Sequence[Unit], *, title: str, unit: str = "units") -> list[Outcome]:
+        """Do the units that are not finished, and return the outcomes of all, in their order.
+
+        Args:
+            units: The units, in the order in which they are begun: heavy ones first.
+            title: Name of the stage, for the progress bar.
+            unit: What the weights of the units count.
+
+        Raises:
+            DhilgtError: If a unit fails; it names the unit and the node.
+            KeyboardInterrupt: On Ctrl-C; the message says how to go on.
+        """
+        names = [one.name for one in units]
+        if len(set(names)) != len(names):
+            raise ValueError("two units of a job have the same name")
+        total = sum(one.weight for one in units)
+        finished = sum(one.weight for one in units if one.name in self._folder.done)
+        todo = deque(_Running(self._call(one), 1) for one in units if not self._is_done(one))
+        with progress_bar(title, unit=unit, enabled=self._progress) as update:
+            update(finished, total)
+            for done, nodes in self._finished(todo):
+                finished += done.weight
+                update(finished, total, note=f"{nodes} nodes" if nodes > 1 else "")
+        return [self._folder.done[name] for name in names]
+
+    def here(self, unit: Unit) -> Outcome:
+        """Do a unit in this process, unless it is finished, and return its outcome."""
+        if not self._is_done(unit):
+            self._do_here(unit)
+        return self._folder.done[unit.name]
+
+    def close(self) -> None:
+        """Remove what the job left on nodes that do not see the folder."""
+        clear = self._ray.remote(clear_local)
+        refs = [
+            clear.options(num_cpus=0, max_retries=0, **pinned(node)).remote(self._folder.name)
+            for node in self._apart
+        ]
+        with contextlib.suppress(Exception):
+            self._ray.wait(refs, num_returns=len(refs), timeout=_SECONDS_TO_CLEAR)
+        self._parcels.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- the loop ----
+
+    def _finished(self, todo: deque[_Running]) -> Iterator[tuple[Unit, int]]:
+        """Yield each unit when it is finished, with the number of nodes that work for the job."""
+        running: dict[Any, _Running] = {}
+        try:
+            while todo or running:
+                self._submit(todo, running)
+                if not running:
+                    yield self._next_here(todo), self._num_nodes
+                    continue
+                ready, _ = self._ray.wait(
+                    list(running), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS
+                )
+                for ref in ready:
+                    one = running.pop(ref)
+                    again = self._collect(ref, one)
+                    if again is not None:
+                        todo.appendleft(again)
+                    else:
+                        yield one.call.unit, self._num_nodes
+        except KeyboardInterrupt:
+            self._stop(running)
+            raise KeyboardInterrupt(f"interrupted; {self._kept()}") from None
+        except BaseException:
+            self._stop(running)
+            raise
+
+    def _submit(self, todo: deque[_Running], running: dict[Any, _Running]) -> None:
+        check_fits(self._ray, self._num_cpus, self._memory)
+        limit = _CALLS_PER_WORKER * capacity(self._ray, self._num_cpus, self._memory)
+        while todo and len(running) < limit:
+            where: dict[str, Any] = {}
+            if todo[0].call.unit.inputs is None and self._apart:
+                if not self._seeing:
+                    return  # done in this process
+                where = pinned(self._seeing[next(self._turn) % len(self._seeing)])
+            one = todo.popleft()
+            running[self._task.options(**self._options, **where).remote(one.call)] = one
+
+    def _next_here(self, todo: deque[_Running]) -> Unit:
+        unit = todo.popleft().call.unit
+        self._do_here(unit)
+        return unit
+
+    def _do_here(self, unit: Unit) -> None:
+        self._folder.record(unit.name, unit.function(self._folder.folder, **unit.arguments))
+
+    def _collect(self, ref: Any, one: _Running) -> _Running | None:
+        """Record the unit of a task that has ended; return it if it must be begun again."""
+        unit = one.call.unit
+        try:
+            report: Report = self._ray.get(ref)
+        except self._ray.exceptions.RayError as error:
+            return self._after_failure(one, error)
+        noted_place(one.call)
+        self._learn(report)
+        if report.problem is not None:
+            raise self._error(unit, report)
+        if report.outcome is None:
+            return one._replace(call=self._with_parcels(one.call))
+        receive(self._folder, unit.name, report)
+        self._folder.record(unit.name, report.outcome)
+        return None
+
+    def _learn(self, report: Report) -> None:
+        node_id = report.node.node_id
+        if not report.sees_folder and report.problem is None:
+            self._apart.add(node_id)
+        elif report.sees_folder and node_id not in self._seeing:
+            self._seeing.append(node_id)
+
+    def _with_parcels(self, call: Call) -> Call:
+        names = call.unit.inputs
+        if names is None:
+            return call
+        for name in names:
+            if name not in self._parcels:
+                self._parcels[name] = pack(self._ray, self._folder.folder, name)
+        return call._replace(parcels=tuple(self._parcels[name] for name in names))
+
+    def _after_failure(self, one: _Running, error: Exception) -> _Running:
+        """Return the unit to be begun again, if a failure of the system is the reason.
+
+        Raises:
+            DhilgtError: If it is not, or the unit has been begun too often.
+        """
+        kinds = self._ray.exceptions
+        node = noted_place(one.call)
+        what = f"{one.call.unit.name}{'' if node is None else f' on node {node}'}"
+        reason = " ".join(str(error).split())
+        if isinstance(error, (kinds.ObjectStoreFullError, kinds.OutOfDiskError)):
+            raise DhilgtError(
+                f"{what}: the object store and the disk under Ray's temporary folder there are "
+                f"full ({reason}); free some space on that node, or start Ray there with a "
+                f"larger --object-store-memory; {self._kept()}"
+            ) from error
+        lost = (
+            kinds.WorkerCrashedError,
+            kinds.NodeDiedError,
+            kinds.OutOfMemoryError,
+            kinds.LocalRayletDiedError,
+            kinds.ObjectLostError,
+            kinds.TaskUnschedulableError,
+            kinds.RpcError,
+        )
+        if missing := _MISSING.search(reason):
+            address = _ADDRESS.search(reason)
+            place = f"the node {address[1]}" if address else "a node"
+            raise DhilgtError(
+                f"{place} has no module {missing[1]}; install there what is installed here, with "
+                f"dhilgt {__version__}; {self._kept()}"
+            ) from error
+        if not isinstance(error, lost):
+            raise DhilgtError(f"{what} failed: {reason}; {self._kept()}") from error
+        self._forget_dead_nodes()
+        if one.attempt >= MAX_ATTEMPTS:
+            raise DhilgtError(
+                f"{what}: the worker died {one.attempt} times, the last time with "
+                f"{type(error).__name__} ({reason}); look at the memory of that node and at "
+                f"Ray's log there; {self._kept()}"
+            ) from error
+        return one._replace(attempt=one.attempt + 1)
+
+    def _forget_dead_nodes(self) -> None:
+        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        self._seeing = [node for node in self._seeing if node in alive]
+        self._apart &= alive
+
+    def _stop(self, running: dict[Any, _Running]) -> None:
+        """Record what has ended meanwhile and cancel the rest."""
+        refs = list(running)
+        with contextlib.suppress(Exception):
+            ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
+            for ref in ready:
+                with contextlib.suppress(DhilgtError):
+                    self._collect(ref, running.pop(ref))
+        for ref in running:
+            with contextlib.suppress(Exception):
+                self._ray.cancel(ref, force=True)
+
+    # ---- calls and messages ----
+
+    def _is_done(self, unit: Unit) -> bool:
+        return unit.name in self._folder.done
+
+    def _call(self, unit: Unit) -> Call:
+        folder = self._folder
+        return Call(unit, str(folder.folder), folder.token, folder.name, __version__)
+
+    @property
+    def _num_nodes(self) -> int:
+        return len(self._seeing) + len(self._apart)
+
+    def _kept(self) -> str:
+        count = len(self._folder.done)
+        units = f"{count} finished unit{'' if count == 1 else 's'}"
+        return f"repeat it to go on from the {units} in {self._folder.folder}"
+
+    def _error(self, unit: Unit, report: Report) -> DhilgtError:
+        problem = report.problem
+        assert problem is not None
+        error = _class_of(problem.kind)(
+            f"{_what_failed(unit, report.node, problem.full_disk)}: {problem.text}; {self._kept()}"
+        )
+        error.add_note(problem.trace)
+        return error
+
+
+def _what_failed(unit: Unit, node: Node, full_disk: bool) -> str:
+    if full_disk:
+        return f"the disk of node {node} is full, at {unit.name}"
+    return f"{unit.name} failed on node {node}"
+
+
+def _class_of(kind: str) -> Callable[[str], DhilgtError]:
+    """Return the class of an error of this package, by name; its base for any other."""
+    found = getattr(errors, kind, None)
+    ours = isinstance(found, type) and issubclass(found, DhilgtError)
+    return found if ours else DhilgtError  # type: ignore[return-value]

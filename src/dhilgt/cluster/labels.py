@@ -1,0 +1,273 @@
+"""Hub labels on a cluster: searches by ranges of hubs, then merges by ranges of nodes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dhilgt.cluster.folder import JobFolder
+from dhilgt.cluster.jobs import Job
+from dhilgt.cluster.session import connected
+from dhilgt.cluster.units import Outcome, Unit, WrittenFile
+from dhilgt.errors import GraphError
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.orders import DRAWN, GIVEN, order_name, ranking
+from dhilgt.labels.sharding import (
+    HubRange,
+    HubShard,
+    LabelPart,
+    RankedGraphFiles,
+    ShardPlan,
+    TopTable,
+    finish,
+    merge_holders,
+    merge_range,
+    plan_shards,
+    search_hubs,
+    write_ranked_graph,
+    write_top_table,
+)
+from dhilgt.store.manifest import MANIFEST
+from dhilgt.utils.checks import whole_number
+from dhilgt.utils.memory import parse_size
+
+_GRAPH = "graph"
+_LEAST_PARTS = 8
+_NODES_PER_PART = 1 << 20
+_MOST_THREADS = 4096
+
+
+def build_labels(
+    graph: Graph,
+    path: str | PathLike[str],
+    *,
+    cluster: str,
+    order: Any = None,
+    seed: int = 0,
+    radius: int | None = None,
+    threads: int | None = None,
+    max_memory: int | str | None = None,
+    progress: bool = True,
+    overwrite: bool = False,
+) -> HubLabels:
+    """Build the labels of a graph on a cluster and return them, in parts and mapped.
+
+    The files depend on the graph, the order and the radius alone, not on the number of machines or
+    on what happened to them. No process holds more than the labels of a range of hubs or of nodes.
+    A call that was stopped goes on when it is made again.
+
+    Args:
+        graph: The graph.
+        path: The folder to create. ``<path>.partial`` holds the files of the units meanwhile; it
+            should be on a disk that all machines see under this name.
+        cluster: "auto", or the address of a cluster.
+        order: As for `HubLabels.build`.
+        seed: Seed of the orders "closeness" and "random".
+        radius: The largest distance of an entry; None for any.
+        threads: Threads of each unit of work; None for one.
+        max_memory: Limit on the memory of each unit, beyond the mapped graph. Ray runs no more
+            units on a machine than fit.
+        progress: Show a progress bar when standard error is a terminal.
+        overwrite: Replace older labels.
+
+    Raises:
+        DhilgtError: If Ray is not installed, or a unit fails; it names the unit and the node.
+        ArtifactError: If the path cannot be written, or another process builds it.
+        KeyboardInterrupt: On Ctrl-C; what is finished is kept.
+    """
+    if graph.num_nodes == 0:
+        raise GraphError("the graph has no nodes; labels need at least one")
+    workers = whole_number("threads", 1 if threads is None else threads, 1, _MOST_THREADS)
+    limit = None if max_memory is None else parse_size(max_memory)
+    about = _about(graph, order, seed, radius)
+    with (
+        connected(cluster) as ray,
+        JobFolder(path, about=about, overwrite=overwrite) as folder,
+        Job(ray, folder, num_cpus=workers, memory=limit, progress=progress) as job,
+    ):
+        written = job.here(Unit("the graph", partial(_write_graph, graph, order, seed)))
+        files = RankedGraphFiles.open(folder.folder / _GRAPH)
+        plan = plan_shards(files, num_ranges=num_parts(graph.num_nodes))
+        options = {"radius": radius, "max_memory": limit, "threads": workers}
+        build = _Build(job, plan, tuple(file.name for file in written.files), options)
+        parts = build.merge(build.search())
+        finish(path, files, parts, folder=folder.folder, radius=radius, overwrite=overwrite)
+        folder.remove()
+    return HubLabels.load(path)
+
+
+def num_parts(num_nodes: int) -> int:
+    """Return into how many parts the labels of a graph are cut.
+
+    It depends on the graph alone, as the files of the labels do.
+
+    Example:
+        >>> num_parts(20_000), num_parts(100_000_000)
+        (8, 96)
+    """
+    return max(_LEAST_PARTS, -(-num_nodes // _NODES_PER_PART))
+
+
+def _about(graph: Graph, order: Any, seed: int, radius: int | None) -> dict[str, Any]:
+    """Return what determines the files of the job."""
+    name = order_name(order)
+    about: dict[str, Any] = {"kind": "labels", "graph": graph.fingerprint, "order": name}
+    if name == GIVEN:
+        about["nodes by rank"] = hashlib.sha256(ranking(graph, order).tobytes()).hexdigest()
+    if name in DRAWN:
+        about["seed"] = seed
+    return about | {"radius": radius}
+
+
+class _Build:
+    """The stages of a build."""
+
+    def __init__(
+        self, job: Job, plan: ShardPlan, graph_files: tuple[str, ...], options: dict[str, Any]
+    ) -> None:
+        self._job = job
+        self._plan = plan
+        self._graph_files = graph_files
+        self._options = options
+
+    def search(self) -> list[HubShard]:
+        """Return the shards of all hubs: the best ones first, then the rest with their table."""
+        plan = self._plan
+        shards: list[HubShard] = []
+        for stage in plan.stages:
+            shards += self._search(stage, None, "labels: best hubs")
+            if plan.is_enough(shards):
+                break
+        if rest := plan.rest(shards):
+            table = Unit("the table of the best hubs", write_table, _values(shards), None)
+            (outcome,) = self._job.run([table], title="labels: table")
+            shards += self._search(rest, TopTable.from_json(dict(outcome.facts)), "labels: hubs")
+        return shards
+
+    def _search(
+        self, ranges: Sequence[HubRange], top: TopTable | None, title: str
+    ) -> list[HubShard]:
+        table = None if top is None or not top.name else top
+        inputs = self._graph_files if table is None else (*self._graph_files, table.name)
+        units = [
+            Unit(
+                f"the search from hubs {one.first} to {one.last - 1} ({one.side})",
+                search_range,
+                {
+                    **one._asdict(),
+                    **self._options,
+                    "label_bounds": self._plan.label_bounds,
+                    "top": None if table is None else table.to_json(),
+                },
+                inputs,
+                one.last - one.first,
+            )
+            for one in ranges
+        ]
+        outcomes = self._job.run(units, title=title, unit="hubs")
+        return [HubShard.from_json(dict(one.facts)) for one in outcomes]
+
+    def merge(self, shards: list[HubShard]) -> list[LabelPart]:
+        """Return the parts of the labels and of the inverted labels."""
+        plan = self._plan
+        bounds = plan.holder_bounds(shards)
+        units = [
+            Unit(
+                f"the labels of part {part} ({side})",
+                merge_part,
+                {**_values(shards), "part": part, "side": side, "holder_bounds": None},
+                None,
+            )
+            for side in plan.sides
+            for part in range(plan.num_parts)
+        ]
+        units += [
+            Unit(
+                f"the holders of part {part} ({side})",
+                merge_part,
+                {
+                    **_values(
+                        [one for one in shards if bounds[part] <= one.first < bounds[part + 1]]
+                    ),
+                    "part": part,
+                    "side": side,
+                    "holder_bounds": bounds,
+                },
+                None,
+            )
+            for side in plan.sides
+            for part in range(len(bounds) - 1)
+        ]
+        outcomes = self._job.run(units, title="labels: merging", unit="parts")
+        return [LabelPart.from_json(dict(one.facts)) for one in outcomes]
+
+
+def _values(shards: Sequence[HubShard]) -> dict[str, Any]:
+    return {"shards": [one.to_json() for one in shards]}
+
+
+# ---- units -------------------------------------------------------------------------------------
+
+
+def _write_graph(graph: Graph, order: Any, seed: int, folder: Path) -> Outcome:
+    place = folder / _GRAPH
+    write_ranked_graph(graph, order, place, seed=seed, overwrite=True)
+    names = sorted(f"{_GRAPH}/{path.name}" for path in place.iterdir())
+    return Outcome(tuple(WrittenFile.of(folder, name) for name in names))
+
+
+def search_range(
+    folder: Path, *, first: int, last: int, side: str, top: dict[str, Any] | None, **options: Any
+) -> Outcome:
+    """Find the entries of a range of hubs; `dhilgt.labels.sharding.search_hubs` as a unit."""
+    table = None if top is None else TopTable.from_json(top)
+    graph = _opened_graph(folder / _GRAPH)
+    shard = search_hubs(graph, first, last, side=side, folder=folder, top=table, **options)
+    return Outcome((WrittenFile.of(folder, shard.name),), shard.to_json())
+
+
+def write_table(folder: Path, *, shards: list[dict[str, Any]]) -> Outcome:
+    """Write the table of the best hubs; `dhilgt.labels.sharding.write_top_table` as a unit."""
+    found = [HubShard.from_json(one) for one in shards]
+    table = write_top_table(_opened_graph(folder / _GRAPH), found, folder)
+    names = [table.name] if table.name else []
+    return Outcome(tuple(WrittenFile.of(folder, name) for name in names), table.to_json())
+
+
+def merge_part(
+    folder: Path,
+    *,
+    shards: list[dict[str, Any]],
+    part: int,
+    side: str,
+    holder_bounds: Sequence[int] | None,
+) -> Outcome:
+    """Make a part of the labels, or with bounds one of the inverted labels, as a unit."""
+    found = [HubShard.from_json(one) for one in shards]
+    if holder_bounds is None:
+        made = merge_range(folder, found, part, side=side)
+    else:
+        made = merge_holders(folder, found, part, side=side, holder_bounds=holder_bounds)
+    return Outcome(
+        tuple(
+            WrittenFile(one.file, (folder / one.file).stat().st_size, one.sha256)
+            for one in made.files
+        ),
+        made.to_json(),
+    )
+
+
+def _opened_graph(folder: Path) -> RankedGraphFiles:
+    """Return the mapped graph; a worker opens it once for all its units."""
+    found = (folder / MANIFEST).stat()
+    return _open_graph(folder, found.st_ino, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _open_graph(folder: Path, _inode: int, _time: int) -> RankedGraphFiles:
+    return RankedGraphFiles.open(folder)

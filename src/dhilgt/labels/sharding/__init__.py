@@ -1,0 +1,30 @@
+"""Labels in parts: independent units of work over ranges of hubs, merged by ranges of nodes."""
+
+from dhilgt.labels.sharding.build import build_sharded
+from dhilgt.labels.sharding.finish import finish, remove_work
+from dhilgt.labels.sharding.merge import merge_holders, merge_range
+from dhilgt.labels.sharding.plan import HubRange, ShardPlan, Stage, plan_shards
+from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
+from dhilgt.labels.sharding.search import search_hubs
+from dhilgt.labels.sharding.table import write_top_table
+from dhilgt.labels.sharding.units import HubShard, LabelPart, PartFile, TopTable
+
+__all__ = [
+    "HubRange",
+    "HubShard",
+    "LabelPart",
+    "PartFile",
+    "RankedGraphFiles",
+    "ShardPlan",
+    "Stage",
+    "TopTable",
+    "build_sharded",
+    "finish",
+    "merge_holders",
+    "merge_range",
+    "plan_shards",
+    "remove_work",
+    "search_hubs",
+    "write_ranked_graph",
+    "write_top_table",
+]

@@ -1,0 +1,89 @@
+"""A sharded build in one process: the units one after the other."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dhilgt.graph.graph import Graph
+from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.sharding.finish import finish, remove_work
+from dhilgt.labels.sharding.merge import merge_holders, merge_range
+from dhilgt.labels.sharding.plan import HubRange, plan_shards
+from dhilgt.labels.sharding.ranked import write_ranked_graph
+from dhilgt.labels.sharding.search import search_hubs
+from dhilgt.labels.sharding.table import write_top_table
+from dhilgt.labels.sharding.units import HubShard, TopTable
+from dhilgt.store.manifest import partial_path
+
+
+def build_sharded(
+    graph: Graph,
+    path: "str | PathLike[str]",
+    *,
+    order: Any = None,
+    seed: int = 0,
+    radius: int | None = None,
+    num_ranges: int = 8,
+    max_memory: int | str | None = None,
+    threads: int = 1,
+    overwrite: bool = False,
+) -> HubLabels:
+    """Build the labels of a graph in parts and return them, mapped.
+
+    No more than the labels of one part or of one range of hubs is in memory at a time. The labels
+    are the same as those of `HubLabels.build`.
+
+    Args:
+        graph: The graph.
+        path: The folder to create; ``<path>.partial`` holds the files of the units meanwhile.
+        order: As for `HubLabels.build`.
+        seed: Seed of the orders "closeness" and "random".
+        radius: The largest distance of an entry; None for any.
+        num_ranges: Parts of the labels.
+        max_memory: Limit on the memory of each unit, beyond the mapped files.
+        threads: Threads of each unit.
+        overwrite: Replace older labels.
+
+    Example:
+        >>> import tempfile
+        >>> graph = Graph.from_edges(["ann", "bob", "cid"], ["bob", "cid", "dan"])
+        >>> build_sharded(graph, tempfile.mkdtemp() + "/labels", num_ranges=2)
+        HubLabels(nodes=4, entries=8, 2.0 per node, longest distance 2, in 2 parts)
+    """
+    folder = partial_path(Path(path).resolve())
+    folder.mkdir(parents=True, exist_ok=True)
+    files = write_ranked_graph(graph, order, folder / "graph", seed=seed, overwrite=True)
+    plan = plan_shards(files, num_ranges=num_ranges, max_memory=max_memory)
+
+    def search(hubs: HubRange, top: TopTable | None) -> HubShard:
+        return search_hubs(
+            files,
+            hubs.first,
+            hubs.last,
+            side=hubs.side,
+            label_bounds=plan.label_bounds,
+            folder=folder,
+            radius=radius,
+            top=top,
+            max_memory=max_memory,
+            threads=threads,
+        )
+
+    shards: list[HubShard] = []
+    while (stage := plan.next_stage(shards)) is not None:
+        top = write_top_table(files, shards, folder) if stage.with_table else None
+        shards += [search(hubs, top) for hubs in stage.ranges]
+    holder_bounds = plan.holder_bounds(shards)
+    parts = [
+        merge_range(folder, shards, part, side=side, max_memory=max_memory)
+        for side in plan.sides
+        for part in range(plan.num_parts)
+    ]
+    parts += [
+        merge_holders(folder, shards, part, side=side, holder_bounds=holder_bounds)
+        for side in plan.sides
+        for part in range(len(holder_bounds) - 1)
+    ]
+    finish(path, files, parts, folder=folder, radius=radius, overwrite=overwrite)
+    remove_work(folder)
+    return HubLabels.load(path)

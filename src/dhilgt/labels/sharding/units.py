@@ -1,0 +1,129 @@
+"""What the units of a sharded build return: small tuples of plain values."""
+
+from typing import Any, NamedTuple, Self
+
+
+class HubShard(NamedTuple):
+    """All label entries of a range of hubs in one direction, in one file.
+
+    Attributes:
+        first: Rank of the first hub.
+        last: Rank after the last one.
+        side: "in" for entries of the in-labels, "out" for those of the out-labels.
+        name: Name of the file; it holds the hash of its content.
+        sha256: Hash of the content, see `sections`.
+        num_entries: Entries in it; those of hubs for themselves are left out.
+        num_bytes: Size of the file.
+        max_distance: The longest distance of an entry.
+        seconds: Time of the search.
+        arcs: Arcs that the searches read.
+        tests: Labels of the pruning table that they read.
+        peak_bytes: Largest memory of the search, beyond the mapped files.
+    """
+
+    first: int
+    last: int
+    side: str
+    name: str
+    sha256: str
+    num_entries: int
+    num_bytes: int
+    max_distance: int
+    seconds: float
+    arcs: int
+    tests: int
+    peak_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return self._asdict()
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return the shard of plain JSON values."""
+        return cls(**values)
+
+
+class TopTable(NamedTuple):
+    """The labels of all nodes restricted to the best hubs, in one file.
+
+    Attributes:
+        num_hubs: The hubs are those of the ranks below this; 0 for a table without entries.
+        max_distance: The longest distance in it.
+        name: Name of the file.
+        sha256: Hash of the content.
+        num_bytes: Size of the file.
+        peak_bytes: Largest memory of its making.
+    """
+
+    num_hubs: int
+    max_distance: int
+    name: str
+    sha256: str
+    num_bytes: int
+    peak_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return self._asdict()
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return the table of plain JSON values."""
+        return cls(**values)
+
+
+class PartFile(NamedTuple):
+    """One array of the artifact, written before the artifact is.
+
+    Attributes:
+        name: Name of the array in the artifact.
+        file: Name of the `.npy` file; it holds the hash of its content.
+        dtype: Type of the array.
+        length: Number of elements.
+        sha256: SHA-256 of the file.
+        blocks: SHA-256 of its blocks, if it is large.
+    """
+
+    name: str
+    file: str
+    dtype: str
+    length: int
+    sha256: str
+    blocks: tuple[str, ...]
+
+
+class LabelPart(NamedTuple):
+    """Packed rows of a range of ranks, of labels or of inverted labels.
+
+    Attributes:
+        kind: "labels", or "holders" for inverted labels.
+        side: "in" or "out".
+        part: Number of the part.
+        first: Rank of the first row.
+        last: Rank after the last row.
+        num_entries: Entries in it; self entries are left out.
+        max_distance: The longest distance of an entry.
+        files: Offsets and records.
+        peak_bytes: Largest memory of the merge, beyond the mapped files.
+    """
+
+    kind: str
+    side: str
+    part: int
+    first: int
+    last: int
+    num_entries: int
+    max_distance: int
+    files: tuple[PartFile, ...]
+    peak_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return self._asdict() | {"files": [file._asdict() for file in self.files]}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return the part of plain JSON values."""
+        files = (PartFile(**one | {"blocks": tuple(one["blocks"])}) for one in values["files"])
+        return cls(**values | {"files": tuple(files)})
