@@ -347,6 +347,12 @@ class NodeClassifier(Parameters):
     def _cache(self) -> Cache | None:
         return Cache(self._cache_folder) if self.cache or self._cache_folder else None
 
+    def _use_cache(self, folder: Path) -> None:
+        """Keep labels and tokens in a folder, also where the user wants no cache."""
+        self._cache_folder = folder
+        for member in self.members_:
+            member.pipeline.use_cache(self._cache())
+
     # ---- predicting ----------------------------------------------------------------------------
 
     def predict(

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from dhilgt import errors
 from dhilgt.classifier.inputs import FitInputs
-from dhilgt.cluster.machines import Workers, last_line
+from dhilgt.cluster.failures import last_line, packed, unpacked
+from dhilgt.cluster.machines import Workers
 from dhilgt.errors import (
     ArtifactError,
     DhilgtError,
@@ -28,7 +29,9 @@ from dhilgt.errors import (
     argument,
     warn,
 )
+from dhilgt.graph.graph import Graph
 from dhilgt.graph.store import load_graph
+from dhilgt.loader.feature_rows import is_mapped
 from dhilgt.store.files import canonical_json, read_object, write_file
 from dhilgt.store.target import BuildLock
 from dhilgt.training.distributed import TIMEOUT
@@ -82,10 +85,24 @@ class Task:
     def inputs(self) -> FitInputs:
         """Return the graph and the split."""
         graph = load_graph(self.place / self.GRAPH)
-        if self.in_memory and not hasattr(graph.features, "tocsr"):
-            graph = graph.with_nodes(features=np.array(graph.features))
+        if self.in_memory:
+            graph = in_memory(graph)
         split = {name: np.flatnonzero(mask) for name, mask in (graph.masks or {}).items()}
         return FitInputs(graph, self.classes, split, self.from_array, self.held_out)
+
+
+def in_memory(graph: Graph) -> Graph:
+    """Return a graph whose features are in memory."""
+    if not is_on_disk(graph.features):
+        return graph
+    features = np.array(graph.features)
+    features.flags.writeable = False
+    return graph.with_nodes(features=features)
+
+
+def is_on_disk(features: Any) -> bool:
+    """Return whether features are in a file, from which rows are read when they are needed."""
+    return not hasattr(features, "tocsr") and is_mapped(features)
 
 
 # ---- in the driver -----------------------------------------------------------------------------
@@ -117,11 +134,11 @@ class Training:
         """Raise the error of the workers, and repeat their warnings."""
         for path in sorted(self._place.glob("error-*.json")):
             noted = read_object(path)
-            raise getattr(errors, noted["name"])(noted["message"])
+            raise unpacked(noted["name"], noted["message"])
         if self._error is not None:
             raise TrainingError(
-                f"training on the cluster failed ({_reason(self._error)}); go on from the last save "
-                f"with {argument('resume', True)}"
+                f"training on the cluster failed ({_reason(self._error)}); go on from the last "
+                f"save with {argument('resume', True)}"
             ) from self._error
         for name, message in self._answer.get("warnings", ()):
             warn(message, getattr(errors, name))
@@ -227,9 +244,9 @@ def wait_for_lock(folder: RunFolder) -> None:
 
 
 def _note_error(path: Path, error: DhilgtError) -> None:
-    kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
-    noted = {"name": kind.__name__, "message": error.quotable}
-    write_file(path, iter((memoryview(canonical_json(noted)),)))
+    name, message = packed(error)
+    noted = canonical_json({"name": name, "message": message})
+    write_file(path, iter((memoryview(noted),)))
 
 
 @contextlib.contextmanager

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dhilgt._version import __version__
+from dhilgt.cluster.failures import last_line
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, argument, setting
 from dhilgt.store.files import explained, write_file
+from dhilgt.utils.devices import this_process
 
 _SECONDS_TO_APPEAR = 2.0  # of a new file on the other machines; network disks keep old listings
 
@@ -40,6 +42,19 @@ class Workers:
     def device(self) -> str:
         """The kind of device that each works on."""
         return "cuda" if self.gpus else "cpu"
+
+
+def check_alone(cluster: str) -> None:
+    """Raise in one of several processes that torchrun has started.
+
+    Args:
+        cluster: The argument.
+    """
+    if not this_process().is_alone:
+        raise ConfigError(
+            f"{setting('cluster', cluster)}, but this is one of several processes; start it "
+            "without torchrun, Ray starts processes itself"
+        )
 
 
 def choose_workers(ray: Any, device: str = "auto") -> Workers:
@@ -175,14 +190,3 @@ def look(mark: str) -> tuple[str, str]:
 
 def _name(node: dict[str, Any]) -> str:
     return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-
-
-def last_line(error: BaseException) -> str:
-    """Return the last line of an error of Ray, which carries a traceback.
-
-    Example:
-        >>> last_line(ValueError("Traceback: ...\\nno space left"))
-        'no space left'
-    """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

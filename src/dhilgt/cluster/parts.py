@@ -17,9 +17,7 @@ from dhilgt.training.clock import StageClock
 from dhilgt.utils.progress import progress_note
 
 
-def shared_cache(
-    ray: Any, wanted: bool, below: Path, progress: bool | Literal["auto"]
-) -> Cache:
+def shared_cache(ray: Any, wanted: bool, below: Path, progress: bool | Literal["auto"]) -> Cache:
     """Return the cache of labels and tokens: the user's where all machines see it, else another.
 
     Args:

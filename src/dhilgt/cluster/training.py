@@ -20,20 +20,18 @@ from dhilgt.classifier.auto.start import begin, taking_part
 from dhilgt.classifier.inputs import FitInputs
 from dhilgt.classifier.origin import check_origin, check_recipe, origin
 from dhilgt.classifier.parameters import AUTO
-from dhilgt.cluster.group import Task, Training, start, wait_for_lock
-from dhilgt.cluster.machines import check_seen_by_all, choose_workers
+from dhilgt.cluster.group import Task, Training, is_on_disk, start, wait_for_lock
+from dhilgt.cluster.machines import check_alone, check_seen_by_all, choose_workers
 from dhilgt.cluster.parts import make_parts, shared_cache
 from dhilgt.cluster.session import connected, ray_package
 from dhilgt.errors import ArtifactError, ConfigError, TrainingInterrupted, argument, setting
 from dhilgt.graph.store import save_graph
-from dhilgt.loader.feature_rows import is_mapped
 from dhilgt.settings.settings import Settings
 from dhilgt.store.files import explained
 from dhilgt.store.target import BuildLock
 from dhilgt.training.clock import StageClock
 from dhilgt.training.resume import cut_off_message
 from dhilgt.training.run_folder import CLUSTER, METRICS, RunFolder
-from dhilgt.utils.devices import this_process
 from dhilgt.utils.progress import progress_bar, progress_note
 
 if TYPE_CHECKING:
@@ -68,15 +66,11 @@ def fit_on_cluster(
         TrainingInterrupted: On Ctrl-C; what was trained is saved.
     """
     ray_package()
+    check_alone(cluster)
     if run_dir is None:
         raise ConfigError(
-            f"{setting('cluster', cluster)} needs {argument('run_dir')}, a folder that all machines "
-            "of the cluster see"
-        )
-    if not this_process().is_alone:
-        raise ConfigError(
-            f"{setting('cluster', cluster)}, but this is one of several processes; start it without "
-            "torchrun, Ray starts the processes itself"
+            f"{setting('cluster', cluster)} needs {argument('run_dir')}, a folder that all "
+            "machines of the cluster see"
         )
     clock = StageClock()  # of labels and tokens
     with _claimed(RunFolder(run_dir), resume) as folder:
@@ -86,6 +80,8 @@ def fit_on_cluster(
                 _train(ray, clf, inputs, folder, cluster, clock)
     loaded = type(clf).load(folder.path)
     loaded._pipeline.clock.join(clock)
+    for member in loaded.members_:
+        member.pipeline.graph = inputs.graph
     clf._set_fitted(inputs, loaded.members_, loaded.result_, loaded.scores_, loaded.search_)
     clf._saved_in = folder.path
 
@@ -166,7 +162,7 @@ def _train(
         classes=inputs.classes,
         from_array=inputs.from_array,
         held_out=inputs.held_out,
-        in_memory=not workers.gpus and not _is_on_disk(inputs.graph.features),
+        in_memory=not workers.gpus and not is_on_disk(inputs.graph.features),
         cache_folder=cache.root,
         resume_command=clf._resume_command,
         resume_call=clf._resume_call.replace(")", f", cluster={cluster!r})"),
@@ -180,10 +176,6 @@ def _all_settings(clf: NodeClassifier, inputs: FitInputs, device: str) -> list[S
         return [clf._settings()]
     entries, _, _ = taking_part(inputs, clf._given(), torch.device(device))
     return [entry.settings for entry in entries]
-
-
-def _is_on_disk(features: Any) -> bool:
-    return not hasattr(features, "tocsr") and is_mapped(features)
 
 
 def _watch(
