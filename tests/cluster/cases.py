@@ -41,8 +41,10 @@ def train(folder, cluster=None, **changes):
 def model_bytes(folder):
     """The files that must not depend on where a model was trained."""
     folder = Path(folder)
-    names = ["best.safetensors", "model/model.safetensors"]
-    files = {name: (folder / name).read_bytes() for name in names}
+    found = sorted(folder.rglob("*.safetensors"))
+    names = {path.relative_to(folder): path for path in found if "checkpoints" not in path.parts}
+    files = {name: path.read_bytes() for name, path in names.items()}
+    assert files
     history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     scores = json.loads((folder / "bundle.json").read_text())["scores"]
     return files, [(line["train_loss"], line["val_loss"]) for line in history], scores

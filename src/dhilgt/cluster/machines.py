@@ -12,7 +12,7 @@ from typing import Any
 
 from dhilgt._version import __version__
 from dhilgt.cluster.failures import last_line
-from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, argument, setting
+from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, setting
 from dhilgt.store.files import explained, write_file
 from dhilgt.utils.devices import this_process
 
@@ -124,8 +124,8 @@ def check_seen_by_all(ray: Any, folder: Path) -> None:
     """
     for machine, problem in unseen(ray, folder).items():
         raise ArtifactError(
-            f"{machine} does not see {folder} ({problem}); {argument('run_dir')} must be in a "
-            "folder that all machines of the cluster share"
+            f"{machine} does not see {folder} ({problem}); the run must be in a folder that all "
+            "machines of the cluster share"
         )
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
+import socket
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
 _RANGES_PER_WORKER = 4  # so that none waits long for the last one
 _MOST_ROWS = 1 << 16
-_MAX_RETRIES = 3
+_MOST_TRIES = 4
 _NODES = "nodes.npy"
 _GRAPH = "graph"
 _CACHE = "cache"
@@ -192,8 +194,10 @@ def _claimed(place: Path) -> Iterator[None]:
 
 # ---- ranges ------------------------------------------------------------------------------------
 
-Range = tuple[int, int, int]
-"""A member and a first and last place in the list of nodes."""
+Range = tuple[int, ...]
+"""A member, and the places in the list of nodes where the range begins and ends."""
+
+_COLUMNS = ("member", "first", "last")
 
 
 def _ranges(count: int, batch_sizes: Sequence[int], workers: int) -> Iterator[Range]:
@@ -232,11 +236,13 @@ def _predict(ray: Any, job: Job, workers: Workers, ranges: Sequence[Range], prog
     missing = [one for one in ranges if one not in done]
     if not missing:
         return
+    for path in job.place.glob("try-*"):  # of an earlier command
+        path.unlink()
     context = data.DataContext.get_current()
     context.enable_progress_bars = False
     count = min(workers.count, len(missing))
     rows = data.from_items(
-        [{"member": a, "first": b, "last": c} for a, b, c in missing],
+        [dict(zip(_COLUMNS, one, strict=True)) for one in missing],
         override_num_blocks=len(missing),
     ).map_batches(
         Predictor,
@@ -246,8 +252,6 @@ def _predict(ray: Any, job: Job, workers: Workers, ranges: Sequence[Range], prog
         compute=data.ActorPoolStrategy(min_size=1, max_size=count, initial_size=count),
         num_cpus=workers.cpus,
         num_gpus=workers.gpus or None,
-        max_restarts=_MAX_RETRIES,
-        max_task_retries=_MAX_RETRIES,
     )
     try:
         with progress_bar("prediction", unit="ranges", enabled=progress) as update:
@@ -312,17 +316,33 @@ class Predictor:
         Args:
             batch: Columns of one row.
         """
-        member, first, last = (int(batch[name][0]) for name in ("member", "first", "last"))
+        member, first, last = one = tuple(int(batch[name][0]) for name in _COLUMNS)
         try:
+            self._note_try(one)
             if not self._members:
                 self._load()
             model, pipeline = self._members[member]
             found = model.probabilities(np.array(self._nodes[first:last]), pipeline)
-            self._write((member, first, last), found)
+            self._write(one, found)
         except DhilgtError as error:
             name, message = packed(error)
             return {"error": [name], "message": [message]}
         return {"error": [""], "message": [""]}
+
+    def _note_try(self, one: Range) -> None:
+        """Note that this process begins a range, and give up on one that has ended others.
+
+        Ray starts a worker that died again, without an end.
+        """
+        stem, host = f"try-{_stem(one)}", socket.gethostname()
+        tries = len(list(self._job.place.glob(f"{stem}-*")))
+        if tries >= _MOST_TRIES:
+            raise DhilgtError(
+                f"{tries} workers died one after the other while they predicted nodes {one[1]} to "
+                f"{one[2]}, the last before node {host}; the memory of a machine may be too small"
+            )
+        with explained("write in", self._job.place):
+            (self._job.place / f"{stem}-{os.getpid()}-{uuid.uuid4().hex}").touch()
 
     def _write(self, one: Range, found: NDArray[np.float32]) -> None:
         """Write a range under a name made from its content: a retry writes the same again."""
