@@ -70,6 +70,7 @@ def run_shell(text):
 # Of the last five, each trains with the default, which tries several models.
 HEAVY = (
     "commands/bench.md", "commands/demo.md", "commands/report.md", "tutorials/gpu-box.md",
+    "tutorials/cluster.md",
     "README.md", "docs/index.md", "tutorials/csv-files.md", "tutorials/notebook.md",
     "tutorials/pyg.md",
 )  # fmt: skip

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import dhilgt
+from dhilgt.cli.app import app
 from dhilgt.cluster import prediction
 from dhilgt.cluster.machines import Workers, choose_workers, look, marked
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
@@ -123,3 +125,24 @@ def test_range_that_kills_workers_is_given_up(tmp_path):
         predictor._note_try((0, 0, 2))
     answer = predictor({"member": [0], "first": [0], "last": [2]})
     assert "4 workers died one after the other" in answer["message"][0]
+
+
+# ---- commands ----------------------------------------------------------------------------------
+
+
+def said(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)), prog_name="dhilgt")
+    return result.exit_code, result.output
+
+
+def test_commands(tmp_path, monkeypatch):
+    files = ["train", "--edges", "e.csv", "--features", "x.csv", "--labels", "y.csv"]
+    place = ["-o", tmp_path / "run", "--cluster", "auto"]
+    code, text = said(*files, *place, "--seeds", "0-1", "--jobs", "2")
+    assert code == 2
+    assert "a cluster divides each run" in text
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for command in ([*files, *place], ["predict", tmp_path, "--cluster", "auto"]):
+        code, text = said(*command)
+        assert code == 1
+        assert "pip install 'dhilgt[cluster]'" in " ".join(text.split())

@@ -38,6 +38,11 @@ class Workers:
         """What a process needs, as Ray names it."""
         return {"CPU": self.cpus, **({"GPU": self.gpus} if self.gpus else {})}
 
+    def __str__(self) -> str:
+        """Return the number of workers and what each has, in words."""
+        each = "a GPU" if self.gpus else f"{self.cpus} core{'' if self.cpus == 1 else 's'}"
+        return f"{self.count} worker{'' if self.count == 1 else 's'} with {each} each"
+
     @property
     def device(self) -> str:
         """The kind of device that each works on."""

@@ -146,11 +146,7 @@ def _train(
     workers = choose_workers(ray, settings.device)
     check_seen_by_all(ray, place)
     clf._note_split(inputs, settings, torch.device(workers.device), clf.progress)
-    progress_note(
-        f"cluster: {workers.count} workers with "
-        + ("a GPU each" if workers.gpus else f"{workers.cpus} cores each"),
-        enabled=clf.progress,
-    )
+    progress_note(f"cluster: {workers}", enabled=clf.progress)
     cache = shared_cache(ray, clf.cache, place / CACHE, clf.progress)
     listed = _all_settings(clf, inputs, workers.device)
     make_parts(inputs.graph, listed, cache, progress=clf.progress, clock=clock)
