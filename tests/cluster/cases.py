@@ -1,31 +1,16 @@
-"""A small cluster on this machine, and trainings that its tests compare."""
+"""Trainings that the tests of a cluster compare."""
 
-import contextlib
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-from ray.cluster_utils import Cluster
 
 from tests.classifier.cases import community_graph, quick
 
-STORE_BYTES = 80 << 20
+ROOT = Path(__file__).parents[2]
 SETTINGS = {"epochs": 3, "batch_size": 16, "dropout": 0.2, "checkpoint_batches": 1}
-
-
-@contextlib.contextmanager
-def small_cluster(nodes=2):
-    """A head and further nodes, each with one core."""
-    options = {"num_cpus": 1, "object_store_memory": STORE_BYTES}
-    head = options | {"include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        for _ in range(nodes - 1):
-            cluster.add_node(**options)
-        yield cluster
-    finally:
-        cluster.shutdown()
 
 
 def graph():
@@ -36,6 +21,15 @@ def graph():
 def train(folder, cluster=None, **changes):
     clf = quick(**(SETTINGS | changes))
     return clf.fit(graph(), run_dir=folder, cluster=cluster, resume=True)
+
+
+def torchrun(folder, **changes):
+    """Trains in two processes, which is what two workers of a cluster must equal."""
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+        "-m", "tests.cluster.cases", str(folder), json.dumps(changes),
+    ]  # fmt: skip
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=200)
 
 
 def model_bytes(folder):

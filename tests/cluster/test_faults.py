@@ -7,26 +7,17 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dhilgt
-from dhilgt.cluster.session import connected
 from dhilgt.errors import TrainingInterrupted
-from tests.cluster.cases import graph, model_bytes, small_cluster, train
-from tests.cluster.test_training import torchrun
+from tests.cluster.cases import ROOT, graph, model_bytes, torchrun, train
+from tests.cluster.conftest import NODE
 
-pytestmark = pytest.mark.full
-ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("connection")]
 LONG = {"epochs": 120}
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with small_cluster() as cluster, connected(cluster.address):
-        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +76,12 @@ def test_worker_killed_in_training(cluster, tmp_path, undisturbed):
 
 def test_node_lost_in_training(cluster, tmp_path, undisturbed):
     folder = tmp_path / "run"
-
-    def replace():
-        cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
-        cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
-
-    thread = once(lambda: epochs_saved(folder) >= 3, replace)
-    train(folder, cluster.address, **LONG)
+    # Nodes can be added in the main thread only.
+    thread = threading.Thread(target=train, args=(folder, cluster.address), kwargs=LONG)
+    thread.start()
+    wait_until(lambda: epochs_saved(folder) >= 3)
+    cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+    cluster.add_node(**NODE)
     thread.join()
     assert model_bytes(folder) == undisturbed
 

@@ -1,5 +1,6 @@
 """What cannot work on a cluster is refused before any work; no cluster is started here."""
 
+import socket
 import sys
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ from typer.testing import CliRunner
 import dhilgt
 from dhilgt.cli.app import app
 from dhilgt.cluster import prediction
+from dhilgt.cluster.failures import packed, unpacked
 from dhilgt.cluster.machines import Workers, choose_workers, look, marked
-from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, setting
 from dhilgt.store.target import BuildLock
 from tests.classifier.cases import community_graph, quick
 from tests.cluster.cases import train
@@ -28,7 +30,7 @@ def test_prediction_needs_a_saved_classifier(tmp_path):
         clf.predict(cluster="auto")
     clf.save(tmp_path / "saved")
     quick(epochs=1, seed=5).fit(community_graph()).save(tmp_path / "saved", overwrite=True)
-    with pytest.raises(ConfigError, match="holds another classifier now"):
+    with pytest.raises(ConfigError, match="no longer holds this classifier"):
         clf.predict(cluster="auto")
 
 
@@ -93,6 +95,15 @@ def test_mark_of_a_folder(tmp_path):
         assert look(str(mark))[0] == "it holds other files there"
     assert look(str(mark))[0] == "No such file or directory"
     assert not list(tmp_path.iterdir())
+
+
+def test_errors_of_workers_keep_class_and_arguments_and_name_the_machine():
+    refused = unpacked(*packed(ConfigError(f"{setting('size', 300)}; pass at most 255")))
+    assert isinstance(refused, ConfigError)
+    assert refused.argument == "size"
+    full = unpacked(*packed(ArtifactError("cannot write x: no space left on device")))
+    assert isinstance(full, ArtifactError)
+    assert str(full) == f"on node {socket.gethostname()}: cannot write x: no space left on device"
 
 
 # ---- ranges of prediction ----------------------------------------------------------------------

@@ -1,41 +1,26 @@
 """Training and prediction on a cluster give the bytes of one machine."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dhilgt
 from dhilgt.cluster import machines
-from dhilgt.cluster.session import connected
 from dhilgt.errors import ArtifactError, TrainingError
 from tests.classifier.cases import quick
-from tests.cluster.cases import SETTINGS, graph, model_bytes, small_cluster, train
-
-ROOT = Path(__file__).parents[2]
+from tests.cluster.cases import SETTINGS, graph, model_bytes, torchrun, train
 
 
 @pytest.fixture(scope="module")
-def address():
-    with small_cluster() as cluster, connected(cluster.address):
-        yield cluster.address
+def address(cluster, connection):
+    return cluster.address
 
 
 @pytest.fixture(scope="module")
 def trained(address, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "run"
     return folder, train(folder, address)
-
-
-def torchrun(folder, **changes):
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-        "-m", "tests.cluster.cases", str(folder), json.dumps(changes),
-    ]  # fmt: skip
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=200)
 
 
 def test_two_workers_train_as_two_processes_of_torchrun(trained, tmp_path):

@@ -43,11 +43,12 @@ from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.readers.new_nodes import graph_with_new_nodes
 from dhilgt.settings.settings import Settings
+from dhilgt.store.files import hash_file
 from dhilgt.tokens.single import TokenSource
 from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
 from dhilgt.training.clock import StageClock
 from dhilgt.training.distributed import Group, warnings_of_main
-from dhilgt.training.run_folder import RunFolder
+from dhilgt.training.run_folder import BUNDLE, RunFolder
 from dhilgt.training.state import TrainResult
 from dhilgt.training.trainer import Trainer
 from dhilgt.utils.checks import as_array
@@ -116,7 +117,8 @@ class NodeClassifier(Parameters):
     _resume_command: str | None = None  # set by the command line, for the message of a stop
     _resume_call: str = "fit(graph, run_dir={run_dir!r}, resume=True)"
     _cache_folder: Path | None = None  # of a worker of a cluster; None for the user's
-    _saved_in: Path | None = None  # where another process can load it from
+    # Where another process can load it from, and the checksum of the bundle there.
+    _saved_in: tuple[Path, str] | None = None
 
     # ---- training ------------------------------------------------------------------------------
 
@@ -304,7 +306,7 @@ class NodeClassifier(Parameters):
         with group.agreed():
             if run_dir is not None and group.is_main:
                 store.write(self, run_dir, overwrite=True)
-        self._saved_in = None if run_dir is None else RunFolder(run_dir).path
+                self._note_saved(run_dir)
 
     def _set_fitted(
         self,
@@ -670,7 +672,11 @@ class NodeClassifier(Parameters):
         """
         self._check_fitted("model to save")
         store.write(self, path, overwrite=overwrite)
-        self._saved_in = RunFolder(path).path
+        self._note_saved(path)
+
+    def _note_saved(self, path: str | PathLike[str]) -> None:
+        folder = RunFolder(path).path
+        self._saved_in = folder, hash_file(folder / BUNDLE)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, device: str | None = None) -> Self:
@@ -702,7 +708,7 @@ class NodeClassifier(Parameters):
             )
             members.append(Member(settings, pipeline, one.model, one.batch_size))
         clf._set_fitted(saved.inputs, tuple(members), saved.result, saved.scores, saved.search)
-        clf._saved_in = RunFolder(path).path
+        clf._note_saved(path)
         return clf
 
     def __getstate__(self) -> dict[str, Any]:

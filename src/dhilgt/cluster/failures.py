@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+
 from dhilgt import errors
 from dhilgt.errors import DhilgtError
 
 
 def packed(error: DhilgtError) -> tuple[str, str]:
     """Return the name of an error's class and its message, as plain text.
+
+    An error about disk or memory names the machine.
 
     Args:
         error: It may be of a class that is not in `dhilgt.errors`: its base is named.
@@ -17,7 +21,9 @@ def packed(error: DhilgtError) -> tuple[str, str]:
         ('GraphError', 'no edges')
     """
     kind = next(one for one in type(error).__mro__ if hasattr(errors, one.__name__))
-    return kind.__name__, error.quotable
+    of_machine = isinstance(error, errors.ArtifactError | errors.MemoryLimitError)
+    place = f"on node {socket.gethostname()}: " if of_machine else ""
+    return kind.__name__, place + error.quotable
 
 
 def unpacked(name: str, message: str) -> DhilgtError:

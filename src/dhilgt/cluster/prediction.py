@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from dhilgt.classifier.origin import input_digests
@@ -139,29 +138,19 @@ def member_probabilities(
 
 def _saved_folder(clf: NodeClassifier, cluster: str) -> Path:
     """Return the folder that workers load the classifier from."""
-    folder = clf._saved_in
-    if folder is None:
+    if clf._saved_in is None:
         raise ConfigError(
             f"{setting('cluster', cluster)}: workers load the classifier from a folder, and it is "
             "in none; call save first, with a folder that all machines of the cluster see"
         )
-    saved = type(clf).load(folder)
-    if len(saved.members_) != len(clf.members_) or not all(
-        _same_weights(one.model, own.model)
-        for one, own in zip(saved.members_, clf.members_, strict=True)
-    ):
+    folder, seal = clf._saved_in
+    bundle = folder / BUNDLE
+    if not bundle.exists() or hash_file(bundle) != seal:
         raise ConfigError(
-            f"{setting('cluster', cluster)}: {folder} holds another classifier now; save this one "
-            "to a folder of its own"
+            f"{setting('cluster', cluster)}: {folder} no longer holds this classifier; save it to "
+            "a folder of its own"
         )
     return folder
-
-
-def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
-    left, right = one.state_dict(), other.state_dict()
-    return left.keys() == right.keys() and all(
-        torch.equal(left[name].cpu(), right[name].cpu()) for name in left
-    )
 
 
 def _key(

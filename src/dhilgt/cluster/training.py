@@ -21,7 +21,7 @@ from dhilgt.classifier.inputs import FitInputs
 from dhilgt.classifier.origin import check_origin, check_recipe, origin
 from dhilgt.classifier.parameters import AUTO
 from dhilgt.cluster.group import Task, Training, is_on_disk, start, wait_for_lock
-from dhilgt.cluster.machines import check_alone, check_seen_by_all, choose_workers
+from dhilgt.cluster.machines import Workers, check_alone, check_seen_by_all, choose_workers
 from dhilgt.cluster.parts import make_parts, shared_cache
 from dhilgt.cluster.session import connected, ray_package
 from dhilgt.errors import ArtifactError, ConfigError, TrainingInterrupted, argument, setting
@@ -75,15 +75,19 @@ def fit_on_cluster(
     clock = StageClock()  # of labels and tokens
     with _claimed(RunFolder(run_dir), resume) as folder:
         inputs = make_inputs()
-        if not _has_ended(clf, inputs, folder, resume):
-            with connected(cluster) as ray:
-                _train(ray, clf, inputs, folder, cluster, clock)
+        check_recipe(folder.path, clf.recipe == AUTO)
+        if resume and clf.recipe != AUTO:
+            check_origin(folder.path, origin(inputs.graph, inputs.classes, clf._settings()))
+        with connected(cluster) as ray:
+            workers = choose_workers(ray, clf._settings_before().device)
+            if not (resume and _search_has_ended(clf, inputs, folder, workers)):
+                _train(ray, clf, inputs, folder, workers, cluster, clock)
     loaded = type(clf).load(folder.path)
     loaded._pipeline.clock.join(clock)
     for member in loaded.members_:
         member.pipeline.graph = inputs.graph
     clf._set_fitted(inputs, loaded.members_, loaded.result_, loaded.scores_, loaded.search_)
-    clf._saved_in = folder.path
+    clf._saved_in = loaded._saved_in
 
 
 @contextlib.contextmanager
@@ -110,19 +114,16 @@ def _claimed(folder: RunFolder, resume: bool) -> Iterator[RunFolder]:
         lock.release()
 
 
-def _has_ended(clf: NodeClassifier, inputs: FitInputs, folder: RunFolder, resume: bool) -> bool:
-    """Return whether the run in a folder has ended; raise if it began with something else."""
-    searches, settings = clf.recipe == AUTO, clf._settings_before()
-    check_recipe(folder.path, searches)
-    if not resume:
-        return False
-    if not searches:
-        check_origin(folder.path, origin(inputs.graph, inputs.classes, settings))
+def _search_has_ended(
+    clf: NodeClassifier, inputs: FitInputs, folder: RunFolder, workers: Workers
+) -> bool:
+    """Return whether the search in a folder has ended; raise if it began with something else."""
+    if clf.recipe != AUTO:
         return False
     search = begin(
         inputs,
         clf._given(),
-        torch.device("cpu"),
+        torch.device(workers.device),
         cache=None,
         progress=False,
         budget=clf.budget,
@@ -138,12 +139,12 @@ def _train(
     clf: NodeClassifier,
     inputs: FitInputs,
     folder: RunFolder,
+    workers: Workers,
     cluster: str,
     clock: StageClock,
 ) -> None:
     """Make what the workers need, and train."""
     settings, place = clf._settings_before(), folder.path / CLUSTER
-    workers = choose_workers(ray, settings.device)
     check_seen_by_all(ray, place)
     clf._note_split(inputs, settings, torch.device(workers.device), clf.progress)
     progress_note(f"cluster: {workers}", enabled=clf.progress)
