@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 MAX_FAILURES = 3
 """How often the workers are started again after one of them died."""
 
+_WARNINGS, _STOPPED = "warnings", "stopped"  # what the first worker returns
 _MAX_STARTS = 10  # a minute each: for a machine to come back
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_TO_DIE = 30.0
@@ -115,20 +116,26 @@ class Training:
         self._trainer, self._place = trainer, place
         self._answer: dict[str, Any] = {}
         self._error: BaseException | None = None
+        self._over = threading.Event()  # a `join` that Ctrl-C interrupts takes the thread for ended
         # In the main thread, Ray Train would take over Ctrl-C.
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
         try:
             self._answer = self._trainer.fit().return_value or {}
         except BaseException as error:
             self._error = error
+        finally:
+            self._over.set()
 
     def ended(self, seconds: float) -> bool:
         """Return whether the training has ended, after at most some seconds."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+        return self._over.wait(seconds)
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether the workers trained to the end."""
+        return _WARNINGS in self._answer
 
     def raise_error(self) -> None:
         """Raise the error of the workers, and repeat their warnings."""
@@ -140,10 +147,10 @@ class Training:
                 f"training on the cluster failed ({_reason(self._error)}); go on from the last "
                 f"save with {argument('resume', True)}"
             ) from self._error
-        for name, message in self._answer.get("warnings", ()):
+        for name, message in self._answer.get(_WARNINGS, ()):
             warn(message, getattr(errors, name))
-        if "stopped" in self._answer:
-            raise TrainingInterrupted(self._answer["stopped"], signal.SIGINT)
+        if _STOPPED in self._answer:
+            raise TrainingInterrupted(self._answer[_STOPPED], signal.SIGINT)
 
 
 def _reason(error: BaseException) -> str:
@@ -214,13 +221,13 @@ def work(config: dict[str, Any]) -> dict[str, Any]:
             warnings.simplefilter("always")
             clf._fit_here(task.inputs, folder.path, resume=True)
     except TrainingInterrupted as stop:
-        return {"stopped": stop.quotable}
+        return {_STOPPED: stop.quotable}
     except DhilgtError as error:
         if not isinstance(error, ProcessError):
             _note_error(task.place / f"error-{rank:06}.json", error)
         raise
     ours = [one.message for one in caught if isinstance(one.message, GraphWarning)]
-    return {"warnings": [(type(one).__name__, one.quotable) for one in ours]}
+    return {_WARNINGS: [(type(one).__name__, one.quotable) for one in ours]}
 
 
 def wait_for_lock(folder: RunFolder) -> None:

@@ -186,10 +186,14 @@ def _watch(
                 update(_epochs_done(folder, searches), None if searches else epochs)
     except KeyboardInterrupt:
         (task.place / task.STOP).touch()
-        if not training.ended(_SECONDS_TO_STOP):
-            text = cut_off_message(folder, clf._resume_command, task.resume_call)
+        if training.ended(_SECONDS_TO_STOP):
+            training.raise_error()
+        if not training.has_finished:  # its last epoch may just have ended
+            how = "stopped before the workers had answered"
+            text = cut_off_message(folder, clf._resume_command, task.resume_call, how)
             raise TrainingInterrupted(text, signal.SIGINT) from None
-    training.raise_error()
+    else:
+        training.raise_error()
 
 
 def _epochs_done(folder: RunFolder, searches: bool) -> int:
