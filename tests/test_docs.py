@@ -72,6 +72,7 @@ def run_shell(text):
 HEAVY = (
     "concepts/cluster.md",
     "commands/bench.md", "commands/demo.md", "commands/report.md", "tutorials/gpu-box.md",
+    "tutorials/cluster.md",
     "README.md", "docs/index.md", "tutorials/csv-files.md", "tutorials/notebook.md",
     "tutorials/pyg.md",
 )  # fmt: skip

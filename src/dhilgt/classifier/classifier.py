@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -47,11 +49,12 @@ from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.readers.new_nodes import graph_with_new_nodes
 from dhilgt.settings.settings import Settings
+from dhilgt.store.files import hash_file
 from dhilgt.tokens.single import TokenSource
 from dhilgt.training.batch_size import CPU_BATCH, auto_batch_size
 from dhilgt.training.clock import StageClock
 from dhilgt.training.distributed import Group, warnings_of_main
-from dhilgt.training.run_folder import RunFolder
+from dhilgt.training.run_folder import BUNDLE, RunFolder
 from dhilgt.training.state import TrainResult
 from dhilgt.training.trainer import Trainer
 from dhilgt.utils.checks import as_array
@@ -63,7 +66,6 @@ if TYPE_CHECKING:
     from dhilgt.classifier.explanation import Explanation
 
 _BEFORE_SEARCH = ("seed", "validation", "device", "metric")
-_RESUME_CALL = "fit(graph, run_dir={run_dir!r}, resume=True)"
 
 
 class NodeClassifier(Parameters):
@@ -119,6 +121,10 @@ class NodeClassifier(Parameters):
     _others: dict[str, tuple[Graph, bool, tuple[Pipeline, ...]]]
     _from_array: bool
     _resume_command: str | None = None  # set by the command line, for the message of a stop
+    _resume_call: str = "fit(graph, run_dir={run_dir!r}, resume=True)"
+    _cache_folder: Path | None = None  # of a worker of a cluster; None for the user's
+    # Where another process can load it from, and the checksum of the bundle there.
+    _saved_in: tuple[Path, str] | None = None
 
     # ---- training ------------------------------------------------------------------------------
 
@@ -131,6 +137,7 @@ class NodeClassifier(Parameters):
         val: Any = None,
         run_dir: str | PathLike[str] | None = None,
         resume: bool = False,
+        cluster: str | None = None,
     ) -> Self:
         """Train on a graph.
 
@@ -145,6 +152,8 @@ class NodeClassifier(Parameters):
                 too, else holds out a fraction of the training nodes, the same in every class.
             run_dir: Folder for checkpoints, scores and the trained classifier. None writes nothing.
             resume: Go on with the run in ``run_dir``; start one if there is none.
+            cluster: Train on a Ray cluster: "auto", or its address. ``run_dir`` must then be in a
+                folder that all machines see. None trains here.
 
         Raises:
             GraphError: If the data does not fit together.
@@ -153,9 +162,34 @@ class NodeClassifier(Parameters):
             TrainingInterrupted: On Ctrl-C or SIGTERM; with ``run_dir`` the state is saved, and
                 the message says how to go on.
         """
-        searches = self._checked_recipe() == AUTO
-        settings = self._settings(_BEFORE_SEARCH if searches else None)
+        settings = self._settings_before()
         metrics.metric(settings.metric)  # an unknown name is refused before any work
+
+        def inputs() -> FitInputs:
+            return prepare(
+                graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
+            )
+
+        if cluster is not None:
+            from dhilgt.cluster.training import fit_on_cluster
+
+            fit_on_cluster(self, inputs, cluster=cluster, run_dir=run_dir, resume=resume)
+            return self
+        return self._fit_here(inputs, run_dir, resume)
+
+    def _settings_before(self) -> Settings:
+        """Return the settings; before a search, those that it does not choose."""
+        searches = self._checked_recipe() == AUTO
+        return self._settings(_BEFORE_SEARCH if searches else None)
+
+    def _fit_here(
+        self,
+        make_inputs: Callable[[], FitInputs],
+        run_dir: str | PathLike[str] | None,
+        resume: bool,
+    ) -> Self:
+        """Train in this process, or in those that were started together."""
+        searches, settings = self.recipe == AUTO, self._settings_before()
         group = Group()
         device = choose_device(settings.device)
         progress = self.progress if group.is_main else False
@@ -164,9 +198,7 @@ class NodeClassifier(Parameters):
                 folder = RunFolder(run_dir)
                 folder.open(resume=resume)  # as is a folder that cannot be used
                 folder.close()
-            inputs = prepare(
-                graph, y, train=train, val=val, validation=settings.validation, seed=settings.seed
-            )
+            inputs = make_inputs()
             if run_dir is not None:
                 check_recipe(run_dir, searches)
             if resume and run_dir is not None and not searches:
@@ -213,7 +245,7 @@ class NodeClassifier(Parameters):
             resume,
             progress=progress,
             resume_command=self._resume_command,
-            resume_call=_RESUME_CALL,
+            resume_call=self._resume_call,
             origin=began,
         )
         loaders, batch_size = training_loaders(inputs, pipeline, model, trainer, run_dir, resume)
@@ -253,7 +285,7 @@ class NodeClassifier(Parameters):
             budget=self.budget,
             run_dir=None if run_dir is None else RunFolder(run_dir).path,
             resume=resume,
-            goes_on=(self._resume_command, _RESUME_CALL),
+            goes_on=(self._resume_command, self._resume_call),
         )
         if search is None:  # it has ended already
             assert run_dir is not None, "it ended there"
@@ -261,6 +293,7 @@ class NodeClassifier(Parameters):
             self._set_fitted(
                 inputs, loaded.members_, loaded.result_, loaded.scores_, loaded.search_
             )
+            self._saved_in = loaded._saved_in
             return
         folder = None if run_dir is None else RunFolder(run_dir)
         if folder is not None and search.is_main:
@@ -284,6 +317,7 @@ class NodeClassifier(Parameters):
         with group.agreed():
             if run_dir is not None and group.is_main:
                 store.write(self, run_dir, overwrite=True)
+                self._note_saved(run_dir)
 
     def _set_fitted(
         self,
@@ -307,6 +341,7 @@ class NodeClassifier(Parameters):
         self.batch_size_ = first.batch_size
         self._pipeline = first.pipeline
         self._others = {}
+        self._saved_in = None
         self._from_array = inputs.from_array
 
     def _note_split(
@@ -323,11 +358,24 @@ class NodeClassifier(Parameters):
             progress_note("device: cpu, as no GPU was found", enabled=progress)
 
     def _cache(self) -> Cache | None:
-        return Cache() if self.cache else None
+        return Cache(self._cache_folder) if self.cache or self._cache_folder else None
+
+    def _use_cache(self, folder: Path) -> None:
+        """Keep labels and tokens in a folder, also where the user wants no cache."""
+        self._cache_folder = folder
+        for member in self.members_:
+            member.pipeline.use_cache(self._cache())
 
     # ---- predicting ----------------------------------------------------------------------------
 
-    def predict(self, nodes: Any = None, *, graph: Any = None, quick: bool = False) -> NDArray[Any]:
+    def predict(
+        self,
+        nodes: Any = None,
+        *,
+        graph: Any = None,
+        quick: bool = False,
+        cluster: str | None = None,
+    ) -> NDArray[Any]:
         """Return the most likely class of each node, as the user names classes.
 
         Args:
@@ -338,13 +386,20 @@ class NodeClassifier(Parameters):
                 one it was trained on. Columns of features are matched by name.
             quick: Reuse the hub labels of known nodes instead of building all of them; faster, and
                 an approximation. For a ``graph`` that has grown.
+            cluster: Predict on a Ray cluster: "auto", or its address. The classifier must have
+                been saved in a folder that all machines see, as `fit` does in its ``run_dir``.
         """
-        probabilities = self.predict_proba(nodes, graph=graph, quick=quick)
+        probabilities = self.predict_proba(nodes, graph=graph, quick=quick, cluster=cluster)
         predicted: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
         return predicted
 
     def predict_proba(
-        self, nodes: Any = None, *, graph: Any = None, quick: bool = False
+        self,
+        nodes: Any = None,
+        *,
+        graph: Any = None,
+        quick: bool = False,
+        cluster: str | None = None,
     ) -> NDArray[np.float32]:
         """Return the probability of each class, (nodes, classes) in the order of ``classes_``.
 
@@ -352,18 +407,23 @@ class NodeClassifier(Parameters):
             nodes: As for `predict`.
             graph: As for `predict`.
             quick: As for `predict`.
+            cluster: As for `predict`.
         """
         self._check_fitted("predictions")
         pipelines, indices = self._nodes_to_predict(nodes, graph, quick)
         if not len(indices):
             return np.zeros((0, len(self.classes_)), np.float32)
         distinct, places = np.unique(indices, return_inverse=True)
-        of_distinct = mean(
-            [
+        if cluster is not None:
+            from dhilgt.cluster.prediction import member_probabilities
+
+            shares = member_probabilities(self, distinct, pipelines, quick, cluster)
+        else:
+            shares = [
                 member.probabilities(distinct, pipeline)
                 for member, pipeline in zip(self.members_, pipelines, strict=True)
             ]
-        )
+        of_distinct = mean(shares)
         probabilities: NDArray[np.float32] = of_distinct[places]
         return probabilities
 
@@ -623,6 +683,11 @@ class NodeClassifier(Parameters):
         """
         self._check_fitted("model to save")
         store.write(self, path, overwrite=overwrite)
+        self._note_saved(path)
+
+    def _note_saved(self, path: str | PathLike[str]) -> None:
+        folder = RunFolder(path).path
+        self._saved_in = folder, hash_file(folder / BUNDLE)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, device: str | None = None) -> Self:
@@ -654,6 +719,7 @@ class NodeClassifier(Parameters):
             )
             members.append(Member(settings, pipeline, one.model, one.batch_size))
         clf._set_fitted(saved.inputs, tuple(members), saved.result, saved.scores, saved.search)
+        clf._note_saved(path)
         return clf
 
     def __getstate__(self) -> dict[str, Any]:

@@ -99,8 +99,8 @@ class Pipeline:
         self.graph = graph
         self.settings = settings
         self.clock = StageClock() if clock is None else clock
-        # Labels of a graph without edges are built faster than loaded.
-        self._cache = cache if graph.num_edges else None
+        self._cache: Cache | None = None
+        self.use_cache(cache)
         self._progress = progress
         self._labels = labels
         self._labels_passed = labels is not None
@@ -113,6 +113,15 @@ class Pipeline:
         self._vocabulary = vocabulary
         self._vocabulary_digest = vocabulary_digest
         self._ego = ego
+
+    def use_cache(self, cache: Cache | None) -> None:
+        """Keep labels and tokens in a cache from now on, or nowhere.
+
+        Args:
+            cache: The cache; None keeps them in memory only.
+        """
+        # Labels of a graph without edges are built faster than loaded.
+        self._cache = cache if self.graph.num_edges else None
 
     # ---- the stages ----------------------------------------------------------------------------
 

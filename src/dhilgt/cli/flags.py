@@ -246,6 +246,16 @@ def with_inputs(run: Callable[..., None], *, without: tuple[str, ...] = ()) -> C
     return _with_options(run, options, gather, replaced=replaced, common=_COMMON_INPUTS, place=1)
 
 
+# ---- clusters ----------------------------------------------------------------------------------
+
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="Work on a Ray cluster: auto, or its address."
+    ),
+]
+
+
 # ---- `dhilgt bench` ----------------------------------------------------------------------------
 
 Results = Annotated[

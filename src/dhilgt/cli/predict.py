@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from dhilgt.classifier.inputs import matched_features
 from dhilgt.cli import shell
+from dhilgt.cli.flags import ClusterOption
 from dhilgt.cli.inputs import DEGREE, Inputs
 from dhilgt.cli.label import edge_columns, naming_files
 from dhilgt.cli.train import classifier_class
+from dhilgt.cluster.session import ray_package
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, GraphError
 from dhilgt.features.from_graph import degree_features
 from dhilgt.graph.graph import Graph
@@ -70,6 +72,7 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1, ...; as in training by default.")
     ] = None,
+    cluster: ClusterOption = None,
     quiet: bool = False,
 ) -> None:
     """Write the predicted class of nodes with its probability.
@@ -83,6 +86,7 @@ def run(
       dhilgt predict runs/mine --nodes some.txt --all-probabilities
       dhilgt predict runs/mine --new-edges e.csv --new-features x.csv
       dhilgt predict runs/mine --edges e2.csv --features x2.csv -o new.parquet
+      dhilgt predict runs/mine -o predictions.parquet --cluster auto
     """  # noqa: D301 - \b keeps the example's lines apart
     printed = output is None or str(output) == "-"
     grows = new_edges is not None or new_features is not None
@@ -98,6 +102,8 @@ def run(
         )
     if (features is not None or graph_nodes is not None) and edges is None:
         raise shell.usage_error("give the --edges of the graph too", "--edges")
+    if cluster is not None:
+        ray_package()
     listed = None if nodes is None else node_lists.read_nodes(nodes)
     clf = load(run_folder, device, quiet)
     other = None
@@ -109,13 +115,13 @@ def run(
             listed = _new_ids(clf, other)
     ids = _ids_to_predict(other or clf.graph_, listed, nodes)
     if printed:
-        _write_csv(sys.stdout, *_predicted(clf, ids, other, quick, all_probabilities))
+        _write_csv(sys.stdout, *_predicted(clf, ids, other, quick, all_probabilities, cluster))
         return
     assert output is not None
     if output.suffix == ".parquet":
         _need_pyarrow(output)
     with shell.written_whole(output) as draft:
-        columns, table = _predicted(clf, ids, other, quick, all_probabilities)
+        columns, table = _predicted(clf, ids, other, quick, all_probabilities, cluster)
         if output.suffix == ".parquet":
             _write_parquet(draft, columns, table)
         else:
@@ -255,10 +261,15 @@ def _ids_to_predict(graph: Graph, listed: Any, file: Path | None) -> NDArray[Any
 
 
 def _predicted(
-    clf: "NodeClassifier", ids: NDArray[Any], graph: Graph | None, quick: bool, every: bool
+    clf: "NodeClassifier",
+    ids: NDArray[Any],
+    graph: Graph | None,
+    quick: bool,
+    every: bool,
+    cluster: str | None,
 ) -> tuple[list[str], list[Any]]:
     """Return names and values of the columns."""
-    probabilities = clf.predict_proba(ids, graph=graph, quick=quick)
+    probabilities = clf.predict_proba(ids, graph=graph, quick=quick, cluster=cluster)
     best = probabilities.argmax(axis=1)
     names = ["node", "label", "probability"]
     columns = [ids, clf.classes_[best], probabilities[np.arange(len(best)), best]]

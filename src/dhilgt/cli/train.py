@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhilgt.cli import processes, shell, train_output, train_plan, train_runs
-from dhilgt.cli.flags import with_help_all, with_inputs, with_settings
+from dhilgt.cli.flags import ClusterOption, with_help_all, with_inputs, with_settings
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.request import Request, check_metric, file_values, requested
 from dhilgt.cli.train_runs import Options, train_one, train_seeds
+from dhilgt.cluster.session import ray_package
 from dhilgt.errors import ArtifactError, DhilgtError, GraphWarning
 from dhilgt.graph.graph import Graph
 from dhilgt.settings import recipes, yaml_files
@@ -50,6 +51,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what it would take, and stop.")
     ] = False,
+    cluster: ClusterOption = None,
     cache: Annotated[
         bool, typer.Option(help="Keep labels and tokens for the next run, and look for them.")
     ] = True,
@@ -80,6 +82,10 @@ def run(
         raise shell.usage_error("name the folder to write, or ask for --dry-run", "--output / -o")
     if jobs > 1 and processes.several():
         raise shell.usage_error("torchrun divides each run; leave out one of them", "--jobs")
+    if cluster is not None:
+        ray_package()
+        if jobs > 1:
+            raise shell.usage_error("a cluster divides each run; leave out one of them", "--jobs")
     if seeds is not None and "seed" in settings:
         raise shell.usage_error("give --seed or --seeds, not both", "--seeds")
     seed_list = None if seeds is None else parse_seeds(seeds)
@@ -113,6 +119,8 @@ def run(
     again = anew = shlex.join(["dhilgt", *sys.argv[1:], *([] if resume else ["--resume"])])
     if seed_list is None:
         again = f"dhilgt train --resume -o {shlex.quote(str(output))}"
+        if cluster is not None:
+            again += f" --cluster {shlex.quote(cluster)}"
     options = Options(
         data=inputs.resolved(Path.cwd()).to_dict(),
         again=processes.launched(again),
@@ -121,6 +129,7 @@ def run(
         cache=cache,
         report=report,
         progress=False if quiet else "auto",
+        cluster=cluster,
     )
     if seed_list is None:
         train_output.show(train_one(source, request, output, options), as_json, quiet)

@@ -100,6 +100,7 @@ class Options:
         cache: Whether to use the cache of labels and tokens.
         report: Whether to write a page about each run.
         progress: False for no display.
+        cluster: A Ray cluster to train on; None trains here.
     """
 
     data: dict[str, Any]
@@ -109,6 +110,7 @@ class Options:
     cache: bool
     report: bool
     progress: bool | Literal["auto"]
+    cluster: str | None = None
 
 
 def train_seeds(
@@ -221,7 +223,7 @@ def _trained(
             if processes.is_main():
                 stack.enter_context(started(place, text))
         try:
-            clf.fit(graph, run_dir=place, resume=options.resume)
+            clf.fit(graph, run_dir=place, resume=options.resume, cluster=options.cluster)
         except TrainingInterrupted:
             raise
         except KeyboardInterrupt:

@@ -101,7 +101,6 @@ def _start(ray: Any, cluster: str) -> None:
     if cluster != AUTO:
         ray.init(address=cluster, **quiet)
         return
-    try:
-        ray.init(address=AUTO, **quiet)
-    except ConnectionError:  # none is running
-        ray.init(address="local", include_dashboard=False, **quiet)
+    # Not Ray's own "auto": that takes any cluster on this machine, such as one that another program
+    # has started for itself. Without an address it is the one of RAY_ADDRESS or `ray start`.
+    ray.init(include_dashboard=False, **quiet)

@@ -163,19 +163,25 @@ def interruption_message(
     return f"{text}saved in {run_dir}; {way_on(run_dir, command, call)}"
 
 
-def cut_off_message(folder: RunFolder | None, command: str | None, call: str = RESUME_CALL) -> str:
-    """Return the message of a run that a second SIGINT ended at once: what is saved of it.
+def cut_off_message(
+    folder: RunFolder | None,
+    command: str | None,
+    call: str = RESUME_CALL,
+    how: str = "stopped at once by a second SIGINT",
+) -> str:
+    """Return the message of a run that was ended at once: what is saved of it.
 
     Args:
         folder: Of the run; None where nothing is saved.
         command: As for `interruption_message`.
         call: As for `interruption_message`.
+        how: What ended it.
 
     Example:
         >>> cut_off_message(None, None)
         'stopped at once by a second SIGINT; nothing was saved, as run_dir is None'
     """
-    text = "stopped at once by a second SIGINT"
+    text = how
     if folder is None:
         return f"{text}; nothing was saved, as run_dir is None"
     saved = folder.checkpoints.values()

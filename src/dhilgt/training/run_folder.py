@@ -37,9 +37,11 @@ PREDICTIONS = "predictions"
 SEARCH = "search"
 SEARCH_RECORD = "search.json"
 MEMBERS = "members"
+CLUSTER = "cluster"
 _TRAINING = {CONFIG, METRICS, ENVIRONMENT, RESULT, BEST, "checkpoints"}
 _OURS = _TRAINING | {BUNDLE, MODEL, SCALE, PROJECTION, GRAPH, SETTINGS, CHOSEN, REPORT, REPORT_DATA}
-_OURS |= {SEARCH, SEARCH_RECORD, MEMBERS}
+_OURS |= {SEARCH, SEARCH_RECORD, MEMBERS, CLUSTER}
+_BEFORE_TRAINING = {SETTINGS, SCALE, PROJECTION, CLUSTER, f".{CLUSTER}.lock"}
 
 
 def is_ours(name: str) -> bool:
@@ -95,7 +97,7 @@ class RunFolder:
                         "another folder"
                     )
                 # These may be written before the first epoch; using them loses nothing.
-                if names - {SETTINGS, SCALE, PROJECTION} and not resume:
+                if names - _BEFORE_TRAINING and not resume:
                     raise ArtifactError(
                         f"{self.path} holds a run; pass {argument('resume', True)} to go on with "
                         "it, or choose another folder"

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 _Handler = Callable[[int, FrameType | None], Any]
 
@@ -28,7 +28,7 @@ class StopSignals:
 
     Earlier handlers of the user are called as well, and restored at the end. A signal that is
     ignored stays ignored. A second SIGINT stops at once. Outside the main thread, where Python
-    delivers no signals, nothing is done.
+    delivers no signals, only `ask` has an effect.
 
     Attributes:
         signum: The first signal that was received, None before.
@@ -39,9 +39,21 @@ class StopSignals:
         False
     """
 
+    _active: ClassVar[list[StopSignals]] = []
+
     def __init__(self) -> None:
         self.signum: int | None = None
         self._before: dict[int, Any] = {}
+
+    @classmethod
+    def ask(cls, signum: int) -> None:
+        """Ask all work in this process to stop, as a signal would; from any thread.
+
+        Args:
+            signum: The signal that it is to be taken for.
+        """
+        for one in list(cls._active):
+            one.signum = one.signum or signum
 
     @property
     def requested(self) -> bool:
@@ -56,6 +68,7 @@ class StopSignals:
                 if handler is not None and handler is not signal.SIG_IGN:
                     self._before[signum] = handler
                     signal.signal(signum, self._note)
+        self._active.append(self)
         return self
 
     def __exit__(
@@ -64,6 +77,7 @@ class StopSignals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._active.remove(self)
         self._restore()
 
     def _restore(self) -> None:
