@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dhilgt.cli import compare, inspect_runs, shell
 from dhilgt.graph import store as graph_store
+from dhilgt.labels import sharded_store
 from dhilgt.labels import store as labels_store
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.store.artifact import Artifact
@@ -189,6 +190,9 @@ def _describe_labels(artifact: Artifact) -> Report:
         # one entry, itself.
         facts["components"] = int((sizes == 1).sum())
         rows.insert(3, ("connected parts", f"{facts['components']:,}"))
+    if labels.is_sharded:
+        facts["parts"] = labels.num_parts
+        rows.append(("parts", f"{labels.num_parts:,}, with the holders of every hub"))
     return Report(facts, rows, ["", "entries by distance", *_histogram_lines(histogram)])
 
 
@@ -301,5 +305,6 @@ def _describe_graph(artifact: Artifact) -> Report:
 KINDS: dict[str, Callable[[Artifact], Report]] = {
     graph_store.KIND: _describe_graph,
     labels_store.KIND: _describe_labels,
+    sharded_store.KIND: _describe_labels,
     tokens_store.KIND: _describe_tokens,
 }
