@@ -98,7 +98,7 @@ def test_only_the_slice_that_is_read_is_checked(work):
 
 
 def test_hubs_must_be_in_one_shard_each(work):
-    best, rest = work.shards
+    _, rest = work.shards
     with pytest.raises(ArtifactError, match="hub 0 of side 'in' is in no shard"):
         merge_range(work.folder, [rest], 0, side="in")
     with pytest.raises(ArtifactError, match="hub 100 of side 'in' is in no shard"):
@@ -119,7 +119,7 @@ def test_shards_of_another_build_are_refused(work, options):
 
 
 def test_a_shard_under_another_name_is_refused(work):
-    best, rest = work.shards
+    _, rest = work.shards
     named = rest._replace(first=0, last=100)
     with pytest.raises(ArtifactError, match=rf"{rest.name} holds hubs \[100, 400\)"):
         merge_range(work.folder, [named, rest], 0, side="in")
