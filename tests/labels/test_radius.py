@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhilgt import (
@@ -88,6 +88,7 @@ def test_distances_are_exact_within_the_radius_and_bounds_beyond(first_seed):
         assert (exact == ((found >= 0) & (found <= radius + 1))).all(), case
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 20),
     st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=50),
