@@ -93,9 +93,6 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
         ):
             raise ArtifactError(f"{Path(path)}: {name}_offsets does not fit the nodes; build again")
         sides.append((np.asarray(offsets), np.asarray(records)))
-    radius = None
-    if "radius" in params:
-        radius = _whole_number(artifact, params, "radius")
     stored_arrays = {
         name: artifact.array(name, mmap=False) for name in artifact.names if name.startswith("ids")
     }
@@ -108,7 +105,7 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> StoredLabels:
         graph_fingerprint=artifact.fingerprint,
         order_name=_text_or_none(artifact, params, "order"),
         grown_from=_text_or_none(artifact, params, "grown_from"),
-        radius=radius,
+        radius=_whole_number(artifact, params, "radius") if "radius" in params else None,
         check=artifact.verify if artifact.is_large and not verify else None,
     )
 
