@@ -23,13 +23,14 @@ struct Source {
   LabelSet joined, holders;
   TokenSource view;
 
-  Source(const Graph& graph, Control& control) {
+  Source(const Graph& graph, Control& control, Distance radius = kUnreachable) {
     ranked = rank(graph, control);
-    labels = build_labels(ranked.graph, {Algorithm::automatic, 2, kPlanHubs}, control);
+    labels = build_labels(ranked.graph, {Algorithm::automatic, 2, kPlanHubs, radius}, control);
     if (graph.directed) joined = join_labels(labels.in, labels.out, 2, control);
     const LabelSet& hubs = graph.directed ? joined : labels.in;
     holders = invert_labels(hubs, 2, control);
-    view = {&labels.in_labels(), &labels.out_labels(), &hubs, &holders, ranked.node_at.view(), graph.directed};
+    view = {&labels.in_labels(), &labels.out_labels(), &hubs, &holders, ranked.node_at.view(), graph.directed,
+            radius != kUnreachable};
   }
 };
 
@@ -169,6 +170,58 @@ void ranks_are_numbered_in_order() {
   }
 }
 
+// Labels with a radius: exact within it, else a bound or far, and never "no path" between two members.
+void a_radius_never_says_no_path() {
+  const Simd before = simd_level();
+  for (const Simd level : {Simd::portable, Simd::avx2, Simd::avx512}) {
+    if (level > simd_supported()) continue;
+    set_simd_level(level);
+    for (const std::uint32_t size : {32u, 64u, 90u}) {  // two widths of bytes, then words
+      for (const bool directed : {false, true}) {
+        const Distance radius = 2;
+        const Graph graph = random_graph(200, 420, directed, 11);
+        Control control;
+        const Source source(graph, control, radius);
+        const auto expected = all_distances(source.ranked.graph.forward(), 200);
+        std::vector<Node> rank_of(200), ranks(200);
+        for (Node r = 0; r < 200; ++r) rank_of[source.ranked.node_at[r]] = ranks[r] = r;
+        const std::size_t pairs = packed_pairs(size, directed);
+        std::vector<std::int32_t> ids(std::size_t{200} * size);
+        std::vector<std::uint8_t> packed(200 * pairs);
+        std::vector<std::uint16_t> parts(400);
+        TokenFactory factory(source.view, control);
+        factory.make_rows({.size = size, .num_out = size / 2, .num_in = size / 2 - 1}, ranks, 0, ids, parts,
+                          packed, 2, control);
+        std::size_t far = 0;
+        auto check_pair = [&](unsigned byte, Distance distance) {
+          far += byte == kFarByte;
+          if (distance <= radius) CHECK(byte == distance);
+          else CHECK(byte == kFarByte || (byte > radius && byte <= 2 * radius && byte >= distance));
+        };
+        for (Node r = 0; r < 200; ++r) {
+          for (std::size_t i = 0; i < size; ++i) {
+            for (std::size_t j = 0; j < i; ++j) {
+              const std::size_t at = r * pairs + i * (i - 1) / 2 + j;
+              const std::int32_t from = ids[std::size_t{r} * size + j];
+              const std::int32_t to = ids[std::size_t{r} * size + i];
+              if (to < 0) {
+                CHECK(packed[at] == kUnreachableByte);
+                continue;
+              }
+              const Node a = rank_of[static_cast<Node>(from)];
+              const Node b = rank_of[static_cast<Node>(to)];
+              check_pair(packed[at], expected[a][b]);
+              if (directed) check_pair(packed[at + pairs / 2], expected[b][a]);
+            }
+          }
+        }
+        CHECK(far > 0);
+      }
+    }
+  }
+  set_simd_level(before);
+}
+
 // A label with hubs at distances 1, 2 and 3, one draw each: frequencies follow distance^exponent.
 void draws_follow_the_weights() {
   const std::vector<Node> hubs{9, 0, 1, 2, 3, 4, 5};
@@ -228,6 +281,9 @@ int main() {
   check::run("distances equal those of search", distances_equal_those_of_search);
   check::run("batches equal the factory", batches_equal_the_factory);
   check::run("ranks are numbered in order", ranks_are_numbered_in_order);
+}
+
+  check::run("a radius never says no path", a_radius_never_says_no_path);
   check::run("draws follow the weights", draws_follow_the_weights);
   check::run("draws are distinct and complete", draws_are_distinct_and_complete);
 }

@@ -39,15 +39,15 @@ def graph():
 
 @pytest.fixture
 def little_memory(monkeypatch, graph):
-    """A machine with room for labels of radius 3, as predicted; gives the radius."""
-    limit = estimate(graph, order=None).within(3).peak_bytes + 1000
+    """A machine with room for labels of radius 2, as predicted; gives the radius."""
+    limit = estimate(graph, order=None).within(2).peak_bytes + 1000
 
     def limit_of(max_memory):
         return limit
 
     for module in (cache_module, planning, pipeline_module):
         monkeypatch.setattr(module, "memory_limit", limit_of)
-    return 3
+    return 2
 
 
 def pipeline(graph, cache=None, **changes):
@@ -73,7 +73,7 @@ def test_full_labels_that_fit_stay_as_they_are(graph, tmp_path):
 def test_where_full_labels_do_not_fit_a_radius_is_chosen_and_said(graph, tmp_path, little_memory):
     cache = Cache(tmp_path)
     made = pipeline(graph, cache)
-    with pytest.warns(GraphWarning, match=r"full labels would take .*within a radius of 3: about"):
+    with pytest.warns(GraphWarning, match=r"full labels would take .*within a radius of 2: about"):
         labels = made.labels
     assert labels.radius == little_memory
     assert made.settled.radius == little_memory
@@ -119,8 +119,8 @@ def test_a_run_goes_on_with_the_radius_it_began_with(graph, tmp_path, monkeypatc
     monkeypatch.undo()
     resumed = quick(epochs=2, **options).fit(graph, run_dir=tmp_path / "run", resume=True)
     assert resumed.settings_.radius == little_memory
-    with pytest.raises(ConfigError, match="radius = 2, but the run in this folder has radius = 3"):
-        quick(epochs=2, radius=2, **options).fit(graph, run_dir=tmp_path / "run", resume=True)
+    with pytest.raises(ConfigError, match="radius = 3, but the run in this folder has radius = 2"):
+        quick(epochs=2, radius=3, **options).fit(graph, run_dir=tmp_path / "run", resume=True)
 
 
 def test_the_plan_tells_the_radius(graph, little_memory):
@@ -128,9 +128,9 @@ def test_the_plan_tells_the_radius(graph, little_memory):
     full = estimate(graph)
     assert costs.radius == costs.to_dict()["radius"] == little_memory
     words = costs.stage("labels").sure
-    assert words.startswith("hubs within a radius of 3; all hubs do not fit the memory; entries")
+    assert words.startswith("hubs within a radius of 2; all hubs do not fit the memory; entries")
     disk = costs.stage("labels").disk_bytes
-    assert disk == int(2.5 * full.within(3).num_entries) + 24 * NODES
+    assert disk == int(2.5 * full.within(2).num_entries) + 24 * NODES
 
 
 def test_the_plan_of_a_radius_asked_for(graph):
@@ -151,7 +151,7 @@ def test_settings_refuse_other_values(radius):
 
 
 def test_a_build_without_a_cache_chooses_too(graph, monkeypatch):
-    limit = estimate(graph).within(3).peak_bytes
+    limit = estimate(graph).within(2).peak_bytes
     tried = []
 
     def fake(max_memory):
@@ -168,4 +168,4 @@ def test_a_build_without_a_cache_chooses_too(graph, monkeypatch):
         pytest.raises(dhilgt.MemoryLimitError, match="stopped here"),
     ):
         assert pipeline(graph).labels
-    assert tried == [3, 2, 1]
+    assert tried == [2, 1]

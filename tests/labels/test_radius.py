@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhilgt import (
@@ -88,6 +88,7 @@ def test_distances_are_exact_within_the_radius_and_bounds_beyond(first_seed):
         assert (exact == ((found >= 0) & (found <= radius + 1))).all(), case
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 20),
     st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=50),
@@ -289,12 +290,12 @@ def test_max_entries_takes_the_largest_radius_that_fits(wide):
 def test_max_memory_takes_a_radius_only_where_auto_asks_for_it(wide):
     graph, _ = wide
     predicted = estimate(graph)
-    limit = predicted.within(2).peak_bytes
+    limit = predicted.within(1).peak_bytes
     assert predicted.num_bytes > 2 * limit
     with pytest.raises(MemoryLimitError, match="pass radius='auto' for labels of the largest"):
         build(graph, max_memory=limit)
     choices = radius_choices(graph, node_order(graph, "degree"), limit)
-    assert [one.radius for one in choices] == [2, 1]
+    assert [one.radius for one in choices] == [1]
     assert "full labels would take about" in choices[0].note
 
 

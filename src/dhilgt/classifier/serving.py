@@ -14,6 +14,7 @@ from dhilgt._version import __version__
 from dhilgt.classifier.members import Member
 from dhilgt.classifier.sharing import inputs_key
 from dhilgt.features.scale import NONE
+from dhilgt.labels.radius import AUTO
 from dhilgt.model.export import WRITERS, check_ending, prefix_of
 from dhilgt.store.exports import Export, write_beside
 from dhilgt.tokens.single import SingleRows
@@ -84,6 +85,8 @@ def _group_inputs(member: Member) -> Export:
         "copies": pipeline.copies,
         "order": settings.order,
     }
+    if settings.radius != AUTO:
+        facts["radius"] = settings.radius
     vocabulary = pipeline.vocabulary
     if vocabulary is not None and vocabulary.num_channels:
         facts["ego_rows"] = list(vocabulary.groups)

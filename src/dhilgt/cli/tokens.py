@@ -130,6 +130,7 @@ def summary(tokens: Tokens, path: Path, seconds: float) -> dict[str, Any]:
         "copies": tokens.copies,
         "bits": tokens.bits,
         "directed": tokens.directed,
+        "radius": tokens.radius,
         "bytes_on_disk": Artifact.open(path).nbytes,
         "graph_fingerprint": tokens.graph_fingerprint,
         "labels_fingerprint": tokens.labels_fingerprint,
@@ -145,6 +146,7 @@ def summary_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
         ("rows", f"{facts['rows']:,} of {settings['size']} slots ({facts['copies']} a node)"),
         ("drawn", f"{settings['num_out']} hubs, {settings['num_in']} holders"),
+        *([] if facts["radius"] is None else [("radius", f"{facts['radius']}, of the labels")]),
         ("on disk", f"{format_bytes(facts['bytes_on_disk'])} ({per_row:.0f} bytes per row)"),
         ("seconds", f"{facts['seconds']:.2f}"),
     ]

@@ -15,6 +15,7 @@ from dhilgt.utils.memory import format_bytes
 AUTO: Literal["auto"] = "auto"
 MOST_RADIUS = 2**31 - 1
 _MOST_ENTRIES = 2**62
+_NEAR = 3  # radii whose sizes are predicted from short searches
 # Labels hold at most this fraction of all pairs, so small graphs need no estimate.
 _SMALL_FRACTION = 8
 
@@ -106,8 +107,9 @@ def radius_choices(
     choices = []
     if full.num_bytes <= limit and full.num_entries <= entries:
         choices.append(RadiusChoice(None, full.num_entries))
+    nearest = estimate(graph, order=order, radius=_NEAR)  # from more nodes
     for radius in range(len(full.by_radius), 0, -1):
-        near = full.within(radius)
+        near = nearest.within(radius) if radius <= _NEAR else full.within(radius)
         if near.peak_bytes <= limit and near.num_entries <= entries:
             note = (
                 f"full labels would take {full}; the limit is {_limits(limit, max_entries)}. The "
@@ -117,7 +119,7 @@ def radius_choices(
             )
             choices.append(RadiusChoice(radius, near.num_entries, note))
     if not choices:
-        least = full.within(1)
+        least = nearest.within(1)
         raise MemoryLimitError(
             f"labels would take {full}; with a radius of 1 about {least.num_entries:,} entries and "
             f"{format_bytes(least.peak_bytes)} at the peak, but the limit is "

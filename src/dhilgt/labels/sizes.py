@@ -18,6 +18,9 @@ _HUB_BYTES, _DISTANCE_BYTES, _NODE_BYTES = 4.05, 8, 24
 _DISTANCES_OF_DEPTH = 0.6  # distances in a label, as a fraction of the depth of the graph
 _MOST_LEVELS = 1000  # of a search for the depth; beyond it is extrapolated
 _PEAK_OVER_FINAL = 1.5  # the largest ratio measured on the benchmark graphs
+_PEAK_OVER_NEAR = 3.1  # likewise with a radius, beyond the graph by rank: many short lists of hubs
+_ARC_BYTES, _RANK_BYTES = 4, 8  # of the graph by rank
+_NEAR, _NEAR_PROBES = 3, 64  # searches up to this distance are short: more of them
 _NO_RADIUS = 0xFFFFFFFF  # the native core's value for full labels
 
 
@@ -88,6 +91,8 @@ def estimate(
     if num_probes is None:
         affordable = _ARCS_TO_PROBE // (n + graph.num_edges + 1)
         num_probes = min(max(affordable, _FEWEST_PROBES), _MOST_PROBES)
+        if radius is not None and radius <= _NEAR:
+            num_probes = _NEAR_PROBES
     num_probes = min(num_probes, n)
     node_at = node_order(graph, "degree") if order is None else order
     nodes = np.random.default_rng(seed).choice(n, num_probes, replace=False).astype(np.uint32)
@@ -100,27 +105,32 @@ def estimate(
     sides = 2 if graph.directed else 1
     distances = sides * np.cumsum(counts > 0, axis=1).mean(axis=0) - 1
     depth = _DISTANCES_OF_DEPTH * _depth(graph) if radius is None else distances[-1]
-    nearer = tuple(
-        _size(n, sizes[:, within], min(distances[within], depth), within)
-        for within in range(1, sizes.shape[1] - 1)
-    )
-    return replace(_size(n, sizes[:, -1], depth, radius), by_radius=nearer)
+    whole = _size(graph, sizes[:, -1], depth, radius)
+    nearer = []
+    for within in range(1, sizes.shape[1] - 1):
+        near = _size(graph, sizes[:, within], min(distances[within], depth), within)
+        nearer.append(replace(near, peak_bytes=min(near.peak_bytes, whole.peak_bytes)))
+    return replace(whole, by_radius=tuple(nearer))
 
 
 def _size(
-    num_nodes: int, sizes: NDArray[np.float64], distances: float, radius: int | None
+    graph: Graph, sizes: NDArray[np.float64], distances: float, radius: int | None
 ) -> LabelEstimate:
     """Return the size of all labels from those of some nodes and the distances in a label."""
-    mean = float(sizes.mean())
+    num_nodes, mean = graph.num_nodes, float(sizes.mean())
     error = 0.0
     if 1 < len(sizes) < num_nodes:
         error = float(sizes.std(ddof=1)) / max(mean, 1e-9) / len(sizes) ** 0.5
     distances = min(mean, distances)
     num_bytes = int(num_nodes * (mean * _HUB_BYTES + distances * _DISTANCE_BYTES + _NODE_BYTES))
+    peak = num_bytes * _PEAK_OVER_FINAL
+    if radius is not None:
+        ranked = _ARC_BYTES * graph.num_edges + _RANK_BYTES * num_nodes
+        peak = num_bytes * _PEAK_OVER_NEAR + (2 if graph.directed else 1) * ranked
     return LabelEstimate(
         num_entries=round(num_nodes * mean),
         num_bytes=num_bytes,
-        peak_bytes=int(num_bytes * _PEAK_OVER_FINAL),
+        peak_bytes=int(peak),
         num_probes=len(sizes),
         relative_error=error,
         radius=radius,

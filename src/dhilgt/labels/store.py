@@ -105,9 +105,6 @@ def stored_labels(artifact: Artifact, sides: list[PackedSide], *, verified: bool
         raise ArtifactError(
             f"{artifact.path}: order is not a ranking of {num_nodes} nodes; build again"
         )
-    radius = None
-    if "radius" in params:
-        radius = _whole_number(artifact, params, "radius")
     stored_arrays = {
         name: artifact.array(name, mmap=False) for name in artifact.names if name.startswith("ids")
     }
@@ -120,7 +117,7 @@ def stored_labels(artifact: Artifact, sides: list[PackedSide], *, verified: bool
         graph_fingerprint=artifact.fingerprint,
         order_name=_text_or_none(artifact, params, "order"),
         grown_from=_text_or_none(artifact, params, "grown_from"),
-        radius=radius,
+        radius=_whole_number(artifact, params, "radius") if "radius" in params else None,
         check=artifact.verify if artifact.is_large and not verified else None,
     )
 
