@@ -42,11 +42,17 @@ Slice slice_of(const Unit& unit, std::size_t part) {
 
 template <class Word>
 TopRows<Word> table_of(const std::vector<Unit>& units, std::span<const Node> bounds, Control& control) {
-  std::vector<std::vector<Slice>> slices(bounds.size() - 1);
-  for (std::size_t part = 0; part < slices.size(); ++part) {
-    for (const Unit& unit : units) slices[part].push_back(slice_of(unit, part));
+  TopRows<Word> table{Buffer<Offset>(&control), Buffer<Word>(&control)};
+  table.starts.push_back(0);
+  for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
+    std::vector<Slice> slices;
+    for (const Unit& unit : units) slices.push_back(slice_of(unit, part));
+    const TopRows<Word> rows = group_slices<Word>(slices, bounds[part], bounds[part + 1], bounds.back(), control);
+    const Offset before = table.starts[table.starts.size() - 1];
+    for (std::size_t i = 1; i < rows.starts.size(); ++i) table.starts.push_back(before + rows.starts[i]);
+    table.words.append(rows.words.data(), rows.words.size());
   }
-  return group_slices<Word>(slices, bounds, control);
+  return table;
 }
 
 // Units of two ranges: the best hubs by planes, the others hub by hub with the table of the best.

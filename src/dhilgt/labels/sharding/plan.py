@@ -14,9 +14,9 @@ from dhilgt.utils.memory import parse_size
 
 _MOST_PARTS = 100_000  # their numbers have five digits
 _FIRST_STAGE = 2_048  # hubs; every later stage doubles the number of hubs
-_STAGE_UNITS = 32  # of the hubs that are searched from one by one, per side
-_FEWEST_HUBS = 256  # of such a unit: with fewer, reading the table costs more than the search
-_MOST_ENTRIES = 8_000_000  # of such a unit, about
+_STAGE_UNITS = 32  # at most, of the hubs that are searched from one by one, per side
+_FEWEST_ENTRIES = 200_000  # of such a unit, about: with fewer, opening the files costs more
+_MOST_ENTRIES = 8_000_000  # about: more units, whatever their number
 # Rough costs in nanoseconds, measured. They decide when hubs are no longer searched from many at a
 # time, and never the result.
 _TESTS_PER_ENTRY = 3.0  # of the next stage, per entry of the last one
@@ -90,11 +90,11 @@ class ShardPlan(NamedTuple):
             self.num_nodes, len(self.sides), shards, before
         ):
             return Stage(self._ranges(first, last, self.hubs_at_once), False)
-        per_hub = sum(one.num_entries for one in before) / sum(
-            one.last - one.first for one in before
-        )
-        size = max(_FEWEST_HUBS, -(-(last - first) // _STAGE_UNITS))
-        size = min(size, max(1, int(_MOST_ENTRIES / max(per_hub, 1))))
+        # A stage has at most as many entries as the one before it, as a rule far fewer.
+        entries = sum(one.num_entries for one in before) / len(self.sides)
+        units = min(_STAGE_UNITS, max(1, round(entries / _FEWEST_ENTRIES)))
+        units = max(units, round(entries / _MOST_ENTRIES))
+        size = -(-(last - first) // units)
         return Stage(self._ranges(first, last, size), True)
 
     def holder_bounds(self, shards: Sequence[HubShard]) -> tuple[int, ...]:
