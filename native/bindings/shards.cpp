@@ -93,8 +93,10 @@ nb::object search_range(const Starts& push_offsets, const Ranks& push_targets, c
     if (num_hubs > first || max_distance >= n) {
       throw std::invalid_argument("the hubs of the table must rank before the range");
     }
-    top = {num_hubs, max_distance, checked_top<Word>(near_starts, near_words, n, num_hubs),
-           checked_top<Word>(far_starts, far_words, n, num_hubs)};
+    const TopView<Word> far = checked_top<Word>(far_starts, far_words, n, num_hubs);
+    const bool same = near_starts.data() == far_starts.data() && near_words.data() == far_words.data() &&
+                      near_starts.size() == far_starts.size() && near_words.size() == far_words.size();
+    top = {num_hubs, max_distance, same ? far : checked_top<Word>(near_starts, near_words, n, num_hubs), far};
   }
   const HubRange range{static_cast<Node>(n), first, last, radius, plane_words, std::max(1u, threads)};
   Control control(max_bytes);
@@ -114,7 +116,9 @@ nb::object search_range(const Starts& push_offsets, const Ranks& push_targets, c
 // (first hub, last hub, bytes) of each slice, by ascending hubs
 using SliceArrays = std::vector<std::tuple<std::uint32_t, std::uint32_t, Bytes>>;
 
-std::vector<Slice> checked_slices(const SliceArrays& arrays) {
+std::vector<Slice> checked_slices(const SliceArrays& arrays, std::uint32_t begin, std::uint32_t end,
+                                  std::uint32_t num_nodes) {
+  if (begin > end || end > num_nodes) throw std::invalid_argument("the rows are not a range of ranks");
   std::vector<Slice> slices;
   Node before = 0;
   for (const auto& [first, last, bytes] : arrays) {
@@ -122,14 +126,13 @@ std::vector<Slice> checked_slices(const SliceArrays& arrays) {
     slices.push_back({first, last, {bytes.data(), bytes.size()}});
     before = last;
   }
+  if (before > num_nodes) throw std::invalid_argument("hubs are not ranks");
   return slices;
 }
 
 nb::object merge(const SliceArrays& arrays, std::uint32_t begin, std::uint32_t end, std::uint32_t num_nodes,
                  std::uint64_t max_bytes, nb::object progress) {
-  const std::vector<Slice> slices = checked_slices(arrays);
-  if (begin > end || end > num_nodes) throw std::invalid_argument("the rows are not a range of ranks");
-  if (!slices.empty() && slices.back().last_hub > num_nodes) throw std::invalid_argument("hubs are not ranks");
+  const std::vector<Slice> slices = checked_slices(arrays, begin, end, num_nodes);
   Control control(max_bytes);
   MergedRows rows;
   run_polled(control, std::move(progress), [&] { rows = merge_slices(slices, begin, end, num_nodes, control); });
@@ -138,27 +141,23 @@ nb::object merge(const SliceArrays& arrays, std::uint32_t begin, std::uint32_t e
 }
 
 template <class Word>
-nb::object grouped(const std::vector<std::vector<Slice>>& slices, const Bounds& bounds, std::uint64_t max_bytes,
-                   nb::object progress) {
+nb::object grouped(const std::vector<Slice>& slices, std::uint32_t begin, std::uint32_t end,
+                   std::uint32_t num_nodes, std::uint64_t max_bytes, nb::object progress) {
   Control control(max_bytes);
   TopRows<Word> rows;
-  run_polled(control, std::move(progress), [&] { rows = group_slices<Word>(slices, bounds, control); });
+  run_polled(control, std::move(progress),
+             [&] { rows = group_slices<Word>(slices, begin, end, num_nodes, control); });
   return nb::make_tuple(to_numpy(std::move(rows.starts)), to_numpy(std::move(rows.words)), control.peak_bytes());
 }
 
-nb::object top_table(const std::vector<SliceArrays>& parts, const Bounds& bounds, bool wide,
-                     std::uint64_t max_bytes, nb::object progress) {
-  check_bounds(bounds);
-  if (parts.size() + 1 != bounds.size()) throw std::invalid_argument("there must be slices for every part");
-  std::vector<std::vector<Slice>> slices;
-  for (const SliceArrays& arrays : parts) {
-    slices.push_back(checked_slices(arrays));
-    if (!wide && !slices.back().empty() && slices.back().back().last_hub > kMostShortHubs) {
-      throw std::invalid_argument("a table with words of two bytes holds at most 65024 hubs");
-    }
+nb::object top_rows(const SliceArrays& arrays, std::uint32_t begin, std::uint32_t end, std::uint32_t num_nodes,
+                    bool wide, std::uint64_t max_bytes, nb::object progress) {
+  const std::vector<Slice> slices = checked_slices(arrays, begin, end, num_nodes);
+  if (!wide && !slices.empty() && slices.back().last_hub > kMostShortHubs) {
+    throw std::invalid_argument("a table with words of two bytes holds at most 65024 hubs");
   }
-  if (wide) return grouped<std::uint32_t>(slices, bounds, max_bytes, std::move(progress));
-  return grouped<std::uint16_t>(slices, bounds, max_bytes, std::move(progress));
+  const auto rows = wide ? grouped<std::uint32_t> : grouped<std::uint16_t>;
+  return rows(slices, begin, end, num_nodes, max_bytes, std::move(progress));
 }
 
 template <class Word>
@@ -181,8 +180,8 @@ void bind_shards(nb::module_& module) {
   bind_search<std::uint32_t>(module);
   module.def("merge_slices", &merge, nb::arg("slices"), nb::arg("begin"), nb::arg("end"),
              nb::arg("num_nodes"), nb::arg("max_bytes"), nb::arg("progress").none());
-  module.def("top_table", &top_table, nb::arg("parts"), nb::arg("bounds"), nb::arg("wide"),
-             nb::arg("max_bytes"), nb::arg("progress").none());
+  module.def("top_rows", &top_rows, nb::arg("slices"), nb::arg("begin"), nb::arg("end"), nb::arg("num_nodes"),
+             nb::arg("wide"), nb::arg("max_bytes"), nb::arg("progress").none());
 }
 
 }  // namespace dhilgt

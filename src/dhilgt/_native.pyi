@@ -172,9 +172,11 @@ def merge_slices(
     max_bytes: int,
     progress: Progress,
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint8], int, int, int]: ...
-def top_table(
-    parts: list[list[tuple[int, int, NDArray[np.uint8]]]],
-    bounds: list[int],
+def top_rows(
+    slices: list[tuple[int, int, NDArray[np.uint8]]],
+    begin: int,
+    end: int,
+    num_nodes: int,
     wide: bool,
     max_bytes: int,
     progress: Progress,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhilgt import Graph, HubLabels, generate
-from dhilgt.labels.sharding import build_sharded
+from dhilgt.labels.sharding import build_sharded, plan_shards, write_ranked_graph
 from tests.labels.cases import build, path, random_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:the input was cleaned")
@@ -82,3 +82,14 @@ def test_packed_rows_of_any_ranks(directed, tmp_path):
             for i, rank in enumerate(ranks.tolist()):
                 actual = rows.records[rows.offsets[i] : rows.offsets[i + 1]]
                 assert np.array_equal(actual, records[offsets[rank] : offsets[rank + 1]])
+
+
+def test_with_little_memory_the_first_units_are_small(tmp_path):
+    files = write_ranked_graph(CASES["undirected"], None, tmp_path / "graph")
+    wide = plan_shards(files, num_ranges=3).next_stage([])
+    assert [one.last for one in wide.ranges] == [512, 1024, 1500]
+    narrow = plan_shards(files, num_ranges=3, max_memory="900kB").next_stage([])
+    assert [one[:2] for one in narrow.ranges[:4]] == [(0, 31), (31, 93), (93, 217), (217, 345)]
+    assert [one.first for one in narrow.ranges[1:]] == [one.last for one in narrow.ranges[:-1]]
+    (tmp_path / "labels").mkdir()
+    same_as_plain(CASES["undirected"], tmp_path / "labels", num_ranges=3, max_memory="900kB")

@@ -113,7 +113,8 @@ class SliceCursor {
     if (step >= end_ - node_ || (started_ && step == 0)) throw BadPacking(node_, "slice leaves its range");
     started_ = true;
     node_ += step;
-    read_record(reader_, node_, slice_.last_hub - slice_.first_hub, num_nodes_, row_);
+    const Node num_hubs = slice_.last_hub - slice_.first_hub;
+    read_record(reader_, node_, num_hubs, num_nodes_, std::uint64_t{num_hubs} + 1, row_);
     return true;
   }
   Node node() const { return node_; }
@@ -225,36 +226,31 @@ MergedRows merge_slices(std::span<const Slice> slices, Node begin, Node end, Nod
 }
 
 template <class Word>
-TopRows<Word> group_slices(const std::vector<std::vector<Slice>>& slices, std::span<const Node> bounds,
+TopRows<Word> group_slices(std::span<const Slice> slices, Node begin, Node end, Node num_nodes,
                            Control& control) {
   TopRows<Word> rows{Buffer<Offset>(&control), Buffer<Word>(&control)};
-  rows.starts.reserve_more(std::size_t{bounds.back()} + 1);
+  rows.starts.reserve_more(std::size_t{end} - begin + 1);
   rows.starts.push_back(0);
-  for (std::size_t part = 0; part < slices.size(); ++part) {
-    each_merged(slices[part], bounds[part], bounds[part + 1], bounds.back(), control,
-                [&](Node, const LabelView& label) {
-                  std::size_t groups = 0;
-                  label.each_segment([&](Distance distance, std::span<const Node> hubs) {
-                    if (distance > 0) groups += groups_for(hubs.size());
-                  });
-                  const std::size_t before = rows.words.size();
-                  if (groups > 0) rows.words.reserve_more(groups * kGroupWords);
-                  rows.words.resize(before + groups * kGroupWords);
-                  GroupWriter<Word> writer(rows.words.data() + before);
-                  label.each_segment([&](Distance distance, std::span<const Node> hubs) {
-                    if (distance == 0) return;
-                    for (const Node hub : hubs) writer.add(distance, static_cast<Word>(hub));
-                  });
-                  rows.starts.push_back(rows.words.size() / kGroupWords);
-                });
-  }
+  each_merged(slices, begin, end, num_nodes, control, [&](Node, const LabelView& label) {
+    std::size_t groups = 0;
+    label.each_segment([&](Distance distance, std::span<const Node> hubs) {
+      if (distance > 0) groups += groups_for(hubs.size());
+    });
+    const std::size_t before = rows.words.size();
+    rows.words.reserve_more(groups * kGroupWords);
+    rows.words.resize(before + groups * kGroupWords);
+    GroupWriter<Word> writer(rows.words.data() + before);
+    label.each_segment([&](Distance distance, std::span<const Node> hubs) {
+      if (distance == 0) return;
+      for (const Node hub : hubs) writer.add(distance, static_cast<Word>(hub));
+    });
+    rows.starts.push_back(rows.words.size() / kGroupWords);
+  });
   rows.words.shrink_to_fit();
   return rows;
 }
 
-template TopRows<std::uint16_t> group_slices(const std::vector<std::vector<Slice>>&, std::span<const Node>,
-                                             Control&);
-template TopRows<std::uint32_t> group_slices(const std::vector<std::vector<Slice>>&, std::span<const Node>,
-                                             Control&);
+template TopRows<std::uint16_t> group_slices(std::span<const Slice>, Node, Node, Node, Control&);
+template TopRows<std::uint32_t> group_slices(std::span<const Slice>, Node, Node, Node, Control&);
 
 }  // namespace dhilgt

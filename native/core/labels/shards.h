@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/buffer.h"
 #include "base/control.h"
@@ -67,14 +66,14 @@ struct MergedRows {
 // The labels of the nodes [begin, end), from slices by ascending hubs.
 MergedRows merge_slices(std::span<const Slice> slices, Node begin, Node end, Node num_nodes, Control& control);
 
-// Labels of all nodes as groups, from the slices of the best hubs for each range of nodes.
+// The labels of the nodes [begin, end) as groups, from the slices of the best hubs.
 template <class Word>
 struct TopRows {
-  Buffer<Offset> starts;  // n + 1, in groups
+  Buffer<Offset> starts;  // one per node, and the end of the last, in groups
   Buffer<Word> words;
 };
 template <class Word>
-TopRows<Word> group_slices(const std::vector<std::vector<Slice>>& slices, std::span<const Node> bounds,
+TopRows<Word> group_slices(std::span<const Slice> slices, Node begin, Node end, Node num_nodes,
                            Control& control);
 
 }  // namespace dhilgt

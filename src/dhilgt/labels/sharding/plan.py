@@ -14,9 +14,10 @@ from dhilgt.utils.memory import parse_size
 
 _MOST_PARTS = 100_000  # their numbers have five digits
 _FIRST_STAGE = 2_048  # hubs; every later stage doubles the number of hubs
-_STAGE_UNITS = 32  # of the hubs that are searched from one by one, per side
-_FEWEST_HUBS = 256  # of such a unit: with fewer, reading the table costs more than the search
-_MOST_ENTRIES = 8_000_000  # of such a unit, about
+_STAGE_UNITS = 32  # at most, of the hubs that are searched from one by one, per side
+_FEWEST_ENTRIES = 200_000  # of such a unit, about: with fewer, opening the files costs more
+_MOST_ENTRIES = 8_000_000  # about: more units, whatever their number
+_ENTRY_BYTES = 8  # of an entry while it is found, at most
 # Rough costs in nanoseconds, measured. They decide when hubs are no longer searched from many at a
 # time, and never the result.
 _TESTS_PER_ENTRY = 3.0  # of the next stage, per entry of the last one
@@ -57,12 +58,15 @@ class ShardPlan(NamedTuple):
         sides: Its label sets.
         label_bounds: Ranks where the parts of the labels begin, and the number of nodes.
         hubs_at_once: Hubs of a unit that searches from all of them at the same time.
+        first_hubs: Hubs of the first such unit, which most nodes hold; the next ones have twice as
+            many each, up to `hubs_at_once`.
     """
 
     num_nodes: int
     sides: tuple[str, ...]
     label_bounds: tuple[int, ...]
     hubs_at_once: int
+    first_hubs: int
 
     @property
     def num_parts(self) -> int:
@@ -89,12 +93,16 @@ class ShardPlan(NamedTuple):
         if first == 0 or not _one_by_one_is_cheaper(
             self.num_nodes, len(self.sides), shards, before
         ):
-            return Stage(self._ranges(first, last, self.hubs_at_once), False)
-        per_hub = sum(one.num_entries for one in before) / sum(
-            one.last - one.first for one in before
-        )
-        size = max(_FEWEST_HUBS, -(-(last - first) // _STAGE_UNITS))
-        size = min(size, max(1, int(_MOST_ENTRIES / max(per_hub, 1))))
+            cuts = [first] if first else self._first_cuts(last)
+            early = itertools.chain.from_iterable(
+                self._ranges(begin, end, end - begin) for begin, end in itertools.pairwise(cuts)
+            )
+            return Stage((*early, *self._ranges(cuts[-1], last, self.hubs_at_once)), False)
+        # A stage has at most as many entries as the one before it, as a rule far fewer.
+        entries = sum(one.num_entries for one in before) / len(self.sides)
+        units = min(_STAGE_UNITS, max(1, round(entries / _FEWEST_ENTRIES)))
+        units = max(units, round(entries / _MOST_ENTRIES))
+        size = -(-(last - first) // units)
         return Stage(self._ranges(first, last, size), True)
 
     def holder_bounds(self, shards: Sequence[HubShard]) -> tuple[int, ...]:
@@ -113,6 +121,13 @@ class ShardPlan(NamedTuple):
         wanted = [total[-1] * part / self.num_parts for part in range(1, self.num_parts)]
         cuts = {ends[at] for at in np.searchsorted(total, wanted).tolist()}
         return (0, *sorted(cuts - {self.num_nodes}), self.num_nodes)
+
+    def _first_cuts(self, last: int) -> list[int]:
+        cuts, size = [0], self.first_hubs
+        while size < self.hubs_at_once and cuts[-1] + size < last:
+            cuts.append(cuts[-1] + size)
+            size *= 2
+        return cuts
 
     def _ranges(self, first: int, last: int, size: int) -> tuple[HubRange, ...]:
         return tuple(
@@ -136,11 +151,15 @@ def plan_shards(
     count = min(whole_number("num_ranges", num_ranges, 1, _MOST_PARTS), files.num_nodes)
     bounds = tuple(files.num_nodes * part // count for part in range(count + 1))
     words = 8
+    first_hubs = 64 * words
     if max_memory is not None:
-        limit = parse_size(max_memory) // 2  # the entries take memory too
-        while words > 2 and _native.plane_bytes(files.num_nodes, words) > limit:
-            words //= 2
-    return ShardPlan(files.num_nodes, files.sides, bounds, 64 * words)
+        limit = parse_size(max_memory)
+        while words > 2 and _native.plane_bytes(files.num_nodes, words) > limit // 2:
+            words //= 2  # the entries take memory too
+        left = max(0, limit - _native.plane_bytes(files.num_nodes, words))
+        first_hubs = left // (_ENTRY_BYTES * files.num_nodes)  # that all nodes may hold
+        first_hubs = min(max(first_hubs, 8), 64 * words)
+    return ShardPlan(files.num_nodes, files.sides, bounds, 64 * words, first_hubs)
 
 
 def _one_by_one_is_cheaper(

@@ -4,11 +4,14 @@ The rows are groups of eight numbers, a distance and seven hubs (native/core/lab
 searches test against. Workers map the file; on one machine they share its pages.
 """
 
+import contextlib
+import itertools
+import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +20,7 @@ from dhilgt import _native
 from dhilgt.errors import ArtifactError
 from dhilgt.labels.sharding.ranked import RankedGraphFiles
 from dhilgt.labels.sharding.sections import Sections, write_sections
-from dhilgt.labels.sharding.slices import opened_shards, slices_of
+from dhilgt.labels.sharding.slices import OpenShard, opened_shards, slices_of
 from dhilgt.labels.sharding.units import HubShard, TopTable
 from dhilgt.utils.memory import memory_limit
 
@@ -49,20 +52,6 @@ def write_top_table(
     longest = max((one.max_distance for one in shards), default=0)
     # Words of two bytes while they hold the hubs and the distances, else of four.
     wide = num_hubs > _native.MOST_SHORT_HUBS or longest > _native.MOST_SHORT_DISTANCE
-    sections: dict[str, NDArray[Any]] = {}
-    peak = 0
-    for side in files.sides:
-        if num_hubs == 0:
-            sections[f"{side}_starts"] = np.zeros(files.num_nodes + 1, np.uint64)
-            sections[f"{side}_words"] = np.empty(0, np.uint16)
-            continue
-        opened = opened_shards(folder, shards, side, 0, num_hubs)
-        bounds = opened[0].label_bounds
-        parts = [slices_of(opened, part) for part in range(len(bounds) - 1)]
-        limit = memory_limit(max_memory)
-        starts, words, side_peak = _native.top_table(parts, bounds, wide, limit, None)
-        sections |= {f"{side}_starts": starts, f"{side}_words": words}
-        peak = max(peak, side_peak)
     params = {
         "kind": KIND,
         "format": FORMAT,
@@ -71,10 +60,58 @@ def write_top_table(
         "num_hubs": num_hubs,
         "max_distance": longest,
     }
-    written = write_sections(Path(folder), f"top-{num_hubs:010d}", params, sections)
+    peak = 0
+    with contextlib.ExitStack() as stack:
+        sections: dict[str, NDArray[Any]] = {}
+        for side in files.sides:
+            spill = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+            opened = opened_shards(folder, shards, side, 0, num_hubs)
+            starts = np.zeros(files.num_nodes + 1, np.uint64)
+            part_peak = _spill_words(opened, starts, spill, wide, memory_limit(max_memory))
+            words = np.uint32 if wide else np.uint16
+            sections[f"{side}_starts"] = starts
+            sections[f"{side}_words"] = _mapped_file(spill, np.dtype(words))
+            peak = max(peak, part_peak + len(sections) // 2 * starts.nbytes)
+        written = write_sections(Path(folder), f"top-{num_hubs:010d}", params, sections)
     return TopTable(
         num_hubs, longest, written.name, written.sha256, written.num_bytes, peak_bytes=peak
     )
+
+
+def _spill_words(
+    opened: Sequence[OpenShard],
+    starts: NDArray[np.uint64],
+    spill: IO[bytes],
+    wide: bool,
+    limit: int,
+) -> int:
+    """Write the rows of all parts to a file, one after the other; return the largest memory.
+
+    No more than one part is in memory.
+
+    Args:
+        opened: The shards of the hubs.
+        starts: Receives where each row begins, in groups.
+        spill: The file.
+        wide: Whether words have four bytes.
+        limit: On the memory.
+    """
+    peak = 0
+    bounds = opened[0].label_bounds if opened else []
+    for part, (first, last) in enumerate(itertools.pairwise(bounds)):
+        part_starts, words, used = _native.top_rows(
+            slices_of(opened, part), first, last, bounds[-1], wide, limit, None
+        )
+        starts[first + 1 : last + 1] = part_starts[1:] + starts[first]
+        spill.write(words.data)
+        peak = max(peak, used)
+    spill.flush()
+    return peak
+
+
+def _mapped_file(file: IO[bytes], dtype: np.dtype[Any]) -> NDArray[Any]:
+    count = file.tell() // dtype.itemsize
+    return np.asarray(np.memmap(file, dtype, "r", shape=(count,))) if count else np.empty(0, dtype)
 
 
 def mapped_table(
