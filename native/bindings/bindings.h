@@ -96,6 +96,7 @@ void run_polled(Control& control, nb::object progress, Work&& work) {
 void bind_errors(nb::module_& module);
 void bind_graph(nb::module_& module);
 void bind_labels(nb::module_& module);
+void bind_shards(nb::module_& module);
 void bind_tokens(nb::module_& module);
 
 }  // namespace dhilgt

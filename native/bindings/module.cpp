@@ -34,5 +34,6 @@ NB_MODULE(_native, module) {
   dhilgt::bind_errors(module);
   dhilgt::bind_graph(module);
   dhilgt::bind_labels(module);
+  dhilgt::bind_shards(module);
   dhilgt::bind_tokens(module);
 }

@@ -128,6 +128,52 @@ def labels_from_parts(
     directed: bool, bounds: list[int], arrays: tuple[NDArray[Any], ...]
 ) -> Labels: ...
 
+MOST_PLANE_LEVELS: int
+MOST_SHORT_HUBS: int
+MOST_SHORT_DISTANCE: int
+
+def plane_bytes(num_nodes: int, words: int) -> int: ...
+def search_hubs(
+    push_offsets: NDArray[np.uint64],
+    push_targets: NDArray[np.uint32],
+    pull_offsets: NDArray[np.uint64],
+    pull_targets: NDArray[np.uint32],
+    first: int,
+    last: int,
+    radius: int,
+    plane_words: int,
+    table: tuple[Any, ...] | None,
+    bounds: list[int],
+    threads: int,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[
+    NDArray[np.uint64],
+    NDArray[np.uint8],
+    NDArray[np.uint64],
+    NDArray[np.uint8],
+    int,
+    int,
+    int,
+    int,
+    int,
+]: ...
+def merge_slices(
+    slices: list[tuple[int, int, NDArray[np.uint8]]],
+    begin: int,
+    end: int,
+    num_nodes: int,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint8], int, int, int]: ...
+def top_table(
+    parts: list[list[tuple[int, int, NDArray[np.uint8]]]],
+    bounds: list[int],
+    wide: bool,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint16] | NDArray[np.uint32], int]: ...
+
 class Tokens:
     def __init__(
         self,

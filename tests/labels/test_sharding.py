@@ -38,14 +38,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("num_ranges", [1, 3, 2000])
+@pytest.mark.parametrize("num_ranges", [1, 3, 12])  # the first three have fewer nodes than 12
 @pytest.mark.parametrize("name", CASES)
 def test_gathered_parts_have_the_bytes_of_the_plain_labels(name, num_ranges, tmp_path):
     same_as_plain(CASES[name], tmp_path, num_ranges=num_ranges)
 
 
 @given(seed=st.integers(0, 2**32 - 1), num_ranges=st.integers(1, 20))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_any_graph(seed, num_ranges, tmp_path_factory):
     same_as_plain(random_graph(seed), tmp_path_factory.mktemp("any"), num_ranges=num_ranges)
 

@@ -30,6 +30,20 @@ struct Adjacency {
   }
 };
 
+// The same arrays wherever they are, such as in a mapped file.
+struct ArcsView {
+  ArcsView(const Offset* first_offset, const Node* first_target)
+      : offsets(first_offset), targets(first_target) {}
+  ArcsView(const Adjacency& arcs) : offsets(arcs.offsets.data()), targets(arcs.targets.data()) {}  // NOLINT
+
+  std::span<const Node> of(Node rank) const {
+    return {targets + offsets[rank], static_cast<std::size_t>(offsets[rank + 1] - offsets[rank])};
+  }
+
+  const Offset* offsets;
+  const Node* targets;
+};
+
 struct RankedGraph {
   Node num_nodes = 0;
   bool directed = false;

@@ -35,16 +35,18 @@ struct PlaneBlock {
 // Working memory of one worker, used for one block after the other.
 class PlaneWorker {
  public:
-  PlaneWorker(Node num_nodes, Control& control);
-  static std::uint64_t bytes_for(Node num_nodes);
+  // `words` of a row: 8, 4 or 2, for blocks of 512, 256 or 128 hubs.
+  PlaneWorker(Node num_nodes, Control& control, std::uint32_t words = kPlaneWords);
+  static std::uint64_t bytes_for(Node num_nodes, std::uint32_t words = kPlaneWords);
 
   // `pull` lists for each node the neighbours it takes hubs from: the backward arcs when hubs search
   // forwards. Stops after max_levels.
-  PlaneBlock run(const Adjacency& pull, Node first_hub, Node last_hub, Distance max_levels,
+  PlaneBlock run(const ArcsView& pull, Node first_hub, Node last_hub, Distance max_levels,
                  Control& control);
 
  private:
   Node num_nodes_;
+  std::uint32_t words_;
   AlignedArray<std::uint64_t> clean_;
   AlignedArray<std::uint64_t> covered_;
   AlignedArray<std::uint64_t> next_clean_;

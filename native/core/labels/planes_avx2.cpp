@@ -2,6 +2,6 @@
 
 namespace dhilgt::avx2 {
 
-#include "labels/planes_kernel.inc"
+#include "labels/planes_widths.inc"
 
 }  // namespace dhilgt::avx2

@@ -4,6 +4,6 @@
 
 namespace dhilgt::avx512 {
 
-#include "labels/planes_kernel.inc"
+#include "labels/planes_widths.inc"
 
 }  // namespace dhilgt::avx512

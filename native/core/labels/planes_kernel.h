@@ -1,6 +1,6 @@
 // One level of a bit-plane block, in terms of plain pointers, so that each SIMD build is self-contained.
 //
-// A block searches from up to 512 hubs at once. Per node and hub there are two bits for the current level:
+// A block searches from up to 512 hubs at once; narrower planes, of 256 or 128 hubs, take less memory. Per node and hub there are two bits for the current level:
 //   clean    the search reaches the node, and no shortest path between the two has a better ranked node
 //   covered  the search reaches the node, and some shortest path between the two has one
 // A node takes the union over its neighbours; `covered` overrides `clean`, and a node that outranks the
@@ -13,7 +13,7 @@
 namespace dhilgt {
 
 inline constexpr std::uint32_t kPlaneHubs = 512;
-inline constexpr std::uint32_t kPlaneWords = kPlaneHubs / 64;
+inline constexpr std::uint32_t kPlaneWords = kPlaneHubs / 64;  // of a row: 8, or 4 or 2 if narrower
 inline constexpr std::uint32_t kPrefetchArcs = 12;  // targets must be readable this far past the last one
 
 // The hubs that reach a node in one level.
@@ -26,7 +26,7 @@ struct PlaneLevel {
   // The block: hubs [first_hub, last_hub).
   std::uint32_t first_hub;
   std::uint32_t last_hub;
-  // The planes of the previous level and of this one, kPlaneWords per node. A row is valid only if the
+  // The planes of the previous level and of this one, one row per node. A row is valid only if the
   // state of the node says so, which saves clearing it and often reading it.
   const std::uint64_t* clean;
   const std::uint64_t* covered;
@@ -49,7 +49,7 @@ struct PlaneOutput {
 };
 
 // Computes the level for nodes [begin, end). `output` needs room for end - begin nodes and
-// kPlaneHubs * (end - begin) hubs.
+// 64 * (words of a row) * (end - begin) hubs.
 using PlaneLevelFunction = void (*)(const PlaneLevel&, std::uint32_t begin, std::uint32_t end,
                                     PlaneOutput& output);
 

@@ -2,6 +2,6 @@
 
 namespace dhilgt::portable {
 
-#include "labels/planes_kernel.inc"
+#include "labels/planes_widths.inc"
 
 }  // namespace dhilgt::portable

@@ -193,6 +193,9 @@ def _describe_labels(artifact: Artifact) -> Report:
         # one entry, itself.
         facts["components"] = int((sizes == 1).sum())
         rows.insert(3, ("connected parts", f"{facts['components']:,}"))
+    if labels.is_sharded:
+        facts["parts"] = labels.num_parts
+        rows.append(("parts", f"{labels.num_parts:,}, with the holders of every hub"))
     return Report(facts, rows, ["", "entries by distance", *_histogram_lines(histogram)])
 
 

@@ -106,11 +106,7 @@ def load(path: "str | PathLike[str]", *, verify: bool) -> ShardedLabels:
 
 
 def _parts(artifact: Artifact, names: tuple[str, ...], key: str, middle: str) -> PackedParts:
-    num_nodes = artifact.params.get("num_nodes")
-    bounds = artifact.params.get(key)
-    whole = isinstance(bounds, list) and all(type(one) is int for one in bounds)
-    if not whole or len(bounds) < 2 or [bounds[0], bounds[-1]] != [0, num_nodes]:
-        raise ArtifactError(f"{artifact.path}: {key} do not fit the nodes; build again")
+    bounds = _bounds(artifact, key)
     sides = []
     for name in names:
         rows = []
@@ -126,6 +122,15 @@ def _parts(artifact: Artifact, names: tuple[str, ...], key: str, middle: str) ->
             rows.append(PackedLabelRows(np.asarray(offsets), np.asarray(records)))
         sides.append(rows)
     return PackedParts(bounds, sides)
+
+
+def _bounds(artifact: Artifact, key: str) -> list[int]:
+    bounds = artifact.params.get(key)
+    if isinstance(bounds, list) and len(bounds) > 1 and all(type(one) is int for one in bounds):
+        ends = [bounds[0], bounds[-1]]
+        if ends == [0, artifact.params.get("num_nodes")] and bounds == sorted(bounds):
+            return bounds
+    raise ArtifactError(f"{artifact.path}: {key} do not fit the nodes; build again")
 
 
 def _joined(parts: list[PackedLabelRows]) -> PackedLabelRows:

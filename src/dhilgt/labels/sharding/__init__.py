@@ -3,7 +3,7 @@
 from dhilgt.labels.sharding.build import build_sharded
 from dhilgt.labels.sharding.finish import finish, remove_work
 from dhilgt.labels.sharding.merge import merge_holders, merge_range
-from dhilgt.labels.sharding.plan import HubRange, ShardPlan, plan_shards
+from dhilgt.labels.sharding.plan import HubRange, ShardPlan, Stage, plan_shards
 from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
 from dhilgt.labels.sharding.search import search_hubs
 from dhilgt.labels.sharding.table import write_top_table
@@ -16,6 +16,7 @@ __all__ = [
     "PartFile",
     "RankedGraphFiles",
     "ShardPlan",
+    "Stage",
     "TopTable",
     "build_sharded",
     "finish",

@@ -8,11 +8,11 @@ from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.sharding.finish import finish, remove_work
 from dhilgt.labels.sharding.merge import merge_holders, merge_range
-from dhilgt.labels.sharding.plan import plan_shards
+from dhilgt.labels.sharding.plan import HubRange, plan_shards
 from dhilgt.labels.sharding.ranked import write_ranked_graph
 from dhilgt.labels.sharding.search import search_hubs
 from dhilgt.labels.sharding.table import write_top_table
-from dhilgt.labels.sharding.units import HubShard
+from dhilgt.labels.sharding.units import HubShard, TopTable
 from dhilgt.store.manifest import partial_path
 
 
@@ -53,9 +53,9 @@ def build_sharded(
     folder = partial_path(Path(path).resolve())
     folder.mkdir(parents=True, exist_ok=True)
     files = write_ranked_graph(graph, order, folder / "graph", seed=seed, overwrite=True)
-    plan = plan_shards(files, num_ranges=num_ranges)
+    plan = plan_shards(files, num_ranges=num_ranges, max_memory=max_memory)
 
-    def search(hubs: Any, top: Any) -> HubShard:
+    def search(hubs: HubRange, top: TopTable | None) -> HubShard:
         return search_hubs(
             files,
             hubs.first,
@@ -70,16 +70,12 @@ def build_sharded(
         )
 
     shards: list[HubShard] = []
-    for stage in plan.stages:
-        shards += [search(hubs, None) for hubs in stage]
-        if plan.is_enough(shards):
-            break
-    if rest := plan.rest(shards):
-        top = write_top_table(files, shards, folder)
-        shards += [search(hubs, top) for hubs in rest]
+    while (stage := plan.next_stage(shards)) is not None:
+        top = write_top_table(files, shards, folder) if stage.with_table else None
+        shards += [search(hubs, top) for hubs in stage.ranges]
     holder_bounds = plan.holder_bounds(shards)
     parts = [
-        merge_range(folder, shards, part, side=side)
+        merge_range(folder, shards, part, side=side, max_memory=max_memory)
         for side in plan.sides
         for part in range(plan.num_parts)
     ]

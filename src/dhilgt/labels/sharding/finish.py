@@ -51,7 +51,8 @@ def finish(
     }
     if files.order_name is not None:
         params["order"] = files.order_name
-    if radius is not None:
+    # Distances in labels have no gaps: where they end before the radius, nothing was left out.
+    if radius is not None and params["max_distance"] >= radius:
         params["radius"] = radius
     with ArtifactWriter(
         path,

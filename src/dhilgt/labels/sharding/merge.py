@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt.errors import ArtifactError
-from dhilgt.labels.packed import PackedLabelRows, joined, pack_rows
-from dhilgt.labels.sharding.sections import Sections
+from dhilgt import _native
+from dhilgt.errors import ArtifactError, MemoryLimitError, advice
+from dhilgt.labels.packed import PackedLabelRows
+from dhilgt.labels.sharding.sections import write_once
+from dhilgt.labels.sharding.slices import opened_shards, slices_of
 from dhilgt.labels.sharding.units import HubShard, LabelPart, PartFile
-from dhilgt.store.files import SUFFIX, explained, npy_chunks, plain_array, stored_bytes, write_file
+from dhilgt.store.files import SUFFIX, explained, npy_chunks, plain_array, stored_bytes
+from dhilgt.utils.memory import format_bytes, memory_limit
 
 
 def merge_range(
@@ -21,32 +24,45 @@ def merge_range(
     part: int,
     *,
     side: str,
+    max_memory: int | str | None = None,
 ) -> LabelPart:
     """Write the packed labels of one range of ranks, from the shards of all hubs.
+
+    It reads only the slices of the shards that belong to the range, all at once and each from its
+    beginning to its end; the rows of the range are all that is in memory.
 
     Args:
         folder: Where the shards are, and where to write.
         shards: The shards of all hubs; those of another side are passed over.
         part: Number of the range among the `label_bounds` of the shards.
         side: "in" or "out".
+        max_memory: Limit on the memory beyond the mapped files; None for what is free.
 
     Raises:
         ArtifactError: If a shard is missing or damaged, or ranks are left out.
+        MemoryLimitError: If the part does not fit `max_memory`.
     """
-    chosen, opened = _opened(Path(folder), shards, side)
-    bounds = opened[0].params["label_bounds"]
+    num_nodes = max((one.last for one in shards), default=0)
+    if num_nodes == 0:
+        raise ArtifactError(f"there are no shards of side {side!r} to merge")
+    opened = opened_shards(folder, shards, side, 0, num_nodes)
+    bounds = opened[0].label_bounds
+    if bounds[-1] != num_nodes:
+        raise ArtifactError(f"hub {num_nodes} of side {side!r} is in no shard; run it again")
     first, last = bounds[part : part + 2]
-    if chosen[-1].last != bounds[-1]:
-        raise ArtifactError(f"no shard holds the hubs from rank {chosen[-1].last} on")
-    columns = [one.array(f"part_{part:05d}").reshape(3, -1) for one in opened]
-    nodes, hubs, distances = np.concatenate(columns, axis=1).astype(np.int64)
-    by_node = np.lexsort((hubs, distances, nodes))
-    rows = pack_rows(
-        np.bincount(nodes - first, minlength=last - first), hubs[by_node], distances[by_node]
-    )
-    longest = int(distances.max(initial=0))
-    files = _write_rows(Path(folder), side, part, rows)
-    return LabelPart("labels", side, part, first, last, len(nodes), longest, files, 0)
+    try:
+        offsets, records, entries, longest, peak = _native.merge_slices(
+            slices_of(opened, part), first, last, num_nodes, memory_limit(max_memory), None
+        )
+    except _native.OutOfBudget as error:
+        needed, limit, _ = error.args
+        raise MemoryLimitError(
+            f"the labels of the ranks {first} to {last - 1} outgrew the memory limit: "
+            f"{format_bytes(needed)} needed, {format_bytes(limit)} allowed; "
+            f"{advice('raise {}, or ', 'max_memory')}cut the labels into more parts"
+        ) from None
+    files = _write_rows(Path(folder), side, part, PackedLabelRows(offsets, records))
+    return LabelPart("labels", side, part, first, last, entries, longest, files, peak)
 
 
 def merge_holders(
@@ -71,49 +87,31 @@ def merge_holders(
         ArtifactError: If a shard is missing or damaged, or ranks are left out.
     """
     first, last = holder_bounds[part : part + 2]
-    inside = [one for one in shards if first <= one.first and one.last <= last]
-    if first == last:
-        rows = PackedLabelRows(np.zeros(1, np.uint64), np.empty(0, np.uint8))
-        files = _write_rows(Path(folder), f"{side}_holder", part, rows)
-        return LabelPart("holders", side, part, first, last, 0, 0, files, 0)
-    chosen, opened = _opened(Path(folder), inside, side, start=first)
-    if chosen[-1].last != last:
-        raise ArtifactError(f"no shard holds the hubs from rank {chosen[-1].last} to {last}")
-    rows = PackedLabelRows(np.zeros(1, np.uint64), np.empty(0, np.uint8))
-    for one in opened:
-        rows = joined(
-            rows, PackedLabelRows(one.array("holder_offsets"), one.array("holder_records"))
-        )
-    files = _write_rows(Path(folder), f"{side}_holder", part, rows)
-    entries = sum(one.num_entries for one in chosen)
-    longest = max(one.max_distance for one in chosen)
-    return LabelPart("holders", side, part, first, last, entries, longest, files, 0)
-
-
-def _opened(
-    folder: Path, shards: Sequence[HubShard], side: str, start: int = 0
-) -> tuple[list[HubShard], list[Sections]]:
-    """Return the shards of a side by rank, which must follow each other, and their files."""
-    chosen = sorted(one for one in shards if one.side == side)
-    at = start
-    for one in chosen:
-        if one.first != at:
-            raise ArtifactError(f"no shard holds the hubs from rank {at} to {one.first}")
-        at = one.last
-    if not chosen:
-        raise ArtifactError(f"there is no shard of the side {side!r}")
-    opened = [Sections(folder / one.name, one.sha256) for one in chosen]
-    common = [
-        (one.params["fingerprint"], one.params["label_bounds"], one.params["radius"])
+    opened = opened_shards(folder, shards, side, first, last)
+    rows = [
+        (one.sections.array("holder_offsets"), one.sections.array("holder_records"))
         for one in opened
     ]
-    for one, values in zip(opened, common, strict=True):
-        if values != common[0]:
-            raise ArtifactError(
-                f"{one.path} was made with another graph, order, radius or other parts than "
-                f"{opened[0].path}"
-            )
-    return chosen, opened
+    offsets = np.empty(last - first + 1, np.uint64)
+    records = np.empty(sum(len(bytes_) for _, bytes_ in rows), np.uint8)
+    at = 0
+    for one, (starts, bytes_) in zip(opened, rows, strict=True):
+        offsets[one.first - first : one.last - first] = starts[:-1] + np.uint64(at)
+        records[at : at + len(bytes_)] = bytes_
+        at += len(bytes_)
+    offsets[-1] = at
+    files = _write_rows(Path(folder), f"{side}_holder", part, PackedLabelRows(offsets, records))
+    return LabelPart(
+        kind="holders",
+        side=side,
+        part=part,
+        first=first,
+        last=last,
+        num_entries=sum(one.sections.params["num_entries"] for one in opened),
+        max_distance=max(one.sections.params["max_distance"] for one in opened),
+        files=files,
+        peak_bytes=offsets.nbytes + records.nbytes,
+    )
 
 
 def _write_rows(
@@ -131,5 +129,5 @@ def _write_array(folder: Path, name: str, array: NDArray[Any]) -> PartFile:
     sha256 = stored.sha256()
     path = folder / f"{name}-{sha256[:32]}{SUFFIX}"
     with explained("write", path, plain.nbytes):
-        write_file(path, npy_chunks(plain))
+        write_once(path, npy_chunks(plain))
     return PartFile(name, path.name, plain.dtype.str, plain.size, sha256, stored.blocks())

@@ -1,6 +1,7 @@
 """The graph in rank space, as files that all workers map."""
 
 import hashlib
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class RankedGraphFiles:
         """
         return cls(Artifact.open(folder, kind=KIND, max_format=FORMAT))
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of graph and order, which all units of a build must share."""
         digest = hashlib.sha256(self.graph_fingerprint.encode())

@@ -5,19 +5,21 @@ import time
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from dhilgt import _native
-from dhilgt.errors import ConfigError, argument
-from dhilgt.labels.packed import pack_rows
-from dhilgt.labels.sharding.ranked import READ_AHEAD, RankedGraphFiles
+from dhilgt.errors import ConfigError, MemoryLimitError, advice, argument
+from dhilgt.labels.sharding.ranked import RankedGraphFiles
 from dhilgt.labels.sharding.sections import write_sections
+from dhilgt.labels.sharding.table import mapped_table
 from dhilgt.labels.sharding.units import HubShard, TopTable
-from dhilgt.utils.memory import memory_limit
+from dhilgt.utils.checks import num_threads
+from dhilgt.utils.memory import format_bytes, memory_limit
 
 KIND = "hub-shard"
 FORMAT = 1
+NO_RADIUS = 2**32 - 1
+_WIDTHS = (8, 4, 2)  # words of 64 hubs in a row of the planes
 
 
 def search_hubs(
@@ -36,7 +38,8 @@ def search_hubs(
     """Find all label entries whose hub ranks from `first` to `last - 1`, and write one file.
 
     It needs the graph and the order alone: units can run in any order, on any machine, and again.
-    The same unit writes the same bytes under the same name.
+    The same unit writes the same bytes under the same name, whatever `top`, `max_memory` and
+    `threads` are.
 
     Args:
         files: The graph in rank space.
@@ -47,101 +50,106 @@ def search_hubs(
         label_bounds: Ranks where the parts of the labels begin, and the number of nodes.
         folder: Where to write, and where the table is.
         radius: The largest distance of an entry; None for any.
-        top: Labels of the best hubs, for ranges that begin after them: makes searches shorter.
+        top: Labels of the best hubs, for ranges that begin after them. With a table, the hubs are
+            searched from one by one; without, many at once.
         max_memory: Limit on the memory beyond the mapped files; None for what is free.
         threads: Threads to use.
 
     Raises:
         MemoryLimitError: If the unit does not fit `max_memory`.
+        ArtifactError: If the table is damaged or the file cannot be written.
     """
     start = time.perf_counter()
-    _check(files, first, last, side, label_bounds)
-    forward, backward = files.forward, files.backward
-    arrays = [
-        a
-        for offsets, targets in (forward, backward)
-        for a in (offsets.view(np.int64), targets[:-READ_AHEAD].view(np.int32))
-    ]
-    if not files.directed:
-        arrays[2:] = [None, None]
-    identity = np.arange(files.num_nodes, dtype=np.uint32)
-    found = [
-        _native.plane_block(
-            *arrays,
-            identity,
-            int(side == "out"),
-            begin,
-            min(last, begin + 512),
-            memory_limit(max_memory),
+    bounds = _checked(files, first, last, side, label_bounds, radius)
+    limit, workers = memory_limit(max_memory), num_threads(threads)
+    along, against = files.forward, files.backward
+    push, pull = (along, against) if side == "in" else (against, along)
+    try:
+        rows, records, ends, slices, entries, longest, arcs, tests, peak = _native.search_hubs(
+            *push,
+            *pull,
+            first,
+            last,
+            NO_RADIUS if radius is None else radius,
+            0 if top is not None else _plane_words(files.num_nodes, last - first, workers, limit),
+            None if top is None else mapped_table(files, top, folder, side),
+            bounds,
+            workers,
+            limit,
             None,
         )
-        for begin in range(first, last, 512)
-    ]
-    nodes, hubs, distances = (np.concatenate(column) for column in zip(*found, strict=True))
-    near = distances <= (2**32 - 1 if radius is None else radius)
-    nodes, hubs, distances = nodes[near], hubs[near], distances[near]
-    by_hub = np.lexsort((nodes, distances, hubs))
-    holders = pack_rows(
-        np.bincount(hubs - first, minlength=last - first),
-        nodes[by_hub].astype(np.int64),
-        distances[by_hub].astype(np.int64),
-    )
-    sections = {"holder_offsets": holders.offsets, "holder_records": holders.records}
-    by_node = np.lexsort((hubs, distances, nodes))
-    cuts = np.searchsorted(nodes[by_node], label_bounds)
-    for part, (begin, end) in enumerate(itertools.pairwise(cuts.tolist())):
-        taken = by_node[begin:end]
-        sections[f"part_{part:05d}"] = np.stack(
-            [nodes[taken], hubs[taken], distances[taken]]
-        ).reshape(-1)
-    longest = int(distances.max(initial=0))
-    written = write_sections(
-        Path(folder),
-        f"hubs-{side}-{first:010d}-{last:010d}",
-        {
-            "kind": KIND,
-            "format": FORMAT,
-            "fingerprint": files.fingerprint,
-            "side": side,
-            "first": first,
-            "last": last,
-            "radius": radius,
-            "label_bounds": list(label_bounds),
-            "num_entries": len(nodes),
-            "max_distance": longest,
-        },
-        sections,
-    )
+    except _native.OutOfBudget as error:
+        raise _limit_error(first, last, error) from None
+    sections: dict[str, Any] = {"holder_offsets": rows, "holder_records": records}
+    for part, (begin, end) in enumerate(itertools.pairwise(ends.tolist())):
+        sections[f"part_{part:05d}"] = slices[begin:end]
+    params = {
+        "kind": KIND,
+        "format": FORMAT,
+        "fingerprint": files.fingerprint,
+        "side": side,
+        "first": first,
+        "last": last,
+        "radius": radius,
+        "label_bounds": bounds,
+        "num_entries": entries,
+        "max_distance": longest,
+    }
+    name = f"hubs-{side}-{first:010d}-{last:010d}"
+    written = write_sections(Path(folder), name, params, sections)
     return HubShard(
-        first,
-        last,
-        side,
-        written.name,
-        written.sha256,
-        len(nodes),
-        written.num_bytes,
-        longest,
-        time.perf_counter() - start,
-        0,
-        0,
-        0,
+        first=first,
+        last=last,
+        side=side,
+        name=written.name,
+        sha256=written.sha256,
+        num_entries=entries,
+        num_bytes=written.num_bytes,
+        max_distance=longest,
+        seconds=time.perf_counter() - start,
+        arcs=arcs,
+        tests=tests,
+        peak_bytes=peak,
     )
 
 
-def _check(
-    files: RankedGraphFiles, first: int, last: int, side: str, label_bounds: Sequence[int]
-) -> None:
+def _checked(
+    files: RankedGraphFiles,
+    first: int,
+    last: int,
+    side: str,
+    label_bounds: Sequence[int],
+    radius: int | None,
+) -> list[int]:
     if side not in files.sides:
         raise ConfigError(f"{argument('side', side)}: the graph has the sides {files.sides}")
     if not 0 <= first < last <= files.num_nodes:
         raise ConfigError(f"hubs [{first}, {last}) are not ranks below {files.num_nodes}")
+    if radius is not None and not 1 <= radius < NO_RADIUS:
+        raise ConfigError(f"{argument('radius', radius)} is not a distance of 1 or more")
     bounds = list(label_bounds)
-    if (
-        len(bounds) < 2
-        or bounds[0] != 0
-        or bounds[-1] != files.num_nodes
-        or bounds != sorted(bounds)
-    ):
+    ends = [bounds[0], bounds[-1]] if len(bounds) > 1 else []
+    if ends != [0, files.num_nodes] or bounds != sorted(bounds):
         raise ConfigError(
             f"{argument('label_bounds', bounds)} do not ascend from 0 to {files.num_nodes}"
         )
+    return bounds
+
+
+def _plane_words(num_nodes: int, num_hubs: int, threads: int, limit: int) -> int:
+    """Return the width of the planes that fit half the memory; 0 if none do: hub by hub."""
+    for words in _WIDTHS:
+        is_needed = words == _WIDTHS[-1] or num_hubs > 64 * words // 2
+        blocks = -(-num_hubs // (64 * words))
+        if is_needed and _native.plane_bytes(num_nodes, words) * min(threads, blocks) <= limit // 2:
+            return words
+    return 0
+
+
+def _limit_error(first: int, last: int, error: MemoryError) -> MemoryLimitError:
+    needed, limit, entries = error.args
+    return MemoryLimitError(
+        f"the label entries of the hubs {first} to {last - 1} outgrew the memory limit: "
+        f"{format_bytes(needed)} needed, {format_bytes(limit)} allowed, {entries:,} entries found "
+        f"so far; {advice('raise {}, or ', 'max_memory')}give the labels a radius"
+    )

@@ -7,7 +7,8 @@ that takes one section checks that section alone.
 
 import hashlib
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import ArtifactError
+from dhilgt.store import files
 from dhilgt.store.files import (
     canonical_json,
     explained,
     open_regular,
     strict_json,
+    sync_folder,
     write_file,
 )
 
@@ -69,21 +72,31 @@ def write_sections(
     path = folder / file
     num_bytes = _padded(len(line)) + at
 
-    def chunks() -> Any:
+    def chunks() -> Iterator[memoryview]:
         yield memoryview(line.ljust(_padded(len(line)), b" "))
         for array in arrays.values():
             yield memoryview(_bytes_of(array))
             yield memoryview(bytes(_padded(array.nbytes) - array.nbytes))
 
-    # Two workers may do the same unit at once: each writes a file of its own, the same bytes.
-    temporary = folder / f".{file}.{os.getpid()}"
     with explained("write", path, num_bytes):
-        try:
-            write_file(temporary, chunks())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_once(path, chunks())
     return SectionFile(file, sha256, num_bytes)
+
+
+def write_once(path: Path, chunks: Iterator[memoryview]) -> None:
+    """Write a file whose name holds the hash of its content, all or nothing.
+
+    Two workers may do the same unit at once, on different machines: each writes a file of its own,
+    and the later one replaces the same bytes.
+
+    Args:
+        path: The file.
+        chunks: Its bytes.
+    """
+    own = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
+    write_file(own, chunks)
+    files.ops.rename(own, path)
+    sync_folder(path.parent)
 
 
 class Sections:

@@ -1,0 +1,188 @@
+// Units of a sharded build for Python, in rank space: ranges of hubs, ranges of nodes.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/types.h"
+#include "bindings.h"
+#include "labels/planes.h"
+#include "labels/shards.h"
+
+namespace dhilgt {
+namespace {
+
+using Starts = ArrayIn<std::uint64_t>;
+using Ranks = ArrayIn<std::uint32_t>;
+using Bytes = ArrayIn<std::uint8_t>;
+using Bounds = std::vector<std::uint32_t>;
+
+// A mapped ranked graph; it may be damaged.
+ArcsView checked_arcs(const Starts& offsets, const Ranks& targets) {
+  if (offsets.size() < 2) throw std::invalid_argument("the ranked graph has no nodes");
+  const std::size_t n = offsets.size() - 1;
+  if (n >= 0x7FFFFFFF) throw std::invalid_argument("more than 2147483646 nodes");
+  const std::uint64_t* at = offsets.data();
+  if (at[0] != 0 || at[n] + kReadAhead != targets.size()) {
+    throw std::invalid_argument("offsets of the ranked graph do not fit its targets");
+  }
+  for (std::size_t v = 0; v < n; ++v) {
+    if (at[v] > at[v + 1]) throw std::invalid_argument("offsets descend at rank " + std::to_string(v));
+  }
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets.data()[i] >= n) throw std::invalid_argument("target " + std::to_string(i) + " is not a rank");
+  }
+  return {at, targets.data()};
+}
+
+// All hubs of a table must be below num_hubs: they are places in an array.
+template <class Word>
+TopView<Word> checked_top(const Starts& starts, const ArrayIn<Word>& words, std::size_t num_nodes,
+                          std::uint32_t num_hubs) {
+  if (starts.size() != num_nodes + 1 || starts.data()[0] != 0 ||
+      starts.data()[num_nodes] * kGroupWords != words.size()) {
+    throw std::invalid_argument("the table does not fit the nodes");
+  }
+  for (std::size_t v = 0; v < num_nodes; ++v) {
+    if (starts.data()[v] > starts.data()[v + 1]) {
+      throw std::invalid_argument("the table descends at rank " + std::to_string(v));
+    }
+  }
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < words.size(); i += kGroupWords) {
+    for (std::size_t k = 1; k < kGroupWords; ++k) largest = std::max<std::uint32_t>(largest, words.data()[i + k]);
+  }
+  if (words.size() > 0 && largest >= num_hubs) throw std::invalid_argument("the table names a hub it has not");
+  return {{starts.data(), starts.size()}, {words.data(), words.size()}};
+}
+
+void check_bounds(const Bounds& bounds) {
+  if (bounds.size() < 2 || bounds.front() != 0 || !std::is_sorted(bounds.begin(), bounds.end())) {
+    throw std::invalid_argument("bounds must ascend from 0 to the number of nodes");
+  }
+}
+
+template <class Word>
+using Table = std::tuple<std::uint32_t, std::uint32_t, Starts, ArrayIn<Word>, Starts, ArrayIn<Word>>;
+
+template <class Word>
+nb::object search_range(const Starts& push_offsets, const Ranks& push_targets, const Starts& pull_offsets,
+                        const Ranks& pull_targets, std::uint32_t first, std::uint32_t last,
+                        std::uint32_t radius, std::uint32_t plane_words, std::optional<Table<Word>> table,
+                        const Bounds& bounds, unsigned threads, std::uint64_t max_bytes, nb::object progress) {
+  const ArcsView push = checked_arcs(push_offsets, push_targets);
+  const ArcsView pull = checked_arcs(pull_offsets, pull_targets);
+  const std::size_t n = push_offsets.size() - 1;
+  check_bounds(bounds);
+  if (pull_offsets.size() != n + 1 || bounds.back() != n) {
+    throw std::invalid_argument("both directions and the bounds must have the same nodes");
+  }
+  if (first >= last || last > n) throw std::invalid_argument("hubs are not a range of ranks");
+  if (plane_words != 0 && plane_words != 2 && plane_words != 4 && plane_words != 8) {
+    throw std::invalid_argument("plane_words must be 0, 2, 4 or 8");
+  }
+  TopTable<Word> top;
+  if (table.has_value()) {
+    const auto& [num_hubs, max_distance, near_starts, near_words, far_starts, far_words] = *table;
+    if (num_hubs > first || max_distance >= n) {
+      throw std::invalid_argument("the hubs of the table must rank before the range");
+    }
+    top = {num_hubs, max_distance, checked_top<Word>(near_starts, near_words, n, num_hubs),
+           checked_top<Word>(far_starts, far_words, n, num_hubs)};
+  }
+  const HubRange range{static_cast<Node>(n), first, last, radius, plane_words, std::max(1u, threads)};
+  Control control(max_bytes);
+  HolderRows rows;
+  Slices slices;
+  run_polled(control, std::move(progress), [&] {
+    rows = search_hubs(range, push, pull, top, control);
+    const PackedView view(range.num_nodes, {{first, rows.packed.offsets.view(), rows.packed.bytes.view()}});
+    slices = slice_by_node(view, bounds, range.threads, control);
+  });
+  return nb::make_tuple(to_numpy(std::move(rows.packed.offsets)), to_numpy(std::move(rows.packed.bytes)),
+                        to_numpy(std::move(slices.offsets)), to_numpy(std::move(slices.bytes)),
+                        rows.num_entries, rows.max_distance, rows.num_arcs, rows.num_tests,
+                        control.peak_bytes());
+}
+
+// (first hub, last hub, bytes) of each slice, by ascending hubs
+using SliceArrays = std::vector<std::tuple<std::uint32_t, std::uint32_t, Bytes>>;
+
+std::vector<Slice> checked_slices(const SliceArrays& arrays) {
+  std::vector<Slice> slices;
+  Node before = 0;
+  for (const auto& [first, last, bytes] : arrays) {
+    if (first < before || last < first) throw std::invalid_argument("slices must ascend by hubs");
+    slices.push_back({first, last, {bytes.data(), bytes.size()}});
+    before = last;
+  }
+  return slices;
+}
+
+nb::object merge(const SliceArrays& arrays, std::uint32_t begin, std::uint32_t end, std::uint32_t num_nodes,
+                 std::uint64_t max_bytes, nb::object progress) {
+  const std::vector<Slice> slices = checked_slices(arrays);
+  if (begin > end || end > num_nodes) throw std::invalid_argument("the rows are not a range of ranks");
+  if (!slices.empty() && slices.back().last_hub > num_nodes) throw std::invalid_argument("hubs are not ranks");
+  Control control(max_bytes);
+  MergedRows rows;
+  run_polled(control, std::move(progress), [&] { rows = merge_slices(slices, begin, end, num_nodes, control); });
+  return nb::make_tuple(to_numpy(std::move(rows.packed.offsets)), to_numpy(std::move(rows.packed.bytes)),
+                        rows.num_entries, rows.max_distance, control.peak_bytes());
+}
+
+template <class Word>
+nb::object grouped(const std::vector<std::vector<Slice>>& slices, const Bounds& bounds, std::uint64_t max_bytes,
+                   nb::object progress) {
+  Control control(max_bytes);
+  TopRows<Word> rows;
+  run_polled(control, std::move(progress), [&] { rows = group_slices<Word>(slices, bounds, control); });
+  return nb::make_tuple(to_numpy(std::move(rows.starts)), to_numpy(std::move(rows.words)), control.peak_bytes());
+}
+
+nb::object top_table(const std::vector<SliceArrays>& parts, const Bounds& bounds, bool wide,
+                     std::uint64_t max_bytes, nb::object progress) {
+  check_bounds(bounds);
+  if (parts.size() + 1 != bounds.size()) throw std::invalid_argument("there must be slices for every part");
+  std::vector<std::vector<Slice>> slices;
+  for (const SliceArrays& arrays : parts) {
+    slices.push_back(checked_slices(arrays));
+    if (!wide && !slices.back().empty() && slices.back().back().last_hub > kMostShortHubs) {
+      throw std::invalid_argument("a table with words of two bytes holds at most 65024 hubs");
+    }
+  }
+  if (wide) return grouped<std::uint32_t>(slices, bounds, max_bytes, std::move(progress));
+  return grouped<std::uint16_t>(slices, bounds, max_bytes, std::move(progress));
+}
+
+template <class Word>
+void bind_search(nb::module_& module) {
+  module.def("search_hubs", &search_range<Word>, nb::arg("push_offsets").noconvert(),
+             nb::arg("push_targets").noconvert(), nb::arg("pull_offsets").noconvert(),
+             nb::arg("pull_targets").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("radius"),
+             nb::arg("plane_words"), nb::arg("table").none(), nb::arg("bounds"), nb::arg("threads"),
+             nb::arg("max_bytes"), nb::arg("progress").none());
+}
+
+}  // namespace
+
+void bind_shards(nb::module_& module) {
+  module.attr("MOST_PLANE_LEVELS") = kMostPlaneLevels;
+  module.attr("MOST_SHORT_HUBS") = kMostShortHubs;
+  module.attr("MOST_SHORT_DISTANCE") = kMostShortDistance;
+  module.def("plane_bytes", &PlaneWorker::bytes_for, nb::arg("num_nodes"), nb::arg("words"));
+  bind_search<std::uint16_t>(module);
+  bind_search<std::uint32_t>(module);
+  module.def("merge_slices", &merge, nb::arg("slices"), nb::arg("begin"), nb::arg("end"),
+             nb::arg("num_nodes"), nb::arg("max_bytes"), nb::arg("progress").none());
+  module.def("top_table", &top_table, nb::arg("parts"), nb::arg("bounds"), nb::arg("wide"),
+             nb::arg("max_bytes"), nb::arg("progress").none());
+}
+
+}  // namespace dhilgt

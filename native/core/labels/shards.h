@@ -1,0 +1,80 @@
+// Labels in independent units: the entries of a range of hubs, found alone, and the labels of a range of
+// nodes, merged from all of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/control.h"
+#include "base/types.h"
+#include "graph/ranked_graph.h"
+#include "labels/hub_search.h"
+#include "labels/pack.h"
+
+namespace dhilgt {
+
+// A search by planes that goes deeper than this is done hub by hub: few nodes take part in each level.
+inline constexpr Distance kMostPlaneLevels = 64;
+
+struct HubRange {
+  Node num_nodes = 0;
+  Node first = 0;
+  Node last = 0;
+  Distance radius = kUnreachable;
+  std::uint32_t plane_words = 0;  // by planes with rows of this many words; 0: hub by hub
+  unsigned threads = 1;
+};
+
+// The inverted labels of a range of hubs: packed, the record of each hub holds the nodes whose labels have it.
+struct HolderRows {
+  PackedLabels packed;
+  std::uint64_t num_entries = 0;  // without self entries
+  Distance max_distance = 0;
+  std::uint64_t num_arcs = 0;   // read
+  std::uint64_t num_tests = 0;  // labels of the table read
+};
+
+// `push` are the arcs that the searches follow, `pull` those against them. The table is used only hub by
+// hub, and its hubs must rank before the range.
+template <class Word>
+HolderRows search_hubs(const HubRange& range, const ArcsView& push, const ArcsView& pull,
+                       const TopTable<Word>& top, Control& control);
+
+// The entries of a range of hubs, given as one part of rows, by node and cut at `bounds`. A slice lists the nodes that have any: the step
+// from the previous one, and a record of hubs, counted from the first of the range.
+struct Slices {
+  Buffer<Offset> offsets;  // one per slice, and the end of the last
+  Buffer<std::uint8_t> bytes;
+};
+Slices slice_by_node(const PackedView& holders, std::span<const Node> bounds, unsigned threads,
+                     Control& control);
+
+// The slice of one range of hubs for the nodes that are merged.
+struct Slice {
+  Node first_hub = 0;
+  Node last_hub = 0;
+  std::span<const std::uint8_t> bytes;
+};
+
+struct MergedRows {
+  PackedLabels packed;
+  std::uint64_t num_entries = 0;  // without self entries
+  Distance max_distance = 0;
+};
+
+// The labels of the nodes [begin, end), from slices by ascending hubs.
+MergedRows merge_slices(std::span<const Slice> slices, Node begin, Node end, Node num_nodes, Control& control);
+
+// Labels of all nodes as groups, from the slices of the best hubs for each range of nodes.
+template <class Word>
+struct TopRows {
+  Buffer<Offset> starts;  // n + 1, in groups
+  Buffer<Word> words;
+};
+template <class Word>
+TopRows<Word> group_slices(const std::vector<std::vector<Slice>>& slices, std::span<const Node> bounds,
+                           Control& control);
+
+}  // namespace dhilgt

@@ -1,0 +1,220 @@
+"""Searches from ranges of hubs: the entries of the definition, whatever helps to find them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dhilgt import Graph, _native, generate
+from dhilgt.errors import ConfigError, MemoryLimitError
+from dhilgt.labels.sharding import (
+    RankedGraphFiles,
+    plan_shards,
+    search_hubs,
+    write_ranked_graph,
+    write_top_table,
+)
+from dhilgt.labels.sharding.slices import opened_shards, slices_of
+from tests.labels.cases import grid, path, random_graph, rows_of
+from tests.oracle import canonical_labels
+
+pytestmark = pytest.mark.filterwarnings("ignore:the input was cleaned")
+
+UNLIMITED = 2**64 - 1
+
+
+def entries_of(folder, shard):
+    """{(node, hub, distance)} by rank, from the rows by hub and from the slices by node."""
+    (opened,) = opened_shards(folder, [shard], shard.side, shard.first, shard.last)
+    n = opened.label_bounds[-1]
+    by_hub = set()
+    offsets, records = (opened.sections.array(f"holder_{name}") for name in ("offsets", "records"))
+    empty = (np.zeros(shard.first + 1, np.uint64), np.empty(0, np.uint8))
+    rest = (np.zeros(n - shard.last + 1, np.uint64), np.empty(0, np.uint8))
+    bounds = [0, shard.first, shard.last, n]
+    native = _native.labels_from_parts(False, bounds, (*empty, offsets, records, *rest))
+    for hub in range(shard.first, shard.last):
+        nodes, distances = (values.tolist() for values in native.label(hub, 0))
+        by_hub |= {(v, hub, d) for v, d in zip(nodes, distances, strict=True) if d > 0}
+    by_node = set()
+    for part, (begin, end) in enumerate(itertools.pairwise(opened.label_bounds)):
+        rows = _native.merge_slices(slices_of([opened], part), begin, end, n, UNLIMITED, None)
+        parts = [0, begin, end, n]
+        before = (np.zeros(begin + 1, np.uint64), np.empty(0, np.uint8))
+        after = (np.zeros(n - end + 1, np.uint64), np.empty(0, np.uint8))
+        merged = _native.labels_from_parts(False, parts, (*before, *rows[:2], *after))
+        for node in range(begin, end):
+            hubs, distances = (values.tolist() for values in merged.label(node, 0))
+            by_node |= {(node, h, d) for h, d in zip(hubs, distances, strict=True) if d > 0}
+    assert by_hub == by_node
+    assert len(by_hub) == shard.num_entries
+    assert max((d for *_, d in by_hub), default=0) == shard.max_distance
+    return by_hub
+
+
+def expected_entries(graph, files, side, radius=None):
+    """{(node, hub, distance)} by rank, by the definition."""
+    order = files.order.astype(np.int64)
+    rank = np.argsort(order)
+    reached, reaching = canonical_labels(rows_of(graph), order)
+    labels = reaching if side == "in" else reached
+    return {
+        (rank[v], rank[h], distance)
+        for v, label in enumerate(labels)
+        for h, distance in label.items()
+        if h != v and (radius is None or distance <= radius)
+    }
+
+
+@given(seed=st.integers(0, 2**32 - 1), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_table_width_radius_and_number_of_threads(seed, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search")
+    graph = random_graph(seed, most_nodes=24)
+    n = graph.num_nodes
+    order = np.random.default_rng(seed).permutation(n)
+    files = write_ranked_graph(graph, order, folder / "graph")
+    parts = plan_shards(files, num_ranges=data.draw(st.integers(1, 5))).label_bounds
+    radius = data.draw(st.sampled_from([None, 1, 2, 3]))
+    num_top = data.draw(st.integers(0, n))
+    threads = data.draw(st.integers(1, 2))
+    options = {"label_bounds": parts, "folder": folder, "radius": radius, "threads": threads}
+    best = [search_hubs(files, 0, num_top, side=side, **options) for side in files.sides if num_top]
+    top = write_top_table(files, best, folder)
+    assert top.num_hubs == num_top
+    for side in files.sides:
+        found = {e for one in best if one.side == side for e in entries_of(folder, one)}
+        if num_top < n:
+            shard = search_hubs(files, num_top, n, side=side, top=top, **options)
+            found |= entries_of(folder, shard)
+            again = search_hubs(files, num_top, n, side=side, **options)  # at once, without a table
+            assert again.name == shard.name
+        assert found == expected_entries(graph, files, side, radius)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_tables_of_both_widths_give_the_same_shard(directed, wide, tmp_path, monkeypatch):
+    graph = generate(900, 6, seed=1, num_features=0, directed=directed)
+    files = write_ranked_graph(graph, None, tmp_path / "graph")
+    options = {"label_bounds": [0, 400, 900], "folder": tmp_path}
+    best = [search_hubs(files, 0, 200, side=side, **options) for side in files.sides]
+    if wide:
+        monkeypatch.setattr(_native, "MOST_SHORT_HUBS", 100)
+    top = write_top_table(files, best, tmp_path)
+    for side in files.sides:
+        plain = search_hubs(files, 200, 900, side=side, **options)
+        pruned = search_hubs(files, 200, 900, side=side, top=top, **options)
+        assert pruned.name == plain.name
+        assert pruned.tests > 0 == plain.tests
+
+
+@pytest.mark.parametrize("simd", ["portable", "avx2", "avx512"])
+def test_planes_of_every_width_and_instruction_set_give_the_same_shard(simd, tmp_path):
+    names = ["portable", "avx2", "avx512"]
+    if names.index(simd) > names.index(_native.simd_supported()):
+        pytest.skip(f"the processor has no {simd}")
+    graph = generate(1200, 6, seed=1, num_features=0)
+    files = write_ranked_graph(graph, None, tmp_path / "graph")
+    options = {"side": "in", "label_bounds": [0, 400, 1200], "folder": tmp_path}
+    before = _native.simd_level()
+    _native.set_simd_level(simd)
+    try:
+        shards = [
+            search_hubs(files, 100, 900, max_memory=max_memory, **options)
+            for max_memory in (None, 1_700_000, 900_000, 400_000)
+        ]
+    finally:
+        _native.set_simd_level(before)
+    assert len({one.name for one in shards}) == 1
+    arcs = [one.arcs for one in shards]
+    assert arcs[0] < arcs[1] < arcs[2] < arcs[3]  # the last hub by hub: more arcs are read,
+    peaks = [one.peak_bytes for one in shards]
+    assert peaks[0] > peaks[1] > peaks[2] > peaks[3]  # with less memory
+    assert peaks[3] <= 400_000
+
+
+@pytest.mark.parametrize("graph", [path(400, seed=1)[0], grid(20, seed=2)[0]])
+@pytest.mark.parametrize("num_top", [0, 1, 50])
+def test_long_paths_are_searched_hub_by_hub(graph, num_top, tmp_path):
+    files = write_ranked_graph(graph, None, tmp_path / "graph")
+    options = {"side": "in", "label_bounds": [0, 400], "folder": tmp_path}
+    best = [search_hubs(files, 0, num_top, **options)] if num_top else []
+    top = write_top_table(files, best, tmp_path)
+    shard = search_hubs(files, num_top, 400, top=top, **options)
+    assert shard.name == search_hubs(files, num_top, 400, **options).name
+    found = {e for one in (*best, shard) for e in entries_of(tmp_path, one)}
+    assert found == expected_entries(graph, files, "in")
+
+
+def test_the_same_unit_writes_the_same_bytes(tmp_path):
+    files = write_ranked_graph(generate(500, 5, seed=1, num_features=0), None, tmp_path / "graph")
+    options = {"side": "in", "label_bounds": [0, 100, 500]}
+    shards = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        shards.append(search_hubs(files, 3, 77, folder=tmp_path / name, **options))
+    assert shards[0][3:8] == shards[1][3:8]
+    contents = [(tmp_path / n / shards[0].name).read_bytes() for n in ("first", "second")]
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == shards[0].num_bytes
+
+
+def test_the_work_of_a_search_is_counted(tmp_path):
+    star = Graph.from_edges([0, 0, 0, 0], [1, 2, 3, 4])
+    files = write_ranked_graph(star, None, tmp_path / "graph")
+    options = {"side": "in", "label_bounds": [0, 5], "folder": tmp_path}
+    best = search_hubs(files, 0, 1, **options)
+    assert (best.num_entries, best.max_distance) == (4, 1)
+    rest = search_hubs(files, 1, 5, top=write_top_table(files, [best], tmp_path), **options)
+    # The only neighbour of each is the hub of the table, at which every search ends.
+    assert (rest.num_entries, rest.arcs, rest.tests) == (0, 0, 0)
+
+
+def test_ranked_files_travel_by_path(tmp_path):
+    import pickle
+
+    files = write_ranked_graph(path(50)[0], None, tmp_path / "graph")
+    sent = pickle.dumps(files)
+    assert len(sent) < 500
+    back = pickle.loads(sent)
+    assert isinstance(back, RankedGraphFiles)
+    assert np.array_equal(back.forward[1], files.forward[1])
+
+
+# ---- what is refused -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return write_ranked_graph(path(9)[0], None, tmp_path_factory.mktemp("small") / "graph")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"first": 3, "last": 3}, r"hubs \[3, 3\) are not ranks below 9"),
+        ({"last": 10}, r"hubs \[0, 10\)"),
+        ({"side": "out"}, "side='out'"),
+        ({"radius": 0}, "radius"),
+        ({"label_bounds": [0, 8]}, "label_bounds"),
+        ({"label_bounds": [0, 5, 3, 9]}, "label_bounds"),
+        ({"label_bounds": [9]}, "label_bounds"),
+    ],
+)
+def test_bad_units_are_refused(small, change, words, tmp_path):
+    good = {"first": 0, "last": 9, "side": "in", "label_bounds": [0, 9], "folder": tmp_path}
+    search_hubs(small, **good)
+    with pytest.raises(ConfigError, match=words):
+        search_hubs(small, **good | change)
+
+
+def test_a_unit_that_outgrows_its_memory_says_so(tmp_path):
+    files = write_ranked_graph(generate(3000, 6, num_features=0), None, tmp_path / "graph")
+    with pytest.raises(MemoryLimitError, match=r"hubs 0 to 511 outgrew.*10 kB allowed"):
+        search_hubs(
+            files, 0, 512, side="in", label_bounds=[0, 3000], folder=tmp_path, max_memory=10_000
+        )
+    assert not list(tmp_path.glob("hubs-*"))
