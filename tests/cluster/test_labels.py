@@ -69,6 +69,15 @@ def test_they_do_not_depend_on_the_nodes(cluster, connection, expected, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["labels"]
 
 
+def test_a_radius_is_passed_to_the_searches(connection, tmp_path):
+    graph = GRAPHS["directed"]
+    options = {"cluster": "auto", "radius": 2, "progress": False}
+    cluster_labels.build_labels(graph, tmp_path / "cluster", **options)
+    labels = build_sharded(graph, tmp_path / "one", radius=2)
+    assert labels.max_distance == 2
+    assert bytes_of(tmp_path / "cluster") == bytes_of(tmp_path / "one")
+
+
 def test_an_order_and_a_limit_are_kept(connection, tmp_path):
     graph = GRAPHS["directed"]
     order = graph.ids_of(range(graph.num_nodes))[::-1]
