@@ -39,7 +39,7 @@ void decode_label(const PackedView& packed, Node node, DecodedLabel& out) {
   const Offset to = part.offsets[node - part.first + 1];
   if (from > to || to > part.bytes.size()) throw BadPacking(node, "offsets run outside the data");
   RecordReader reader(part.bytes.subspan(from, to - from), node);
-  read_record(reader, node, packed.num_nodes, packed.num_nodes, out);
+  read_record(reader, node, packed.num_nodes, packed.num_nodes, packed.num_nodes, out);
   if (reader.bytes_left() != 0) throw BadPacking(node, "record has bytes left over");
 }
 

@@ -86,8 +86,10 @@ class RecordReader {
   Node node_;
 };
 
-// Reads one record, validating everything. Hubs must be below num_hubs, distances below num_nodes.
-inline void read_record(RecordReader& reader, Node node, Node num_hubs, Node num_nodes, DecodedLabel& out) {
+// Reads one record, validating everything. Hubs must be below num_hubs, distances below num_nodes; there
+// are at most `most_entries`, the self entry included.
+inline void read_record(RecordReader& reader, Node node, Node num_hubs, Node num_nodes,
+                        std::uint64_t most_entries, DecodedLabel& out) {
   const std::uint32_t num_segments = reader.next();
   if (num_segments > reader.bytes_left() / 2) throw BadPacking(node, "more segments than bytes");
   out.segments.assign(1, {0, 1});
@@ -103,7 +105,7 @@ inline void read_record(RecordReader& reader, Node node, Node num_hubs, Node num
     const std::uint32_t count = reader.next();
     if (count == 0) throw BadPacking(node, "an empty segment");
     entries += count;
-    if (entries > std::uint64_t{num_hubs} + 1) throw BadPacking(node, "more hubs than nodes");
+    if (entries > most_entries) throw BadPacking(node, "more hubs than nodes");
     out.segments.push_back({distance, static_cast<Node>(entries)});
   }
   if (entries - 1 > reader.bytes_left()) throw BadPacking(node, "more hubs than bytes");
