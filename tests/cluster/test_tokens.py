@@ -80,7 +80,7 @@ def test_a_node_without_the_folder_draws_nothing(cluster, connection, labels, tm
 def test_a_stopped_build_goes_on(connection, labels, tmp_path, monkeypatch):
     whole, cut = labels[False]
     monkeypatch.setattr(cluster_tokens, "draw_shard", faulty_token_units.draw_but_shard_3)
-    with pytest.raises(DhilgtError, match=r"the rows 450 to 599 failed on node .* the same call"):
+    with pytest.raises(DhilgtError, match=r"the rows 450 to 599 failed on node .* to go on from"):
         draw(cut, tmp_path / "many")
     monkeypatch.undo()
     with pytest.raises(ArtifactError, match="unfinished build of something else"):

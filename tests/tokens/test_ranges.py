@@ -124,9 +124,12 @@ def test_rows_of_many_random_graphs(directed):
 
 def test_a_limit_makes_batches_smaller_and_changes_nothing():
     labels, nodes = generated_labels(), np.arange(400)
-    sampler = RangeSampler(rows_of(labels), threads=1, max_memory="60kB")
+    sampler = RangeSampler(rows_of(labels), threads=1, max_memory="30kB")
     assert_same_rows(sampler.packed_rows(nodes), whole(labels, nodes))
     assert 1 <= sampler._batch_rows < 100
+    sampler._batch_rows = 400  # more than fits: refused by the core, then tried with fewer
+    assert_same_rows(sampler.packed_rows(nodes), whole(labels, nodes))
+    assert sampler._batch_rows < 400
     with pytest.raises(MemoryLimitError, match=r"a token row needs .* 1 kB are allowed; raise max"):
         RangeSampler(rows_of(labels), threads=1, max_memory="1kB").packed_rows(nodes)
 
@@ -226,6 +229,16 @@ def test_tokens_of_labels_in_parts_have_the_same_files(tmp_path, monkeypatch, cu
     assert in_memory.traffic.num_bytes == tokens.traffic.num_bytes
     assert Tokens.load(tmp_path / "cut").traffic is None
     assert Tokens.build(plain, **options).traffic is None
+
+
+@pytest.mark.parametrize("radius", [2, 50])
+def test_tokens_of_parts_with_a_radius(tmp_path, radius):
+    graph = generated(True)
+    plain = HubLabels.build(graph, radius=radius, progress=False)
+    cut = build_sharded(graph, tmp_path / "labels", num_ranges=3, radius=radius)
+    Tokens.build(plain, path=tmp_path / "plain", size=9, progress=False)
+    Tokens.build(cut, path=tmp_path / "cut", size=9, progress=False)
+    assert contents(tmp_path / "cut") == contents(tmp_path / "plain")
 
 
 def test_large_labels_are_checked_before_the_first_row(tmp_path, monkeypatch):

@@ -68,6 +68,14 @@ class RecordReader {
       : at_(bytes.data()), end_(bytes.data() + bytes.size()), node_(node) {}
 
   std::uint32_t next() {
+    if (at_ != end_ && *at_ < 0x80) return *at_++;  // most numbers take one byte
+    return next_long();
+  }
+  std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
+  const std::uint8_t* at() const { return at_; }
+
+ private:
+  std::uint32_t next_long() {
     std::uint32_t value = 0;
     for (unsigned shift = 0; shift < 35; shift += 7) {
       if (at_ == end_) throw BadPacking(node_, "record is cut short");
@@ -78,10 +86,7 @@ class RecordReader {
     }
     throw BadPacking(node_, "number does not fit 32 bits");
   }
-  std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
-  const std::uint8_t* at() const { return at_; }
 
- private:
   const std::uint8_t* at_;
   const std::uint8_t* end_;
   Node node_;
@@ -114,6 +119,20 @@ Node read_segments(RecordReader& reader, Node node, Node num_nodes, std::uint64_
   return static_cast<Node>(entries);
 }
 
+// Reads the hubs of a record after its segments; out must begin with the self entry.
+inline void read_hubs(RecordReader& reader, Node node, Node num_hubs, std::span<const Segment> segments, Node* out) {
+  Node at = 1;
+  for (const Segment& segment : segments.subspan(1)) {
+    std::uint64_t next = 0;
+    for (; at < segment.end; ++at) {
+      const std::uint64_t hub = next + reader.next();
+      if (hub >= num_hubs) throw BadPacking(node, "hub is not a node");
+      out[at] = static_cast<Node>(hub);
+      next = hub + 1;
+    }
+  }
+}
+
 // Reads one record, validating everything. Hubs must be below num_hubs, distances below num_nodes; there
 // are at most `most_entries`, the self entry included.
 inline void read_record(RecordReader& reader, Node node, Node num_hubs, Node num_nodes,
@@ -123,16 +142,7 @@ inline void read_record(RecordReader& reader, Node node, Node num_hubs, Node num
                                      [&](const Segment& segment) { out.segments.push_back(segment); });
   out.hubs.resize(entries);
   out.hubs[0] = node;
-  Node at = 1;
-  for (const Segment& segment : std::span(out.segments).subspan(1)) {
-    std::uint64_t next = 0;
-    for (; at < segment.end; ++at) {
-      const std::uint64_t hub = next + reader.next();
-      if (hub >= num_hubs) throw BadPacking(node, "hub is not a node");
-      out.hubs[at] = static_cast<Node>(hub);
-      next = hub + 1;
-    }
-  }
+  read_hubs(reader, node, num_hubs, out.segments, out.hubs.data());
 }
 
 }  // namespace dhilgt

@@ -7,6 +7,8 @@
 #include "base/parallel.h"
 #include "labels/fill.h"
 #include "labels/holders.h"
+#include "labels/records.h"
+#include "tokens/kernel.h"
 #include "tokens/numbers.h"
 
 namespace dhilgt {
@@ -54,9 +56,8 @@ class ListDecoder {
   std::vector<JoinedEntry> joined_;
 };
 
-// Decodes one side, row i being the label of ranks[i], and adds its hubs to those that occur.
-LabelSet decode_side(const PackedBatch& packed, const PackedSide& side, RankNumbers& hubs, unsigned threads,
-                     Control& control) {
+// A label set with room for the labels of one side, row i being that of ranks[i].
+LabelSet sized_side(const PackedBatch& packed, const PackedSide& side, unsigned threads, Control& control) {
   const auto count = static_cast<Node>(packed.ranks.size());
   LabelSet set(count, control);
   set.entry_offsets[0] = set.segment_offsets[0] = 0;
@@ -71,16 +72,29 @@ LabelSet decode_side(const PackedBatch& packed, const PackedSide& side, RankNumb
   counts_to_offsets(set.segment_offsets);
   set.hubs.resize(set.entry_offsets[count]);
   set.segments.resize(set.segment_offsets[count]);
-  parallel_for(threads, count, kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
-    DecodedLabel label;
+  return set;
+}
+
+// Decodes the labels of one side into their places; calls visit(hubs) for each.
+template <class Visit>
+void decode_side(const PackedBatch& packed, const PackedSide& side, LabelSet& set, unsigned threads,
+                 Control& control, Visit&& visit) {
+  parallel_for(threads, packed.ranks.size(), kPieceNodes, control, [&](unsigned, std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      decode_record(packed.record(side, i), packed.num_nodes, packed.ranks[i], label);
-      for (const Node hub : label.hubs) hubs.add(hub);
-      std::copy(label.hubs.begin(), label.hubs.end(), set.hubs.data() + set.entry_offsets[i]);
-      std::copy(label.segments.begin(), label.segments.end(), set.segments.data() + set.segment_offsets[i]);
+      const Node rank = packed.ranks[i];
+      RecordReader reader(packed.record(side, i), rank);
+      Segment* const first = set.segments.data() + set.segment_offsets[i];
+      Node* const label = set.hubs.data() + set.entry_offsets[i];
+      Segment* segment = first;
+      *segment++ = {0, 1};
+      label[0] = rank;
+      const Node entries = read_segments(reader, rank, packed.num_nodes, packed.num_nodes,
+                                         [&](const Segment& next) { *segment++ = next; });
+      read_hubs(reader, rank, packed.num_nodes, {first, segment}, label);
+      if (reader.bytes_left() != 0) throw BadPacking(rank, "record has bytes left over");
+      visit(std::span<const Node>(label, entries));
     }
   });
-  return set;
 }
 
 }  // namespace
@@ -124,15 +138,38 @@ Buffer<Node> number_members(Node num_nodes, std::span<Node> members, Control& co
 }
 
 BatchLabels::BatchLabels(const PackedBatch& packed, bool bounded, unsigned threads, Control& control) {
-  RankNumbers hubs(packed.num_nodes, control);
-  in_ = decode_side(packed, packed.in, hubs, threads, control);
-  if (packed.directed) out_ = decode_side(packed, packed.out, hubs, threads, control);
-  hubs.finish();
-  num_hubs_ = hubs.count();
-  for (LabelSet* set : {&in_, &out_}) {
-    parallel_for(threads, set->hubs.size(), 1 << 16, control, [&](unsigned, std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) set->hubs[i] = hubs[set->hubs[i]];
-    });
+  struct Side {
+    const PackedSide& packed;
+    LabelSet& set;
+  };
+  std::vector<Side> sides{{packed.in, in_}};
+  if (packed.directed) sides.push_back({packed.out, out_});
+  std::uint64_t label_bytes = 0;
+  for (const Side& side : sides) {
+    side.set = sized_side(packed, side.packed, threads, control);
+    label_bytes += side.set.num_bytes();
+  }
+  // A table over all nodes is used as it is where it takes no more memory than the labels.
+  if (packed.num_nodes * std::uint64_t{kByteColumns} <= label_bytes) {
+    num_hubs_ = packed.num_nodes;
+    for (const Side& side : sides) {
+      decode_side(packed, side.packed, side.set, threads, control, [](std::span<const Node>) {});
+    }
+  } else {
+    RankNumbers numbers(packed.num_nodes, control);
+    for (const Side& side : sides) {
+      decode_side(packed, side.packed, side.set, threads, control, [&](std::span<const Node> hubs) {
+        for (const Node hub : hubs) numbers.add(hub);
+      });
+    }
+    numbers.finish();
+    num_hubs_ = numbers.count();
+    for (const Side& side : sides) {
+      Buffer<Node>& hubs = side.set.hubs;
+      parallel_for(threads, hubs.size(), 1 << 16, control, [&](unsigned, std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) hubs[i] = numbers[hubs[i]];
+      });
+    }
   }
   source_.in = &in_;
   source_.out = packed.directed ? &out_ : &in_;

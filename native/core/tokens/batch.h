@@ -43,7 +43,8 @@ void sample_members(const TokenShape& shape, const PackedBatch& labels, const Pa
 // Returns the distinct members, ascending, and replaces each member by its position among them.
 Buffer<Node> number_members(Node num_nodes, std::span<Node> members, Control& control);
 
-// The labels of a batch, decoded. Hubs are renumbered, so that a table by hub covers only those that occur.
+// The labels of a batch, decoded. Where a table over all nodes would take more memory than they do, hubs are
+// renumbered, so that a table covers only those that occur.
 class BatchLabels {
  public:
   BatchLabels(const PackedBatch& packed, bool bounded, unsigned threads, Control& control);

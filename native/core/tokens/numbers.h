@@ -29,14 +29,14 @@ class RankNumbers {
     before_.resize(words_.size());
     for (std::size_t i = 0; i < words_.size(); ++i) {
       before_[i] = count_;
-      count_ += static_cast<Node>(std::popcount(words_[i]));
+      count_ += count_bits(words_[i]);
     }
   }
 
   Node count() const { return count_; }  // of distinct ranks
   Node operator[](Node rank) const {  // of a rank that was added
     const std::uint64_t below = (std::uint64_t{1} << (rank % 64)) - 1;
-    return before_[rank / 64] + static_cast<Node>(std::popcount(words_[rank / 64] & below));
+    return before_[rank / 64] + count_bits(words_[rank / 64] & below);
   }
 
   // Calls visit(rank) for all ranks, ascending.
@@ -50,6 +50,14 @@ class RankNumbers {
   }
 
  private:
+  // std::popcount is a call of a function where the build does not assume the instruction.
+  static Node count_bits(std::uint64_t word) {
+    word -= (word >> 1) & 0x5555555555555555u;
+    word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
+    return static_cast<Node>((word * 0x0101010101010101u) >> 56);
+  }
+
   Buffer<std::uint64_t> words_;  // a bit per rank
   Buffer<Node> before_;          // how many bits are set before each word
   Node count_ = 0;

@@ -185,9 +185,6 @@ def _describe_labels(artifact: Artifact) -> Report:
     ]
     if labels.radius is not None:
         rows.insert(1, ("radius", f"{labels.radius}: distances up to it are exact"))
-    if labels.is_sharded:
-        facts["parts"] = len(artifact.params["label_bounds"]) - 1
-        rows.insert(1, ("parts", f"{facts['parts']:,}, with the labels inverted beside them"))
     if labels.grown_from is not None:
         facts["grown_from"] = labels.grown_from
         rows.insert(1, ("exact", f"no, grown from {labels.grown_from}: distances may be too long"))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dhilgt.cli import shell
-from dhilgt.cluster.session import ray_package
+from dhilgt.cluster.session import check_cluster
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.readers import node_lists
 from dhilgt.store.artifact import Artifact
@@ -80,7 +80,7 @@ def run(
       dhilgt tokens /shared/web.labels -o /shared/web.tokens --cluster auto
     """  # noqa: D301 - \b keeps the example's lines apart
     if cluster is not None:
-        ray_package()
+        check_cluster(cluster)
     checks.num_threads(threads)
     limit = None if max_memory is None else parse_size(max_memory)
     started = time.perf_counter()
