@@ -71,7 +71,7 @@ def _knock(cluster: str) -> None:
 
 
 def _start(ray: Any, cluster: str) -> None:
-    quiet = {"log_to_driver": False, "logging_level": "warning"}
+    quiet = {"log_to_driver": False, "logging_level": "error"}
     if cluster != AUTO:
         ray.init(address=cluster, **quiet)
         return

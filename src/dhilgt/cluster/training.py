@@ -86,7 +86,12 @@ def fit_on_cluster(
     loaded._pipeline.clock.join(clock)
     for member in loaded.members_:
         member.pipeline.graph = inputs.graph
-    clf._set_fitted(inputs, loaded.members_, loaded.result_, loaded.scores_, loaded.search_)
+    # Files have their keys in alphabetical order; loss and training nodes come first.
+    scores = {
+        part: {"loss": loaded.scores_[part]["loss"], **loaded.scores_[part]}
+        for part in inputs.split
+    }
+    clf._set_fitted(inputs, loaded.members_, loaded.result_, scores, loaded.search_)
     clf._saved_in = loaded._saved_in
 
 
