@@ -1,5 +1,6 @@
 """What cannot work on a cluster is refused before any work; no cluster is started here."""
 
+import contextlib
 import socket
 import sys
 from types import SimpleNamespace
@@ -10,11 +11,12 @@ from typer.testing import CliRunner
 
 import dhilgt
 from dhilgt.cli.app import app
-from dhilgt.cluster import prediction
+from dhilgt.cluster import prediction, training
 from dhilgt.cluster.failures import packed, unpacked
 from dhilgt.cluster.machines import Workers, choose_workers, look, marked
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, setting
 from dhilgt.store.target import BuildLock
+from dhilgt.training.run_folder import RunFolder
 from tests.classifier.cases import community_graph, quick
 from tests.cluster.cases import train
 
@@ -54,6 +56,23 @@ def test_second_driver_is_refused(tmp_path):
     with pytest.raises(ArtifactError, match="is being built by process"):
         train(folder, "auto")
     lock.release()
+
+
+def test_leftovers_of_a_killed_driver_are_no_message_to_workers(tmp_path):
+    place = tmp_path / "run" / "cluster"
+    (place / "cache").mkdir(parents=True)
+    for name in ("stop", "error-000000.json"):
+        (place / name).touch()
+    with training._claimed(RunFolder(tmp_path / "run"), resume=False):
+        assert [path.name for path in place.iterdir()] == ["cache"]
+        (place / "graph").mkdir()
+    assert not place.exists()
+    run = RunFolder(tmp_path / "run")
+    with contextlib.suppress(KeyError), training._claimed(run, resume=False):
+        (place / "cache").mkdir()
+        (place / "graph").mkdir()
+        raise KeyError
+    assert [path.name for path in place.iterdir()] == ["cache"]  # for the next attempt
 
 
 def test_folder_of_a_run_is_not_taken(tmp_path):

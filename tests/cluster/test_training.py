@@ -29,6 +29,8 @@ def test_two_workers_train_as_two_processes_of_torchrun(trained, tmp_path):
     assert model_bytes(folder) == model_bytes(tmp_path / "run")
     assert clf.classes_.tolist() == [3, 7, 11]
     assert clf.result_.epochs == 3
+    assert [list(one) for one in clf.scores_.values()] == [["loss", "accuracy"]] * 2
+    assert list(clf.scores_) == ["train", "val"]
     assert {"labels", "tokens", "epoch"} <= set(clf.stages_)
     assert not (folder / "cluster").exists()
     assert json.loads((folder / "environment.json").read_text())["processes"] == 2

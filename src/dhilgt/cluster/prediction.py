@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import socket
@@ -227,10 +228,24 @@ def _predict(ray: Any, job: Job, workers: Workers, ranges: Sequence[Range], prog
         return
     for path in job.place.glob("try-*"):  # of an earlier command
         path.unlink()
-    context = data.DataContext.get_current()
-    context.enable_progress_bars = False
+    try:
+        with _quiet(data), progress_bar("prediction", unit="ranges", enabled=progress) as update:
+            rows = _answers(data, job, workers, missing)
+            for at, row in enumerate(rows, start=1):
+                if row["error"]:
+                    raise unpacked(row["error"], row["message"])
+                update(len(done) + at, len(ranges))
+    except ray.exceptions.RayError as error:
+        raise DhilgtError(
+            f"the prediction on the cluster failed ({last_line(error)}); the same call goes on "
+            "with the ranges of nodes that are done"
+        ) from error
+
+
+def _answers(data: Any, job: Job, workers: Workers, missing: Sequence[Range]) -> Iterator[Any]:
+    """Yield what the workers say of each range, in any order."""
     count = min(workers.count, len(missing))
-    rows = data.from_items(
+    dataset = data.from_items(
         [dict(zip(_COLUMNS, one, strict=True)) for one in missing],
         override_num_blocks=len(missing),
     ).map_batches(
@@ -242,17 +257,21 @@ def _predict(ray: Any, job: Job, workers: Workers, ranges: Sequence[Range], prog
         num_cpus=workers.cpus,
         num_gpus=workers.gpus or None,
     )
+    yield from dataset.iter_rows()
+
+
+@contextlib.contextmanager
+def _quiet(data: Any) -> Iterator[None]:
+    """Keep the bars and notes of Ray Data off the screen."""
+    context, logger = data.DataContext.get_current(), logging.getLogger("ray.data")
+    before = context.enable_progress_bars, logger.level
+    context.enable_progress_bars = False
+    logger.setLevel(logging.ERROR)
     try:
-        with progress_bar("prediction", unit="ranges", enabled=progress) as update:
-            for at, row in enumerate(rows.iter_rows(), start=1):
-                if row["error"]:
-                    raise unpacked(row["error"], row["message"])
-                update(len(done) + at, len(ranges))
-    except ray.exceptions.RayError as error:
-        raise DhilgtError(
-            f"the prediction on the cluster failed ({last_line(error)}); the same call goes on "
-            "with the ranges of nodes that are done"
-        ) from error
+        yield
+    finally:
+        context.enable_progress_bars = before[0]
+        logger.setLevel(before[1])
 
 
 def _collected(

@@ -11,6 +11,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,7 +87,12 @@ def fit_on_cluster(
     loaded._pipeline.clock.join(clock)
     for member in loaded.members_:
         member.pipeline.graph = inputs.graph
-    clf._set_fitted(inputs, loaded.members_, loaded.result_, loaded.scores_, loaded.search_)
+    # Files have their keys in alphabetical order; loss and training nodes come first.
+    scores = {
+        part: {"loss": loaded.scores_[part]["loss"], **loaded.scores_[part]}
+        for part in inputs.split
+    }
+    clf._set_fitted(inputs, loaded.members_, loaded.result_, scores, loaded.search_)
     clf._saved_in = loaded._saved_in
 
 
@@ -103,15 +109,21 @@ def _claimed(folder: RunFolder, resume: bool) -> Iterator[RunFolder]:
     try:
         with explained("write in", folder.path):
             place.mkdir(exist_ok=True)
+            _clear(place, {CACHE})  # of a driver that was killed
         yield folder
         shutil.rmtree(place, ignore_errors=True)
     finally:
-        for path in place.iterdir() if place.exists() else ():
-            if path.name != CACHE:  # labels and tokens are for the next attempt
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
         with contextlib.suppress(OSError):
+            _clear(place, {CACHE, Task.STOP})  # for the next attempt; for workers that go on
             place.rmdir()
         lock.release()
+
+
+def _clear(place: Path, kept: set[str]) -> None:
+    """Remove what is in a folder, but for some names."""
+    for path in place.iterdir():
+        if path.name not in kept:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _search_has_ended(
@@ -151,7 +163,7 @@ def _train(
     cache = shared_cache(ray, clf.cache, place / CACHE, clf.progress)
     listed = _all_settings(clf, inputs, workers.device)
     make_parts(inputs.graph, listed, cache, progress=clf.progress, clock=clock)
-    save_graph(inputs.graph, place / "graph", overwrite=True)
+    save_graph(inputs.graph, place / Task.GRAPH, overwrite=True)
     task = Task(
         place=place,
         kind=type(clf),
@@ -185,8 +197,10 @@ def _watch(
             while not training.ended(_SECONDS_BETWEEN_LOOKS):
                 update(_epochs_done(folder, searches), None if searches else epochs)
     except KeyboardInterrupt:
-        (task.place / task.STOP).touch()
+        stop = task.place / task.STOP
+        stop.touch()
         if training.ended(_SECONDS_TO_STOP):
+            stop.unlink()
             training.raise_error()
         if not training.has_finished:  # its last epoch may just have ended
             how = "stopped before the workers had answered"
