@@ -98,7 +98,7 @@ def test_only_the_slice_that_is_read_is_checked(work):
 
 
 def test_hubs_must_be_in_one_shard_each(work):
-    _, rest = work.shards
+    best, rest = work.shards
     with pytest.raises(ArtifactError, match="hub 0 of side 'in' is in no shard"):
         merge_range(work.folder, [rest], 0, side="in")
     with pytest.raises(ArtifactError, match="hub 100 of side 'in' is in no shard"):
