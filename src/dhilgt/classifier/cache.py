@@ -78,6 +78,8 @@ class Cache:
 
     Args:
         root: The folder. None takes $DHILGT_CACHE, else the user's cache folder.
+        cluster: A Ray cluster on which labels and tokens are made ("auto" or an address), all of
+            whose machines see the folder; None for this machine.
 
     Example:
         >>> import tempfile
@@ -92,8 +94,11 @@ class Cache:
         1
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, root: str | os.PathLike[str] | None = None, *, cluster: str | None = None
+    ) -> None:
         self.root = cache_folder() if root is None else Path(root).expanduser().resolve()
+        self.cluster = cluster
 
     # ---- labels, tokens, graphs ----------------------------------------------------------------
 
@@ -144,13 +149,16 @@ class Cache:
             def build(path: Path) -> HubLabels:
                 made = HubLabels.build(
                     graph,
-                    threads=threads,
+                    threads=None if self.cluster else threads,
                     order=order,
                     seed=seed,
                     radius=choice.radius,
                     progress=bool(progress),
+                    cluster=self.cluster,
+                    path=path if self.cluster else None,
                 )
-                made.save(path, threads=threads)
+                if self.cluster is None:
+                    made.save(path, threads=threads)
                 return made
 
             key = facts if choice.radius is None else {**facts, "radius": choice.radius}
@@ -196,13 +204,15 @@ class Cache:
         }
 
         def build(path: Path) -> Tokens:
+            cluster = self.cluster if labels.is_sharded else None
             return Tokens.build(
                 labels,
                 copies=copies,
-                threads=threads,
+                threads=threads if cluster is None else None,
                 path=path,
                 resume=True,
                 progress=bool(progress),
+                cluster=cluster,
                 **spec,
             )
 

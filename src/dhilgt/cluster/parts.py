@@ -16,16 +16,31 @@ from dhilgt.settings.settings import Settings
 from dhilgt.training.clock import StageClock
 from dhilgt.utils.progress import progress_note
 
+SMALL = 2_000_000
+"""Nodes and edges up to which one machine has labels and tokens before a cluster has begun."""
 
-def shared_cache(ray: Any, wanted: bool, below: Path, progress: bool | Literal["auto"]) -> Cache:
+
+def shared_cache(
+    ray: Any,
+    cluster: str,
+    graph: Graph,
+    wanted: bool,
+    below: Path,
+    progress: bool | Literal["auto"],
+) -> Cache:
     """Return the cache of labels and tokens: the user's where all machines see it, else another.
+
+    Those of a graph that is not `SMALL` are made on the cluster.
 
     Args:
         ray: The package, connected.
+        cluster: "auto", or the address of the cluster.
+        graph: The graph.
         wanted: Whether the user's cache may be used.
         below: A folder that all machines see, for another cache.
         progress: False for no notes.
     """
+    builders = cluster if graph.num_nodes + graph.num_edges > SMALL else None
     if wanted:
         root = cache_folder()
         try:
@@ -34,13 +49,13 @@ def shared_cache(ray: Any, wanted: bool, below: Path, progress: bool | Literal["
         except (ArtifactError, OSError) as error:
             blind = {"this machine": str(error)}
         if not blind:
-            return Cache(root)
+            return Cache(root, cluster=builders)
         machine = next(iter(blind))
         progress_note(
             f"labels and tokens are kept in {below}, as {machine} does not see the cache {root}",
             enabled=progress,
         )
-    return Cache(below)
+    return Cache(below, cluster=builders)
 
 
 def make_parts(

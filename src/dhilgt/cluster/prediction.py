@@ -112,7 +112,7 @@ def member_probabilities(
     with _claimed(place), connected(cluster) as ray:
         workers = choose_workers(ray, clf.settings_.device)
         check_seen_by_all(ray, place)
-        cache = shared_cache(ray, clf.cache, place / _CACHE, clf.progress)
+        cache = shared_cache(ray, cluster, graph, clf.cache, place / _CACHE, clf.progress)
         if not quick:  # with it, labels are not those of a graph alone, which a cache could keep
             listed = [member.settings for member in clf.members_]
             clock = clf._pipeline.clock

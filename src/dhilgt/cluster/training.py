@@ -160,7 +160,7 @@ def _train(
     check_seen_by_all(ray, place)
     clf._note_split(inputs, settings, torch.device(workers.device), clf.progress)
     progress_note(f"cluster: {workers}", enabled=clf.progress)
-    cache = shared_cache(ray, clf.cache, place / CACHE, clf.progress)
+    cache = shared_cache(ray, cluster, inputs.graph, clf.cache, place / CACHE, clf.progress)
     listed = _all_settings(clf, inputs, workers.device)
     make_parts(inputs.graph, listed, cache, progress=clf.progress, clock=clock)
     save_graph(inputs.graph, place / Task.GRAPH, overwrite=True)
