@@ -21,6 +21,7 @@ from dhilgt.labels.sharding import (
     write_top_table,
 )
 from dhilgt.store import files as store_files
+from dhilgt.store.target import BuildLock
 from tests.labels.cases import build
 
 N = 400
@@ -192,3 +193,20 @@ def test_labels_not_in_parts_have_no_rows_to_read(tmp_path):
     assert labels.gather() is labels
     with pytest.raises(ValueError, match="not in parts"):
         labels.packed_rows(np.arange(3), "in")
+
+
+def test_what_is_there_is_not_replaced_unasked(tmp_path):
+    graph = generate(50, 3, num_features=0)
+    build_sharded(graph, tmp_path / "labels", num_ranges=2)
+    with pytest.raises(ArtifactError, match="labels exists"):
+        build_sharded(graph, tmp_path / "labels")
+    assert [one.name for one in tmp_path.iterdir()] == ["labels"]
+    assert build_sharded(graph, tmp_path / "labels", num_ranges=5, overwrite=True).num_parts == 5
+
+
+def test_a_second_builder_is_refused(tmp_path):
+    (tmp_path / "labels.partial").mkdir()
+    lock = BuildLock(tmp_path / "labels.partial")
+    with pytest.raises(ArtifactError, match="is being built by process"):
+        build_sharded(generate(50, 3, num_features=0), tmp_path / "labels")
+    lock.release()

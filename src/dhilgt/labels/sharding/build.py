@@ -4,6 +4,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dhilgt.errors import ArtifactError
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.sharding.finish import finish, remove_work
@@ -13,7 +14,9 @@ from dhilgt.labels.sharding.ranked import write_ranked_graph
 from dhilgt.labels.sharding.search import search_hubs
 from dhilgt.labels.sharding.table import write_top_table
 from dhilgt.labels.sharding.units import HubShard, TopTable
+from dhilgt.store.files import explained
 from dhilgt.store.manifest import partial_path
+from dhilgt.store.target import BuildLock, exists_message
 
 
 def build_sharded(
@@ -44,14 +47,56 @@ def build_sharded(
         threads: Threads of each unit.
         overwrite: Replace older labels.
 
+    Raises:
+        ArtifactError: Before any work, if there is something at the path or another process builds
+            it; or if a file cannot be written.
+        MemoryLimitError: If a unit does not fit `max_memory`.
+
     Example:
         >>> import tempfile
         >>> graph = Graph.from_edges(["ann", "bob", "cid"], ["bob", "cid", "dan"])
         >>> build_sharded(graph, tempfile.mkdtemp() + "/labels", num_ranges=2)
         HubLabels(nodes=4, entries=8, 2.0 per node, longest distance 2, in 2 parts)
     """
-    folder = partial_path(Path(path).resolve())
-    folder.mkdir(parents=True, exist_ok=True)
+    target = Path(path).resolve()
+    if target.exists() and not overwrite:
+        raise ArtifactError(exists_message(target))
+    folder = partial_path(target)
+    with explained("write in", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = BuildLock(folder)
+    try:
+        _build(
+            graph,
+            target,
+            folder,
+            order=order,
+            seed=seed,
+            radius=radius,
+            num_ranges=num_ranges,
+            max_memory=max_memory,
+            threads=threads,
+            overwrite=overwrite,
+        )
+    finally:
+        lock.release()
+    return HubLabels.load(path)
+
+
+def _build(
+    graph: Graph,
+    path: Path,
+    folder: Path,
+    *,
+    order: Any,
+    seed: int,
+    radius: int | None,
+    num_ranges: int,
+    max_memory: int | str | None,
+    threads: int,
+    overwrite: bool,
+) -> None:
+    """Run all units; the arguments are those of `build_sharded`, and the folder of their files."""
     files = write_ranked_graph(graph, order, folder / "graph", seed=seed, overwrite=True)
     plan = plan_shards(files, num_ranges=num_ranges, max_memory=max_memory)
 
@@ -86,4 +131,3 @@ def build_sharded(
     ]
     finish(path, files, parts, folder=folder, radius=radius, overwrite=overwrite)
     remove_work(folder)
-    return HubLabels.load(path)

@@ -22,6 +22,7 @@ from dhilgt.labels.sharding.ranked import RankedGraphFiles
 from dhilgt.labels.sharding.sections import Sections, write_sections
 from dhilgt.labels.sharding.slices import OpenShard, opened_shards, slices_of
 from dhilgt.labels.sharding.units import HubShard, TopTable
+from dhilgt.store.files import explained
 from dhilgt.utils.memory import memory_limit
 
 KIND = "top-table"
@@ -61,7 +62,7 @@ def write_top_table(
         "max_distance": longest,
     }
     peak = 0
-    with contextlib.ExitStack() as stack:
+    with explained("write", Path(folder) / "top"), contextlib.ExitStack() as stack:
         sections: dict[str, NDArray[Any]] = {}
         for side in files.sides:
             spill = stack.enter_context(tempfile.TemporaryFile(dir=folder))
