@@ -136,10 +136,11 @@ class _Build:
         self._options = options
 
     def search(self) -> list[HubShard]:
-        """Return the shards of all hubs, stage by stage: each may need a table of the last ones."""
+        """Return the shards of all hubs, stage by stage: each may need a table of the best ones."""
         shards: list[HubShard] = []
         while (stage := self._plan.next_stage(shards)) is not None:
-            table = self._write_table(shards) if stage.with_table else None
+            best = [one for one in shards if one.last <= stage.table_hubs]
+            table = self._write_table(best) if best else None
             units = self._units(stage.ranges, table)
             outcomes = self._job.run(
                 units,

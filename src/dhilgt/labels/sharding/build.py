@@ -115,8 +115,11 @@ def _build(
         )
 
     shards: list[HubShard] = []
+    top: TopTable | None = None
     while (stage := plan.next_stage(shards)) is not None:
-        top = write_top_table(files, shards, folder) if stage.with_table else None
+        if stage.table_hubs != (0 if top is None else top.num_hubs):
+            best = [one for one in shards if one.last <= stage.table_hubs]
+            top = write_top_table(files, best, folder, max_memory=max_memory)
         shards += [search(hubs, top) for hubs in stage.ranges]
     holder_bounds = plan.holder_bounds(shards)
     parts = [

@@ -20,8 +20,12 @@ _MOST_ENTRIES = 8_000_000  # about: more units, whatever their number
 _ENTRY_BYTES = 8  # of an entry while it is found, at most
 # Rough costs in nanoseconds, measured. They decide when hubs are no longer searched from many at a
 # time, and never the result.
-_TESTS_PER_ENTRY = 3.0  # of the next stage, per entry of the last one
-_TEST, _TEST_PER_HUB = 10.0, 0.2  # reading a row of the table, and each hub in it
+_TESTS_PER_ENTRY = 4.0  # of the next stage, per entry of the last one
+_TEST, _TEST_PER_HUB = 40.0, 1.2  # reading a row of the table, and each hub in it
+_TABLE_ENTRY = 40.0  # writing an entry of the table
+_SCAN = 1.0  # passing over an arc or a node that no hub has reached
+_MISSING = 1 / 24  # of the entries: a table that lacks no more of them serves a further stage
+_TABLE_BYTES = 2.6  # of an entry in the table: groups of seven hubs and their distance
 
 
 class HubRange(NamedTuple):
@@ -43,11 +47,11 @@ class Stage(NamedTuple):
 
     Attributes:
         ranges: The units.
-        with_table: Whether the searches take the table of all hubs before them.
+        table_hubs: The searches take the table of so many hubs; 0 for none.
     """
 
     ranges: tuple[HubRange, ...]
-    with_table: bool
+    table_hubs: int
 
 
 class ShardPlan(NamedTuple):
@@ -55,18 +59,22 @@ class ShardPlan(NamedTuple):
 
     Attributes:
         num_nodes: Nodes of the graph.
+        num_arcs: Its arcs in one direction.
         sides: Its label sets.
         label_bounds: Ranks where the parts of the labels begin, and the number of nodes.
         hubs_at_once: Hubs of a unit that searches from all of them at the same time.
         first_hubs: Hubs of the first such unit, which most nodes hold; the next ones have twice as
             many each, up to `hubs_at_once`.
+        table_bytes: The largest table; None for any.
     """
 
     num_nodes: int
+    num_arcs: int
     sides: tuple[str, ...]
     label_bounds: tuple[int, ...]
     hubs_at_once: int
     first_hubs: int
+    table_bytes: int | None = None
 
     @property
     def num_parts(self) -> int:
@@ -77,9 +85,9 @@ class ShardPlan(NamedTuple):
         """Return the units that follow the finished ones; None after the last hub.
 
         The first stages search from many hubs at a time, whose searches touch most of the graph.
-        The others search hub by hub, with the table of all hubs before the stage: each doubles the
+        The others search hub by hub, with a table of hubs before the stage: each doubles the
         number of hubs, so no table is far behind the hubs that it serves, and in each all units
-        run at once.
+        run at once. A table that lacks few entries serves the next stage, too.
 
         Args:
             shards: The shards of all stages so far, in any order.
@@ -90,20 +98,18 @@ class ShardPlan(NamedTuple):
         last = min(self.num_nodes, max(_FIRST_STAGE, 2 * first))
         start = 0 if first <= _FIRST_STAGE else first // 2
         before = [one for one in shards if one.first >= start]  # the last stage
-        if first == 0 or not _one_by_one_is_cheaper(
-            self.num_nodes, len(self.sides), shards, before
-        ):
+        if first == 0 or not _one_by_one_is_cheaper(self, shards, before):
             cuts = [first] if first else self._first_cuts(last)
             early = itertools.chain.from_iterable(
                 self._ranges(begin, end, end - begin) for begin, end in itertools.pairwise(cuts)
             )
-            return Stage((*early, *self._ranges(cuts[-1], last, self.hubs_at_once)), False)
+            return Stage((*early, *self._ranges(cuts[-1], last, self.hubs_at_once)), 0)
         # A stage has at most as many entries as the one before it, as a rule far fewer.
         entries = sum(one.num_entries for one in before) / len(self.sides)
         units = min(_STAGE_UNITS, max(1, round(entries / _FEWEST_ENTRIES)))
         units = max(units, round(entries / _MOST_ENTRIES))
         size = -(-(last - first) // units)
-        return Stage(self._ranges(first, last, size), True)
+        return Stage(self._ranges(first, last, size), self._table_hubs(shards, first))
 
     def stage_after(self, stage: Stage) -> tuple[HubRange, ...]:
         """Return the units that probably follow a stage without a table, to begin them early.
@@ -114,7 +120,7 @@ class ShardPlan(NamedTuple):
             stage: The stage that is under way.
         """
         first = max(one.last for one in stage.ranges)
-        if stage.with_table or first >= self.num_nodes:
+        if stage.table_hubs or first >= self.num_nodes:
             return ()
         return self._ranges(first, min(self.num_nodes, 2 * first), self.hubs_at_once)
 
@@ -134,6 +140,20 @@ class ShardPlan(NamedTuple):
         wanted = [total[-1] * part / self.num_parts for part in range(1, self.num_parts)]
         cuts = {ends[at] for at in np.searchsorted(total, wanted).tolist()}
         return (0, *sorted(cuts - {self.num_nodes}), self.num_nodes)
+
+    def _table_hubs(self, shards: Sequence[HubShard], first: int) -> int:
+        """Return how many hubs the table of the stage that begins with hub `first` has."""
+        entries: dict[int, int] = {}  # by the last hub of a shard
+        for one in shards:
+            entries[one.last] = entries.get(one.last, 0) + one.num_entries
+        ends = sorted(entries)
+        below = dict(zip(ends, itertools.accumulate(entries[end] for end in ends), strict=True))
+        if self.table_bytes is not None:
+            most = self.table_bytes / _TABLE_BYTES
+            ends = [end for end in ends if below[end] <= most] or ends[:1]
+        stages = [end for end in ends if end == ends[-1] or end % _FIRST_STAGE == 0]
+        allowed = _MISSING * below[ends[-1]]
+        return next(end for end in stages if below[ends[-1]] - below[end] <= allowed)
 
     def _first_cuts(self, last: int) -> list[int]:
         cuts, size = [0], self.first_hubs
@@ -159,12 +179,14 @@ def plan_shards(
         files: The graph in rank space.
         num_ranges: Parts into which the labels are cut, by ranges of ranks; no more than nodes.
         max_memory: Limit on the memory of a unit; None for units that search from 512 hubs at a
-            time, which take 323 bytes per node and more. With less, a unit takes fewer hubs.
+            time, which take 323 bytes per node and more. With less, a unit takes fewer hubs, and
+            the table that it maps has no more bytes than this.
     """
     count = min(whole_number("num_ranges", num_ranges, 1, _MOST_PARTS), files.num_nodes)
     bounds = tuple(files.num_nodes * part // count for part in range(count + 1))
     words = 8
     first_hubs = 64 * words
+    limit: int | None = None
     if max_memory is not None:
         limit = parse_size(max_memory)
         while words > 2 and _native.plane_bytes(files.num_nodes, words) > limit // 2:
@@ -172,17 +194,18 @@ def plan_shards(
         left = max(0, limit - _native.plane_bytes(files.num_nodes, words))
         first_hubs = left // (_ENTRY_BYTES * files.num_nodes)  # that all nodes may hold
         first_hubs = min(max(first_hubs, 8), 64 * words)
-    return ShardPlan(files.num_nodes, files.sides, bounds, 64 * words, first_hubs)
+    return ShardPlan(
+        files.num_nodes, files.num_arcs, files.sides, bounds, 64 * words, first_hubs, limit
+    )
 
 
 def _one_by_one_is_cheaper(
-    num_nodes: int, num_sides: int, shards: Sequence[HubShard], before: Sequence[HubShard]
+    plan: ShardPlan, shards: Sequence[HubShard], before: Sequence[HubShard]
 ) -> bool:
-    """Return whether the hubs after the shards are found faster hub by hub.
+    """Return whether the hubs of the next stage, twice as many, are found faster hub by hub.
 
     Args:
-        num_nodes: Nodes of the graph.
-        num_sides: Its label sets.
+        plan: The plan.
         shards: All shards so far.
         before: Those of the last stage.
     """
@@ -190,10 +213,13 @@ def _one_by_one_is_cheaper(
         return True  # it was already
     if max(one.max_distance for one in before) > _native.MOST_PLANE_LEVELS:
         return True  # on long paths few nodes take part in each level of a search
-    label = sum(one.num_entries for one in shards) / (num_sides * num_nodes)
+    entries = sum(one.num_entries for one in shards)
+    label = entries / (len(plan.sides) * plan.num_nodes)
     tests = _TESTS_PER_ENTRY * sum(one.num_entries for one in before)
+    one_by_one = tests * (_TEST + _TEST_PER_HUB * label) + _TABLE_ENTRY * entries
+    scans = sum(one.max_distance for one in before) * (plan.num_arcs + plan.num_nodes)
     arcs = sum(one.arcs for one in before)
-    return tests * (_TEST + _TEST_PER_HUB * label) <= arcs * _arc_cost(num_nodes)
+    return one_by_one <= 2 * (arcs * _arc_cost(plan.num_nodes) + scans * _SCAN)
 
 
 def _arc_cost(num_nodes: int) -> float:
