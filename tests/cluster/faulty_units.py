@@ -12,7 +12,7 @@ from dhilgt.cluster.units import Outcome
 from dhilgt.store import files
 from tests.cluster.small_units import FullDisk
 
-UNITS = {"search": labels.search_range, "table": labels.write_table, "merge": labels.merge_part}
+UNITS = {"search": labels.search_range, "table": labels.write_table, "merge": labels.merge_labels}
 
 
 def _dying(name: str, folder: Path, arguments: dict[str, Any]) -> Outcome:
@@ -48,17 +48,17 @@ def slow_search(folder: Path, **arguments: Any) -> Outcome:
 
 def slow_merge(folder: Path, **arguments: Any) -> Outcome:
     time.sleep(0.4)
-    return labels.merge_part(folder, **arguments)
+    return labels.merge_labels(folder, **arguments)
 
 
 DYING: dict[str, Callable[..., Outcome]] = {
     "search_range": dying_search,
     "write_table": dying_table,
-    "merge_part": dying_merge,
+    "merge_labels": dying_merge,
 }
 SLOW: dict[str, Callable[..., Outcome]] = {
     "search_range": slow_search,
-    "merge_part": slow_merge,
+    "merge_labels": slow_merge,
 }
 
 

@@ -13,7 +13,7 @@ from dhilgt import HubLabels, generate
 from dhilgt.cluster import labels as cluster_labels
 from dhilgt.cluster.jobs import MAX_ATTEMPTS, Job
 from dhilgt.errors import ArtifactError
-from dhilgt.labels.sharding import ShardPlan, build_sharded
+from dhilgt.labels.sharding import build_sharded
 from tests.cluster import faulty_units
 from tests.cluster.conftest import NODE
 
@@ -29,8 +29,8 @@ def graph():
 
 def cut_small(patch):
     """Gives a small graph many units of every stage."""
-    patch.setattr(ShardPlan, "is_enough", lambda plan, shards: len(shards) > 1)
     patch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 1024)
+    patch.setattr("dhilgt.labels.sharding.plan._one_by_one_is_cheaper", lambda *_: True)
 
 
 @pytest.fixture(autouse=True)

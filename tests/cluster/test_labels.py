@@ -1,5 +1,6 @@
 """Labels from a cluster have the bytes of one machine, whatever the number of nodes."""
 
+import itertools
 import json
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 from dhilgt import Graph, HubLabels, generate
 from dhilgt.cluster import labels as cluster_labels
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
-from dhilgt.labels.sharding import ShardPlan, build_sharded
+from dhilgt.labels.sharding import build_sharded
 from tests.cluster.conftest import an_extra_node, kept_busy
 from tests.module_cli import command, ended
 
@@ -18,11 +19,15 @@ GRAPHS = {
 }
 
 
+def cut_small(patch):
+    """Gives small graphs several stages, and tables from the second one on."""
+    patch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 512)
+    patch.setattr("dhilgt.labels.sharding.plan._one_by_one_is_cheaper", lambda *_: True)
+
+
 @pytest.fixture(autouse=True)
-def _two_stages(monkeypatch):
-    """Gives small graphs a table, and hubs that are searched with it."""
-    monkeypatch.setattr(ShardPlan, "is_enough", lambda plan, shards: len(shards) > 1)
-    monkeypatch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 512)
+def _cut_small(monkeypatch):
+    cut_small(monkeypatch)
 
 
 def bytes_of(folder):
@@ -34,8 +39,7 @@ def expected(tmp_path_factory):
     """The files of the units run one after the other, in one process."""
     found = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ShardPlan, "is_enough", lambda plan, shards: len(shards) > 1)
-        patch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 512)
+        cut_small(patch)
         for name, graph in GRAPHS.items():
             path = tmp_path_factory.mktemp("one") / "labels"
             build_sharded(graph, path, num_ranges=cluster_labels.num_parts(graph.num_nodes))
@@ -63,6 +67,15 @@ def test_they_do_not_depend_on_the_nodes(cluster, connection, expected, tmp_path
         )
     assert bytes_of(tmp_path / "labels") == expected["directed"]
     assert [path.name for path in tmp_path.iterdir()] == ["labels"]
+
+
+def test_a_radius_is_passed_to_the_searches(connection, tmp_path):
+    graph = GRAPHS["directed"]
+    options = {"cluster": "auto", "radius": 2, "progress": False}
+    cluster_labels.build_labels(graph, tmp_path / "cluster", **options)
+    labels = build_sharded(graph, tmp_path / "one", radius=2)
+    assert labels.max_distance == 2
+    assert bytes_of(tmp_path / "cluster") == bytes_of(tmp_path / "one")
 
 
 def test_an_order_and_a_limit_are_kept(connection, tmp_path):
@@ -120,3 +133,19 @@ def test_an_address_where_nobody_answers_is_refused_before_the_edges_are_read(tm
     )
     assert code == 1
     assert "--cluster 0.0.0.0:9: no Ray cluster answers there" in message
+
+
+def test_a_build_goes_on_with_the_same_order_and_seed_only():
+    graph = GRAPHS["names"]
+    builds = [
+        {"order": None, "seed": 0, "radius": None},
+        {"order": "core", "seed": 0, "radius": None},
+        {"order": "random", "seed": 0, "radius": None},
+        {"order": "random", "seed": 1, "radius": None},
+        {"order": ["ann", "bob", "cid", "dan"], "seed": 0, "radius": None},
+        {"order": ["dan", "bob", "cid", "ann"], "seed": 0, "radius": None},
+        {"order": None, "seed": 0, "radius": 2},
+    ]
+    about = [cluster_labels._about(graph, **options) for options in builds]
+    assert all(one != other for one, other in itertools.combinations(about, 2))
+    assert about[0] == cluster_labels._about(graph, "degree", 5, None)  # drawn by no seed

@@ -26,7 +26,7 @@ UNLIMITED = 2**64 - 1
 
 
 def entries_of(folder, shard):
-    """{(node, hub, distance)} by rank, from the rows by hub; and the same from the slices by node."""
+    """{(node, hub, distance)} by rank, from the rows by hub and from the slices by node."""
     (opened,) = opened_shards(folder, [shard], shard.side, shard.first, shard.last)
     n = opened.label_bounds[-1]
     by_hub = set()
@@ -213,7 +213,7 @@ def test_bad_units_are_refused(small, change, words, tmp_path):
 
 def test_a_unit_that_outgrows_its_memory_says_so(tmp_path):
     files = write_ranked_graph(generate(3000, 6, num_features=0), None, tmp_path / "graph")
-    with pytest.raises(MemoryLimitError, match="hubs 0 to 511 outgrew.*10 kB allowed"):
+    with pytest.raises(MemoryLimitError, match=r"hubs 0 to 511 outgrew.*10 kB allowed"):
         search_hubs(
             files, 0, 512, side="in", label_bounds=[0, 3000], folder=tmp_path, max_memory=10_000
         )

@@ -47,7 +47,7 @@ std::span<const std::uint8_t> PackedView::record(Node node) const {
 
 void decode_record(std::span<const std::uint8_t> record, Node num_nodes, Node node, DecodedLabel& out) {
   RecordReader reader(record, node);
-  read_record(reader, node, num_nodes, num_nodes, out);
+  read_record(reader, node, num_nodes, num_nodes, num_nodes, out);
   if (reader.bytes_left() != 0) throw BadPacking(node, "record has bytes left over");
 }
 

@@ -1,7 +1,6 @@
 // Records of packed labels, written and read one by one; see pack.h for their form.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -93,12 +92,12 @@ class RecordReader {
 };
 
 // Reads a record up to its first hub, calls visit(segment) for every segment after the self entry and
-// returns the number of entries, the self entry included.
+// returns the number of entries, the self entry included. Distances must be below num_nodes; there are at
+// most `most_entries`.
 template <class Visit>
-Node read_segments(RecordReader& reader, Node node, Node num_hubs, Node num_nodes, Visit&& visit) {
+Node read_segments(RecordReader& reader, Node node, Node num_nodes, std::uint64_t most_entries, Visit&& visit) {
   const std::uint32_t num_segments = reader.next();
   if (num_segments > reader.bytes_left() / 2) throw BadPacking(node, "more segments than bytes");
-  const std::uint64_t most = std::min(std::uint64_t{num_hubs} + 1, std::uint64_t{num_nodes});
   Distance distance = 0;
   std::uint64_t entries = 1;
   for (std::uint32_t i = 0; i < num_segments; ++i) {
@@ -111,7 +110,7 @@ Node read_segments(RecordReader& reader, Node node, Node num_hubs, Node num_node
     const std::uint32_t count = reader.next();
     if (count == 0) throw BadPacking(node, "an empty segment");
     entries += count;
-    if (entries > most) throw BadPacking(node, "more hubs than nodes");
+    if (entries > most_entries) throw BadPacking(node, "more hubs than nodes");
     visit(Segment{distance, static_cast<Node>(entries)});
   }
   if (entries - 1 > reader.bytes_left()) throw BadPacking(node, "more hubs than bytes");
@@ -132,10 +131,12 @@ inline void read_hubs(RecordReader& reader, Node node, Node num_hubs, std::span<
   }
 }
 
-// Reads one record, validating everything. Hubs must be below num_hubs, distances below num_nodes.
-inline void read_record(RecordReader& reader, Node node, Node num_hubs, Node num_nodes, DecodedLabel& out) {
+// Reads one record, validating everything. Hubs must be below num_hubs, distances below num_nodes; there
+// are at most `most_entries`, the self entry included.
+inline void read_record(RecordReader& reader, Node node, Node num_hubs, Node num_nodes,
+                        std::uint64_t most_entries, DecodedLabel& out) {
   out.segments.assign(1, {0, 1});
-  const Node entries = read_segments(reader, node, num_hubs, num_nodes,
+  const Node entries = read_segments(reader, node, num_nodes, most_entries,
                                      [&](const Segment& segment) { out.segments.push_back(segment); });
   out.hubs.resize(entries);
   out.hubs[0] = node;

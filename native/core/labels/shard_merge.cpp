@@ -113,7 +113,8 @@ class SliceCursor {
     if (step >= end_ - node_ || (started_ && step == 0)) throw BadPacking(node_, "slice leaves its range");
     started_ = true;
     node_ += step;
-    read_record(reader_, node_, slice_.last_hub - slice_.first_hub, num_nodes_, row_);
+    const Node num_hubs = slice_.last_hub - slice_.first_hub;
+    read_record(reader_, node_, num_hubs, num_nodes_, std::uint64_t{num_hubs} + 1, row_);
     return true;
   }
   Node node() const { return node_; }

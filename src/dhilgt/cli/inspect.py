@@ -182,9 +182,6 @@ def _describe_labels(artifact: Artifact) -> Report:
         ("longest distance", f"{labels.max_distance:,} in a label"),
         ("on disk", f"{format_bytes(artifact.nbytes)} ({per_entry:.2f} bytes per entry)"),
     ]
-    if labels.is_sharded:
-        facts["parts"] = len(artifact.params["label_bounds"]) - 1
-        rows.insert(1, ("parts", f"{facts['parts']:,}, with the labels inverted beside them"))
     if not labels.exact:
         facts["grown_from"] = labels.grown_from
         rows.insert(1, ("exact", f"no, grown from {labels.grown_from}: distances may be too long"))
@@ -193,6 +190,9 @@ def _describe_labels(artifact: Artifact) -> Report:
         # one entry, itself.
         facts["components"] = int((sizes == 1).sum())
         rows.insert(3, ("connected parts", f"{facts['components']:,}"))
+    if labels.is_sharded:
+        facts["parts"] = labels.num_parts
+        rows.append(("parts", f"{labels.num_parts:,}, with the holders of every hub"))
     return Report(facts, rows, ["", "entries by distance", *_histogram_lines(histogram)])
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import re
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, Self
 
 from dhilgt import errors
@@ -15,7 +17,16 @@ from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.nodes import capacity, check_fits, pinned
 from dhilgt.cluster.receive import receive
 from dhilgt.cluster.transfer import Parcel, clear_local, pack
-from dhilgt.cluster.units import Call, Node, Outcome, Report, Unit, noted_place, perform
+from dhilgt.cluster.units import (
+    Call,
+    Node,
+    Outcome,
+    Report,
+    Unit,
+    forget_places,
+    noted_place,
+    perform,
+)
 from dhilgt.errors import DhilgtError
 from dhilgt.utils.progress import progress_bar
 
@@ -81,7 +92,8 @@ class Job:
         self._apart: set[str] = set()  # nodes that do not see the folder
         self._seeing: list[str] = []  # nodes that do
         self._turn = itertools.count()
-        check_fits(ray, num_cpus, memory)
+        self._asked, self._limit = -math.inf, 0  # when, and how many calls may be under way
+        self._most_calls()
 
     def run(self, units: Sequence[Unit], *, title: str, unit: str = "units") -> list[Outcome]:
         """Do the units that are not finished, and return the outcomes of all, in their order.
@@ -103,9 +115,13 @@ class Job:
         todo = deque(_Running(self._call(one), 1) for one in units if not self._is_done(one))
         with progress_bar(title, unit=unit, enabled=self._progress) as update:
             update(finished, total)
-            for done, nodes in self._finished(todo):
-                finished += done.weight
-                update(finished, total, note=f"{nodes} nodes" if nodes > 1 else "")
+            with contextlib.closing(self._finished(todo)) as ended:
+                try:
+                    for done, nodes in ended:
+                        finished += done.weight
+                        update(finished, total, note=f"{nodes} nodes" if nodes > 1 else "")
+                except KeyboardInterrupt:
+                    raise KeyboardInterrupt(f"interrupted; {self._kept()}") from None
         return [self._folder.done[name] for name in names]
 
     def here(self, unit: Unit) -> Outcome:
@@ -124,6 +140,7 @@ class Job:
         with contextlib.suppress(Exception):
             self._ray.wait(refs, num_returns=len(refs), timeout=_SECONDS_TO_CLEAR)
         self._parcels.clear()
+        forget_places(self._folder.name)
 
     def __enter__(self) -> Self:
         return self
@@ -133,7 +150,7 @@ class Job:
 
     # ---- the loop ----
 
-    def _finished(self, todo: deque[_Running]) -> Iterator[tuple[Unit, int]]:
+    def _finished(self, todo: deque[_Running]) -> Generator[tuple[Unit, int], None, None]:
         """Yield each unit when it is finished, with the number of nodes that work for the job."""
         running: dict[Any, _Running] = {}
         try:
@@ -152,16 +169,12 @@ class Job:
                         todo.appendleft(again)
                     else:
                         yield one.call.unit, self._num_nodes
-        except KeyboardInterrupt:
-            self._stop(running)
-            raise KeyboardInterrupt(f"interrupted; {self._kept()}") from None
         except BaseException:
             self._stop(running)
             raise
 
     def _submit(self, todo: deque[_Running], running: dict[Any, _Running]) -> None:
-        check_fits(self._ray, self._num_cpus, self._memory)
-        limit = _CALLS_PER_WORKER * capacity(self._ray, self._num_cpus, self._memory)
+        limit = self._most_calls()
         while todo and len(running) < limit:
             where: dict[str, Any] = {}
             if todo[0].call.unit.inputs is None and self._apart:
@@ -170,6 +183,15 @@ class Job:
                 where = pinned(self._seeing[next(self._turn) % len(self._seeing)])
             one = todo.popleft()
             running[self._task.options(**self._options, **where).remote(one.call)] = one
+
+    def _most_calls(self) -> int:
+        """Return how many calls are under way at most; nodes come and go, so ask now and then."""
+        now = time.monotonic()
+        if now > self._asked + _SECONDS_BETWEEN_LOOKS:
+            check_fits(self._ray, self._num_cpus, self._memory)
+            self._limit = _CALLS_PER_WORKER * capacity(self._ray, self._num_cpus, self._memory)
+            self._asked = now
+        return self._limit
 
     def _next_here(self, todo: deque[_Running]) -> Unit:
         unit = todo.popleft().call.unit
@@ -186,7 +208,6 @@ class Job:
             report: Report = self._ray.get(ref)
         except self._ray.exceptions.RayError as error:
             return self._after_failure(one, error)
-        noted_place(one.call)
         self._learn(report)
         if report.problem is not None:
             raise self._error(unit, report)

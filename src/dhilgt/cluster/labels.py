@@ -92,7 +92,7 @@ def build_labels(
     ):
         written = job.here(Unit("the graph", partial(_write_graph, graph, order, seed)))
         files = RankedGraphFiles.open(folder.folder / _GRAPH)
-        plan = plan_shards(files, num_ranges=num_parts(graph.num_nodes))
+        plan = plan_shards(files, num_ranges=num_parts(graph.num_nodes), max_memory=limit)
         options = {"radius": radius, "max_memory": limit, "threads": workers}
         build = _Build(job, plan, tuple(file.name for file in written.files), options)
         parts = build.merge(build.search())
@@ -136,23 +136,21 @@ class _Build:
         self._options = options
 
     def search(self) -> list[HubShard]:
-        """Return the shards of all hubs: the best ones first, then the rest with their table."""
-        plan = self._plan
+        """Return the shards of all hubs, stage by stage: each may need a table of the last ones."""
         shards: list[HubShard] = []
-        for stage in plan.stages:
-            shards += self._search(stage, None, "labels: best hubs")
-            if plan.is_enough(shards):
-                break
-        if rest := plan.rest(shards):
-            table = Unit("the table of the best hubs", write_table, _values(shards), None)
-            (outcome,) = self._job.run([table], title="labels: table")
-            shards += self._search(rest, TopTable.from_json(dict(outcome.facts)), "labels: hubs")
+        while (stage := self._plan.next_stage(shards)) is not None:
+            table = self._write_table(shards) if stage.with_table else None
+            shards += self._search(stage.ranges, table)
         return shards
 
-    def _search(
-        self, ranges: Sequence[HubRange], top: TopTable | None, title: str
-    ) -> list[HubShard]:
-        table = None if top is None or not top.name else top
+    def _write_table(self, shards: list[HubShard]) -> TopTable:
+        last = max(one.last for one in shards)
+        arguments = {**_values(shards), "max_memory": self._options["max_memory"]}
+        unit = Unit(f"the table of the first {last} hubs", write_table, arguments, None)
+        (outcome,) = self._job.run([unit], title="labels: table")
+        return TopTable.from_json(dict(outcome.facts))
+
+    def _search(self, ranges: Sequence[HubRange], table: TopTable | None) -> list[HubShard]:
         inputs = self._graph_files if table is None else (*self._graph_files, table.name)
         units = [
             Unit(
@@ -169,7 +167,7 @@ class _Build:
             )
             for one in ranges
         ]
-        outcomes = self._job.run(units, title=title, unit="hubs")
+        outcomes = self._job.run(units, title=f"labels: hubs to {ranges[-1].last}", unit="hubs")
         return [HubShard.from_json(dict(one.facts)) for one in outcomes]
 
     def merge(self, shards: list[HubShard]) -> list[LabelPart]:
@@ -179,8 +177,13 @@ class _Build:
         units = [
             Unit(
                 f"the labels of part {part} ({side})",
-                merge_part,
-                {**_values(shards), "part": part, "side": side, "holder_bounds": None},
+                merge_labels,
+                {
+                    **_values(shards),
+                    "part": part,
+                    "side": side,
+                    "max_memory": self._options["max_memory"],
+                },
                 None,
             )
             for side in plan.sides
@@ -189,7 +192,7 @@ class _Build:
         units += [
             Unit(
                 f"the holders of part {part} ({side})",
-                merge_part,
+                merge_inverted,
                 {
                     **_values(
                         [one for one in shards if bounds[part] <= one.first < bounds[part + 1]]
@@ -231,35 +234,36 @@ def search_range(
     return Outcome((WrittenFile.of(folder, shard.name),), shard.to_json())
 
 
-def write_table(folder: Path, *, shards: list[dict[str, Any]]) -> Outcome:
-    """Write the table of the best hubs; `dhilgt.labels.sharding.write_top_table` as a unit."""
-    found = [HubShard.from_json(one) for one in shards]
-    table = write_top_table(_opened_graph(folder / _GRAPH), found, folder)
-    names = [table.name] if table.name else []
-    return Outcome(tuple(WrittenFile.of(folder, name) for name in names), table.to_json())
+def write_table(folder: Path, *, shards: list[dict[str, Any]], max_memory: int | None) -> Outcome:
+    """Write a table of the best hubs; `dhilgt.labels.sharding.write_top_table` as a unit."""
+    graph = _opened_graph(folder / _GRAPH)
+    table = write_top_table(graph, _shards(shards), folder, max_memory=max_memory)
+    return Outcome((WrittenFile.of(folder, table.name),), table.to_json())
 
 
-def merge_part(
-    folder: Path,
-    *,
-    shards: list[dict[str, Any]],
-    part: int,
-    side: str,
-    holder_bounds: Sequence[int] | None,
+def merge_labels(
+    folder: Path, *, shards: list[dict[str, Any]], part: int, **options: Any
 ) -> Outcome:
-    """Make a part of the labels, or with bounds one of the inverted labels, as a unit."""
-    found = [HubShard.from_json(one) for one in shards]
-    if holder_bounds is None:
-        made = merge_range(folder, found, part, side=side)
-    else:
-        made = merge_holders(folder, found, part, side=side, holder_bounds=holder_bounds)
-    return Outcome(
-        tuple(
-            WrittenFile(one.file, (folder / one.file).stat().st_size, one.sha256)
-            for one in made.files
-        ),
-        made.to_json(),
+    """Make a part of the labels; `dhilgt.labels.sharding.merge_range` as a unit."""
+    return _outcome(folder, merge_range(folder, _shards(shards), part, **options))
+
+
+def merge_inverted(
+    folder: Path, *, shards: list[dict[str, Any]], part: int, **options: Any
+) -> Outcome:
+    """Make a part of the inverted labels; `dhilgt.labels.sharding.merge_holders` as a unit."""
+    return _outcome(folder, merge_holders(folder, _shards(shards), part, **options))
+
+
+def _shards(values: list[dict[str, Any]]) -> list[HubShard]:
+    return [HubShard.from_json(one) for one in values]
+
+
+def _outcome(folder: Path, part: LabelPart) -> Outcome:
+    files = (
+        WrittenFile(one.file, (folder / one.file).stat().st_size, one.sha256) for one in part.files
     )
+    return Outcome(tuple(files), part.to_json())
 
 
 def _opened_graph(folder: Path) -> RankedGraphFiles:

@@ -232,15 +232,22 @@ def _note_place(call: Call, node: Node) -> None:
 
 
 def noted_place(call: Call) -> Node | None:
-    """Return where a unit was begun last, if that is known; and forget it."""
+    """Return where a unit was begun last, if that is known."""
     with contextlib.suppress(Exception):
-        from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get
+        from ray.experimental.internal_kv import _internal_kv_get
 
         text = _internal_kv_get(_note_key(call), namespace=_NAMESPACE)
-        _internal_kv_del(_note_key(call), namespace=_NAMESPACE)
         if text:
             return Node(*text.decode().split("\n"))
     return None
+
+
+def forget_places(job: str) -> None:
+    """Remove the notes of a job."""
+    with contextlib.suppress(Exception):
+        from ray.experimental.internal_kv import _internal_kv_del
+
+        _internal_kv_del(f"{job}/".encode(), del_by_prefix=True, namespace=_NAMESPACE)
 
 
 def _note_key(call: Call) -> bytes:

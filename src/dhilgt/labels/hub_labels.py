@@ -337,6 +337,11 @@ class HubLabels:
             self._check()
             self._check = None
 
+    @property
+    def num_parts(self) -> int:
+        """Number of ranges of ranks that the labels are cut into; 1 if they are not in parts."""
+        return 1 if self._parts is None else len(self._parts.labels.bounds) - 1
+
     def gather(self) -> "HubLabels":
         """Return labels in parts as ordinary ones, packed in memory.
 
@@ -536,7 +541,7 @@ class HubLabels:
         kind += "" if self._radius is None else f", radius {self._radius}"
         kind += "" if self._grown_from is None else ", grown"
         if self._parts is not None:
-            kind += f", in {len(self._parts.labels.bounds) - 1} parts"
+            kind += f", in {self.num_parts} part{'s' if self.num_parts > 1 else ''}"
         per_node = self.num_entries / self.num_nodes
         return (
             f"HubLabels(nodes={self.num_nodes}, entries={self.num_entries}, "

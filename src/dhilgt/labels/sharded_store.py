@@ -113,11 +113,7 @@ def holder_parts(artifact: Artifact, *, check: bool = True) -> PackedParts:
 
 def _parts(artifact: Artifact, key: str, middle: str, check: bool) -> PackedParts:
     names = ("in", "out") if artifact.params.get("directed") is True else ("in",)
-    num_nodes = artifact.params.get("num_nodes")
-    bounds = artifact.params.get(key)
-    whole = isinstance(bounds, list) and all(type(one) is int for one in bounds)
-    if not whole or len(bounds) < 2 or [bounds[0], bounds[-1]] != [0, num_nodes]:
-        raise ArtifactError(f"{artifact.path}: {key} do not fit the nodes; build again")
+    bounds = _bounds(artifact, key)
     sides = []
     for name in names:
         rows = []
@@ -133,6 +129,15 @@ def _parts(artifact: Artifact, key: str, middle: str, check: bool) -> PackedPart
             rows.append(PackedLabelRows(np.asarray(offsets), np.asarray(records)))
         sides.append(rows)
     return PackedParts(bounds, sides)
+
+
+def _bounds(artifact: Artifact, key: str) -> list[int]:
+    bounds = artifact.params.get(key)
+    if isinstance(bounds, list) and len(bounds) > 1 and all(type(one) is int for one in bounds):
+        ends = [bounds[0], bounds[-1]]
+        if ends == [0, artifact.params.get("num_nodes")] and bounds == sorted(bounds):
+            return bounds
+    raise ArtifactError(f"{artifact.path}: {key} do not fit the nodes; build again")
 
 
 def _joined(parts: list[PackedLabelRows]) -> PackedLabelRows:

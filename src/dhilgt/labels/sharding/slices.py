@@ -64,10 +64,10 @@ def opened_shards(
     if at != last:
         raise ArtifactError(f"hub {at} of side {side!r} is in no shard; run it again")
     opened = [OpenShard(Path(folder), one) for one in chosen]
-    for one in opened:
-        if one.common != opened[0].common:
+    for other in opened:
+        if other.common != opened[0].common:
             raise ArtifactError(
-                f"{one.sections.path} was made with another graph, order, radius or parts than "
+                f"{other.sections.path} was made with another graph, order, radius or parts than "
                 f"{opened[0].sections.path}; make all shards with the same"
             )
     return opened

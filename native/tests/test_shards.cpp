@@ -1,0 +1,171 @@
+// Labels from independent units: ranges of hubs searched alone, merged by ranges of nodes.
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "graphs.h"
+#include "labels/pack.h"
+#include "labels/shards.h"
+
+namespace dhilgt {
+namespace {
+
+using namespace test;
+
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kRandomGraphs = 60;
+#else
+constexpr std::uint64_t kRandomGraphs = 600;
+#endif
+
+struct Unit {
+  Node first;
+  Node last;
+  HolderRows rows;
+  Slices slices;
+};
+
+template <class Word>
+Unit search(const HubRange& range, const ArcsView& push, const ArcsView& pull, const TopTable<Word>& top,
+            std::span<const Node> bounds, Control& control) {
+  Unit unit{range.first, range.last, search_hubs(range, push, pull, top, control), {}};
+  const PackedView view(range.num_nodes,
+                        {{range.first, unit.rows.packed.offsets.view(), unit.rows.packed.bytes.view()}});
+  unit.slices = slice_by_node(view, bounds, range.threads, control);
+  return unit;
+}
+
+Slice slice_of(const Unit& unit, std::size_t part) {
+  const Offset begin = unit.slices.offsets[part];
+  return {unit.first, unit.last, unit.slices.bytes.view().subspan(begin, unit.slices.offsets[part + 1] - begin)};
+}
+
+template <class Word>
+TopRows<Word> table_of(const std::vector<Unit>& units, std::span<const Node> bounds, Control& control) {
+  std::vector<std::vector<Slice>> slices(bounds.size() - 1);
+  for (std::size_t part = 0; part < slices.size(); ++part) {
+    for (const Unit& unit : units) slices[part].push_back(slice_of(unit, part));
+  }
+  return group_slices<Word>(slices, bounds, control);
+}
+
+// Units of two ranges: the best hubs by planes, the others hub by hub with the table of the best.
+template <class Word>
+void check_graph(std::uint64_t seed) {
+  KeyedRandom random(seed, 5, 0);
+  const auto n = static_cast<Node>(1 + random.below(60));
+  const bool directed = random.below(2) == 0;
+  const Graph graph = random_graph(n, random.below(3 * n + 1), directed, seed);
+  Control control;
+  {
+    const Ranked ranked = rank(graph, control);
+    const Labels labels = build_labels(ranked.graph, {Algorithm::pll, 1, kPlanHubs}, control);
+    const auto num_top = static_cast<Node>(random.below(n + 1));
+    const std::uint32_t words[] = {2, 4, 8};
+    const auto threads = 1 + static_cast<unsigned>(random.below(3));
+    std::vector<Node> bounds{0};
+    while (bounds.back() < n) bounds.push_back(std::min<Node>(n, bounds.back() + 1 + static_cast<Node>(random.below(n))));
+    const int sides = directed ? 2 : 1;
+    std::vector<Unit> units[2];
+    for (int side = 0; side < sides; ++side) {
+      const ArcsView push = side == 0 ? ranked.graph.forward() : ranked.graph.backward();
+      const ArcsView pull = side == 0 ? ranked.graph.backward() : ranked.graph.forward();
+      if (num_top == 0) continue;
+      const HubRange range{n, 0, num_top, kUnreachable, words[random.below(3)], threads};
+      units[side].push_back(search(range, push, pull, TopTable<Word>{}, bounds, control));
+    }
+    TopRows<Word> tables[2];
+    for (int side = 0; side < sides; ++side) tables[side] = table_of<Word>(units[side], bounds, control);
+    for (int side = 0; side < sides; ++side) {
+      check::context = "seed " + std::to_string(seed) + " side " + std::to_string(side);
+      const ArcsView push = side == 0 ? ranked.graph.forward() : ranked.graph.backward();
+      const ArcsView pull = side == 0 ? ranked.graph.backward() : ranked.graph.forward();
+      auto view = [&](int of) {
+        const TopRows<Word>& rows = tables[directed ? of : 0];
+        return TopView<Word>{rows.starts.view(), rows.words.view()};
+      };
+      const Distance longest = units[side].empty() ? 0 : std::max(units[0][0].rows.max_distance,
+                                                                  units[sides - 1][0].rows.max_distance);
+      const TopTable<Word> top{num_top, longest, view(1 - side), view(side)};
+      if (num_top < n) {
+        const HubRange range{n, num_top, n, kUnreachable, 0, threads};
+        units[side].push_back(search(range, push, pull, top, bounds, control));
+      }
+      const PackedLabels expected = pack_labels(side == 0 ? labels.in_labels() : labels.out_labels(), 1, control);
+      Offset before = 0;
+      for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
+        std::vector<Slice> slices;
+        for (const Unit& unit : units[side]) slices.push_back(slice_of(unit, part));
+        const MergedRows rows = merge_slices(slices, bounds[part], bounds[part + 1], n, control);
+        const std::size_t size = rows.packed.bytes.size();
+        CHECK(std::equal(rows.packed.bytes.begin(), rows.packed.bytes.end(), expected.bytes.data() + before));
+        for (Node node = bounds[part]; node <= bounds[part + 1]; ++node) {
+          CHECK(rows.packed.offsets[node - bounds[part]] + before == expected.offsets[node]);
+        }
+        before += size;
+      }
+      CHECK(before == expected.bytes.size());
+    }
+  }
+  CHECK(control.used_bytes() == 0);
+}
+
+void merged_units_are_the_labels() {
+  for (std::uint64_t seed = 0; seed < kRandomGraphs; ++seed) {
+    check_graph<std::uint16_t>(seed);
+    check_graph<std::uint32_t>(seed);
+  }
+}
+
+void damaged_slices_are_refused() {
+  const Graph graph = random_graph(300, 900, false, 3);
+  Control control;
+  const Ranked ranked = rank(graph, control);
+  const Node bounds[] = {0, 300};
+  Unit unit = search({300, 0, 300, kUnreachable, 8, 1}, ranked.graph.forward(), ranked.graph.backward(),
+                     TopTable<std::uint16_t>{}, bounds, control);
+  const Slice good = slice_of(unit, 0);
+  for (std::size_t size = 0; size < good.bytes.size(); size += 7) {
+    const Slice cut{0, 300, good.bytes.first(size)};
+    try {
+      merge_slices(std::span(&cut, 1), 0, 300, 300, control);  // may end between two nodes
+    } catch (const BadPacking&) {
+    }
+  }
+  KeyedRandom random(1, 2, 3);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::uint8_t> bytes(good.bytes.begin(), good.bytes.end());
+    for (int k = 0; k < 3; ++k) bytes[random.below(bytes.size())] = static_cast<std::uint8_t>(random.next());
+    const Slice damaged{0, 300, bytes};
+    try {
+      merge_slices(std::span(&damaged, 1), 0, 300, 300, control);
+    } catch (const BadPacking&) {
+    }
+  }
+}
+
+void long_searches_leave_the_planes() {
+  Edges edges;
+  for (int v = 0; v < 499; ++v) edges.emplace_back(v, v + 1);
+  const Graph graph = shuffled(500, edges, 1);
+  Control control;
+  const Ranked ranked = rank(graph, control);
+  const HubRange planes{500, 0, 500, kUnreachable, 8, 2};
+  HubRange one_by_one = planes;
+  one_by_one.plane_words = 0;
+  const TopTable<std::uint16_t> none;
+  const HolderRows a = search_hubs(planes, ranked.graph.forward(), ranked.graph.backward(), none, control);
+  const HolderRows b = search_hubs(one_by_one, ranked.graph.forward(), ranked.graph.backward(), none, control);
+  CHECK(a.max_distance > kMostPlaneLevels);
+  CHECK(std::ranges::equal(a.packed.bytes.view(), b.packed.bytes.view()));
+}
+
+}  // namespace
+}  // namespace dhilgt
+
+int main() {
+  using namespace dhilgt;
+  check::run("merged units are the labels", merged_units_are_the_labels);
+  check::run("damaged slices are refused", damaged_slices_are_refused);
+  check::run("long searches leave the planes", long_searches_leave_the_planes);
+}
