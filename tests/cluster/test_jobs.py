@@ -138,6 +138,32 @@ def test_a_worker_that_dies_is_replaced(connection, tmp_path):
     assert (tmp_path / "deaths").read_text().split() == ["3", "3"]
 
 
+def test_units_begun_ahead_are_taken_over_or_given_up(connection, tmp_path, monkeypatch):
+    sent, submit = [], Job._submit
+
+    def watched(job, todo):
+        waiting = list(todo)
+        submit(job, todo)
+        sent.extend(one.call.unit.name for one in waiting[: len(waiting) - len(todo)])
+
+    monkeypatch.setattr(Job, "_submit", watched)
+    first = [Unit("part 0", small_units.slow, {"number": 0, "seconds": 0.5})]
+    ahead = [
+        Unit(f"part {n}", small_units.slow, {"number": n, "seconds": 0.5 if n < 3 else 600.0})
+        for n in range(1, 4)
+    ]
+    broken = Unit("part 9", small_units.fail, {"number": 9})
+    with JobFolder(tmp_path / "out", about=ABOUT) as folder, Job(connection, folder) as job:
+        job.run(first, title="first", ahead=[broken, *ahead])  # its error is nobody's concern
+        assert sent[:4] == ["part 0", "part 9", "part 1", "part 2"]
+        assert "part 9" not in folder.done
+        job.run(ahead[:2], title="second", ahead=ahead[2:])
+        (outcome,) = job.run(writers(5)[4:], title="third")  # the last one is given up
+        assert outcome.facts["number"] == 4
+        assert set(folder.done) == {"part 0", "part 1", "part 2", "part 4"}
+    assert sorted(sent) == ["part 0", "part 1", "part 2", "part 3", "part 4", "part 9"]
+
+
 def test_a_module_that_a_node_does_not_have(connection, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "only_here", types.ModuleType("only_here"))
     monkeypatch.setattr(small_units.write, "__module__", "only_here")

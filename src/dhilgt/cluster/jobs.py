@@ -92,16 +92,26 @@ class Job:
         self._apart: set[str] = set()  # nodes that do not see the folder
         self._seeing: list[str] = []  # nodes that do
         self._turn = itertools.count()
+        self._running: dict[Any, _Running] = {}  # calls under way, by reference
         self._asked, self._limit = -math.inf, 0  # when, and how many calls may be under way
         self._most_calls()
 
-    def run(self, units: Sequence[Unit], *, title: str, unit: str = "units") -> list[Outcome]:
+    def run(
+        self,
+        units: Sequence[Unit],
+        *,
+        title: str,
+        unit: str = "units",
+        ahead: Sequence[Unit] = (),
+    ) -> list[Outcome]:
         """Do the units that are not finished, and return the outcomes of all, in their order.
 
         Args:
             units: The units, in the order in which they are begun: heavy ones first.
             title: Name of the stage, for the progress bar.
             unit: What the weights of the units count.
+            ahead: Units that the next stage will probably have. They are begun when workers would
+                have nothing to do, not waited for, and given up if the next stage has not got them.
 
         Raises:
             DhilgtError: If a unit fails; it names the unit and the node.
@@ -110,12 +120,19 @@ class Job:
         names = [one.name for one in units]
         if len(set(names)) != len(names):
             raise ValueError("two units of a job have the same name")
+        self._give_up_others({*names, *(one.name for one in ahead)})
+        begun = {one.call.unit.name for one in self._running.values()}
+        todo = deque(
+            _Running(self._call(one), 1)
+            for one in (*units, *ahead)
+            if not self._is_done(one) and one.name not in begun
+        )
+        missing = {one.name for one in units if not self._is_done(one)}
         total = sum(one.weight for one in units)
-        finished = sum(one.weight for one in units if one.name in self._folder.done)
-        todo = deque(_Running(self._call(one), 1) for one in units if not self._is_done(one))
+        finished = sum(one.weight for one in units if one.name not in missing)
         with progress_bar(title, unit=unit, enabled=self._progress) as update:
             update(finished, total)
-            with contextlib.closing(self._finished(todo)) as ended:
+            with contextlib.closing(self._finished(todo, missing)) as ended:
                 try:
                     for done, nodes in ended:
                         finished += done.weight
@@ -131,7 +148,8 @@ class Job:
         return self._folder.done[unit.name]
 
     def close(self) -> None:
-        """Remove what the job left on nodes that do not see the folder."""
+        """Stop what is under way, and remove what was left on nodes that do not see the folder."""
+        self._stop()
         clear = self._ray.remote(clear_local)
         refs = [
             clear.options(num_cpus=0, max_retries=0, **pinned(node)).remote(self._folder.name)
@@ -150,39 +168,54 @@ class Job:
 
     # ---- the loop ----
 
-    def _finished(self, todo: deque[_Running]) -> Generator[tuple[Unit, int], None, None]:
-        """Yield each unit when it is finished, with the number of nodes that work for the job."""
-        running: dict[Any, _Running] = {}
+    def _finished(
+        self, todo: deque[_Running], missing: set[str]
+    ) -> Generator[tuple[Unit, int], None, None]:
+        """Yield each missing unit when it is finished, with the number of nodes at work."""
         try:
-            while todo or running:
-                self._submit(todo, running)
-                if not running:
-                    yield self._next_here(todo), self._num_nodes
-                    continue
-                ready, _ = self._ray.wait(
-                    list(running), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS
-                )
-                for ref in ready:
-                    one = running.pop(ref)
-                    again = self._collect(ref, one)
-                    if again is not None:
-                        todo.appendleft(again)
-                    else:
-                        yield one.call.unit, self._num_nodes
+            while missing:
+                self._submit(todo)
+                for done in self._ended(todo, missing):
+                    missing.remove(done.name)
+                    yield done, len(self._seeing) + len(self._apart)
         except BaseException:
-            self._stop(running)
+            self._stop()
             raise
 
-    def _submit(self, todo: deque[_Running], running: dict[Any, _Running]) -> None:
+    def _submit(self, todo: deque[_Running]) -> None:
         limit = self._most_calls()
-        while todo and len(running) < limit:
+        while todo and len(self._running) < limit:
             where: dict[str, Any] = {}
             if todo[0].call.unit.inputs is None and self._apart:
                 if not self._seeing:
                     return  # done in this process
                 where = pinned(self._seeing[next(self._turn) % len(self._seeing)])
             one = todo.popleft()
-            running[self._task.options(**self._options, **where).remote(one.call)] = one
+            self._running[self._task.options(**self._options, **where).remote(one.call)] = one
+
+    def _ended(self, todo: deque[_Running], missing: set[str]) -> list[Unit]:
+        """Wait for a call to end, and return the missing unit that is finished, if it is one."""
+        if not self._running:
+            unit = todo.popleft().call.unit
+            self._do_here(unit)
+            return [unit]
+        ready, _ = self._ray.wait(
+            list(self._running), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS
+        )
+        for ref in ready:
+            one = self._running.pop(ref)
+            needed = one.call.unit.name in missing
+            try:
+                again = self._collect(ref, one)
+            except DhilgtError:
+                if needed:
+                    raise
+                continue  # begun ahead: if it is needed later, it is begun again
+            if again is not None:
+                todo.appendleft(again)
+            elif needed:
+                return [one.call.unit]
+        return []
 
     def _most_calls(self) -> int:
         """Return how many calls are under way at most; nodes come and go, so ask now and then."""
@@ -192,11 +225,6 @@ class Job:
             self._limit = _CALLS_PER_WORKER * capacity(self._ray, self._num_cpus, self._memory)
             self._asked = now
         return self._limit
-
-    def _next_here(self, todo: deque[_Running]) -> Unit:
-        unit = todo.popleft().call.unit
-        self._do_here(unit)
-        return unit
 
     def _do_here(self, unit: Unit) -> None:
         self._folder.record(unit.name, unit.function(self._folder.folder, **unit.arguments))
@@ -281,8 +309,17 @@ class Job:
         self._seeing = [node for node in self._seeing if node in alive]
         self._apart &= alive
 
-    def _stop(self, running: dict[Any, _Running]) -> None:
+    def _give_up_others(self, names: set[str]) -> None:
+        """Cancel the calls of units that were begun ahead and are not among these."""
+        for ref, one in list(self._running.items()):
+            if one.call.unit.name not in names:
+                del self._running[ref]
+                with contextlib.suppress(Exception):
+                    self._ray.cancel(ref)  # not by force: its process serves the next unit
+
+    def _stop(self) -> None:
         """Record what has ended meanwhile and cancel the rest."""
+        running, self._running = self._running, {}
         refs = list(running)
         with contextlib.suppress(Exception):
             ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
@@ -301,10 +338,6 @@ class Job:
     def _call(self, unit: Unit) -> Call:
         folder = self._folder
         return Call(unit, str(folder.folder), folder.token, folder.name, __version__)
-
-    @property
-    def _num_nodes(self) -> int:
-        return len(self._seeing) + len(self._apart)
 
     def _kept(self) -> str:
         count = len(self._folder.done)

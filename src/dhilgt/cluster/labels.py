@@ -140,7 +140,14 @@ class _Build:
         shards: list[HubShard] = []
         while (stage := self._plan.next_stage(shards)) is not None:
             table = self._write_table(shards) if stage.with_table else None
-            shards += self._search(stage.ranges, table)
+            units = self._units(stage.ranges, table)
+            outcomes = self._job.run(
+                units,
+                title=f"labels: hubs to {stage.ranges[-1].last}",
+                unit="hubs",
+                ahead=self._units(self._plan.stage_after(stage), None),
+            )
+            shards += [HubShard.from_json(dict(one.facts)) for one in outcomes]
         return shards
 
     def _write_table(self, shards: list[HubShard]) -> TopTable:
@@ -150,9 +157,9 @@ class _Build:
         (outcome,) = self._job.run([unit], title="labels: table")
         return TopTable.from_json(dict(outcome.facts))
 
-    def _search(self, ranges: Sequence[HubRange], table: TopTable | None) -> list[HubShard]:
+    def _units(self, ranges: Sequence[HubRange], table: TopTable | None) -> list[Unit]:
         inputs = self._graph_files if table is None else (*self._graph_files, table.name)
-        units = [
+        return [
             Unit(
                 f"the search from hubs {one.first} to {one.last - 1} ({one.side})",
                 search_range,
@@ -167,8 +174,6 @@ class _Build:
             )
             for one in ranges
         ]
-        outcomes = self._job.run(units, title=f"labels: hubs to {ranges[-1].last}", unit="hubs")
-        return [HubShard.from_json(dict(one.facts)) for one in outcomes]
 
     def merge(self, shards: list[HubShard]) -> list[LabelPart]:
         """Return the parts of the labels and of the inverted labels."""

@@ -97,6 +97,19 @@ class ShardPlan(NamedTuple):
         size = min(size, max(1, int(_MOST_ENTRIES / max(per_hub, 1))))
         return Stage(self._ranges(first, last, size), True)
 
+    def stage_after(self, stage: Stage) -> tuple[HubRange, ...]:
+        """Return the units that probably follow a stage without a table, to begin them early.
+
+        They do follow it if `next_stage` gives a stage without a table again.
+
+        Args:
+            stage: The stage that is under way.
+        """
+        first = max(one.last for one in stage.ranges)
+        if stage.with_table or first >= self.num_nodes:
+            return ()
+        return self._ranges(first, min(self.num_nodes, 2 * first), self.hubs_at_once)
+
     def holder_bounds(self, shards: Sequence[HubShard]) -> tuple[int, ...]:
         """Return the ranks where the parts of the inverted labels begin, from all shards.
 
