@@ -129,7 +129,6 @@ def _cluster(nodes: int, cores: int) -> Iterator[str]:
     import ray
     from ray.cluster_utils import Cluster
 
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     options = {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **options})
     try:
@@ -153,15 +152,15 @@ def _recorded_stages() -> list[dict[str, Any]]:
     class RecordingJob(Job):
         """Notes the seconds of every stage and of its units."""
 
-        def run(self, units: Any, *, title: str, unit: str = "units") -> Any:
+        def run(self, units: Any, *, title: str, unit: str = "units", ahead: Any = ()) -> Any:
             begin = time.perf_counter()
-            outcomes = super().run(units, title=title, unit=unit)
+            outcomes = super().run(units, title=title, unit=unit, ahead=ahead)
             stages.append(
                 {
                     "stage": title,
                     "seconds": time.perf_counter() - begin,
                     "units": len(outcomes),
-                    "unit_seconds": [one.seconds for one in outcomes],
+                    "unit_seconds": [self.seconds.get(one.name, 0.0) for one in units],
                     "peak_bytes": max(one.facts.get("peak_bytes", 0) for one in outcomes),
                 }
             )

@@ -1,7 +1,6 @@
 // Records of packed labels, written and read one by one; see pack.h for their form.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -88,6 +88,7 @@ class Job:
         self._options = {"num_cpus": num_cpus, "max_retries": 0}
         if memory is not None:
             self._options["memory"] = memory
+        self.seconds: dict[str, float] = {}  # of the units that workers have done
         self._parcels: dict[str, Parcel] = {}
         self._apart: set[str] = set()  # nodes that do not see the folder
         self._seeing: list[str] = []  # nodes that do
@@ -242,6 +243,7 @@ class Job:
         if report.outcome is None:
             return one._replace(call=self._with_parcels(one.call))
         receive(self._folder, unit.name, report)
+        self.seconds[unit.name] = report.seconds
         self._folder.record(unit.name, report.outcome)
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -140,6 +141,7 @@ class Report(NamedTuple):
         outcome: None if the unit was not done.
         contents: The bytes of the files, where the node does not see the folder.
         problem: The error that stopped the unit, if any.
+        seconds: What it took there.
     """
 
     node: Node
@@ -147,6 +149,7 @@ class Report(NamedTuple):
     outcome: Outcome | None = None
     contents: tuple[NDArray[np.uint8], ...] = ()
     problem: Problem | None = None
+    seconds: float = 0.0
 
 
 # ---- in a worker -------------------------------------------------------------------------------
@@ -158,6 +161,11 @@ def perform(call: Call) -> Report:
     An error inside the unit is part of the report: Ray repeats a task for failures of processes
     and machines, not for errors of the program.
     """
+    begin = time.perf_counter()
+    return _report(call)._replace(seconds=time.perf_counter() - begin)
+
+
+def _report(call: Call) -> Report:
     node = this_node()
     _note_place(call, node)
     sees_folder = False
