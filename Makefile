@@ -126,6 +126,7 @@ bench-features: $(VENV)/.bench $(VENV)/.test  ## averages of wide features: proj
 
 bench-cluster: $(VENV)/.bench $(VENV)/.test  ## labels and tokens on a cluster of this machine: time, memory, simulator
 	$(BIN)/python -m bench.cluster --results $(RESULTS)
+	$(BIN)/python -m bench.cluster_memory --results $(RESULTS)
 
 bench-gpu: $(VENV)/.bench $(VENV)/.test  ## training and inference on a GPU: reference, SDPA, fused
 	@mkdir -p $(RESULTS)

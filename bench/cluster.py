@@ -1,4 +1,4 @@
-"""Labels and tokens on a cluster of one machine: time, memory, and what the simulator predicts.
+"""Labels and tokens on a cluster of one machine: time, and what the simulator predicts.
 
 Every ratio is of one run: the plain call, one worker, two, and, with 16 cores, one and four nodes
 of four cores. `python -m bench.cluster` writes `cluster.jsonl` and its table.
@@ -17,10 +17,9 @@ from typing import Any
 from bench import graphs
 from bench.measure import Bench
 from bench.simulation import Stage, Workers, simulate
-from dhilgt import Graph, HubLabels, Tokens, generate
+from dhilgt import HubLabels, Tokens
 
 GRAPH = "ogbn-arxiv"
-MILLION, DEGREE = 1_000_000, 20.0
 _STORE_BYTES = 200 << 20  # object store of a node; units pass names of files
 _SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -51,9 +50,9 @@ def plain(threads: int) -> dict[str, Any]:
 def on_cluster(nodes: int, cores: int) -> dict[str, Any]:
     """Measure the same on nodes of some cores each; Ray is started before the clock."""
     name, graph = graphs.load(GRAPH)
-    with tempfile.TemporaryDirectory() as folder, _cluster(nodes, cores) as address:
-        stages = _recorded_stages()
-        with _worker_memory() as memory:
+    with tempfile.TemporaryDirectory() as folder, local_cluster(nodes, cores) as address:
+        stages = recorded_stages()
+        with worker_memory() as memory:
             begin = time.perf_counter()
             labels = HubLabels.build(
                 graph, path=f"{folder}/labels", cluster=address, progress=False
@@ -75,56 +74,8 @@ def on_cluster(nodes: int, cores: int) -> dict[str, Any]:
         }
 
 
-def memory_plain(num_nodes: int) -> dict[str, Any]:
-    """Measure the labels and the graph that one machine holds."""
-    graph = _large(num_nodes)
-    begin = time.perf_counter()
-    labels = HubLabels.build(graph, progress=False)
-    return {
-        "what": "memory, one machine",
-        "nodes": num_nodes,
-        "edges": graph.num_edges,
-        "seconds": time.perf_counter() - begin,
-        "entries": labels.num_entries,
-        "labels_bytes": labels.nbytes,
-        "graph_bytes": graph.offsets.nbytes + graph.targets.nbytes,
-    }
-
-
-def memory_cluster(num_nodes: int, max_memory: int) -> dict[str, Any]:
-    """Measure the largest memory of a worker, with a limit for each unit."""
-    graph = _large(num_nodes)
-    with tempfile.TemporaryDirectory() as folder, _cluster(2, 1) as address:
-        stages = _recorded_stages()
-        with _worker_memory() as memory:
-            begin = time.perf_counter()
-            labels = HubLabels.build(
-                graph,
-                path=f"{folder}/labels",
-                cluster=address,
-                max_memory=max_memory,
-                progress=False,
-            )
-            end = time.perf_counter()
-        return {
-            "what": "memory, cluster",
-            "nodes": num_nodes,
-            "edges": graph.num_edges,
-            "max_memory": max_memory,
-            "seconds": end - begin,
-            "entries": labels.num_entries,
-            "parts": labels.num_parts,
-            "stages": stages,
-            **memory,
-        }
-
-
-def _large(num_nodes: int) -> Graph:
-    return generate(num_nodes, DEGREE, seed=1, num_features=0)
-
-
 @contextmanager
-def _cluster(nodes: int, cores: int) -> Iterator[str]:
+def local_cluster(nodes: int, cores: int) -> Iterator[str]:
     """Start nodes of some cores each, beside a head that does no work, and yield the address."""
     import ray
     from ray.cluster_utils import Cluster
@@ -141,11 +92,10 @@ def _cluster(nodes: int, cores: int) -> Iterator[str]:
         cluster.shutdown()
 
 
-def _recorded_stages() -> list[dict[str, Any]]:
+def recorded_stages() -> list[dict[str, Any]]:
     """Return a list that gets an entry for each stage of the jobs that follow."""
-    from dhilgt.cluster.jobs import Job
-
     from dhilgt.cluster import labels, tokens
+    from dhilgt.cluster.jobs import Job
 
     stages: list[dict[str, Any]] = []
 
@@ -172,7 +122,7 @@ def _recorded_stages() -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _worker_memory() -> Iterator[dict[str, int]]:
+def worker_memory() -> Iterator[dict[str, int]]:
     """Yield a dictionary that holds, afterwards, the largest memory of one worker process.
 
     "anonymous" is what a process has for itself; mapped files are in the page cache, which the
@@ -228,7 +178,7 @@ def predicted_seconds(measured: dict[str, Any], workers: int) -> float:
 
 def main() -> None:
     """Measure, compare and write."""
-    bench = Bench("cluster", [plain, on_cluster, memory_plain, memory_cluster], __doc__ or "")
+    bench = Bench("cluster", [plain, on_cluster], __doc__ or "")
     one_thread = bench.measured(plain, 1)
     one = bench.measured(on_cluster, 1, 1)
     two = bench.measured(on_cluster, 2, 1)
@@ -253,15 +203,6 @@ def main() -> None:
             f"({node['seconds']:.1f} s); the simulator predicts {predicted_seconds(one, 16):.1f} "
             f"and {predicted_seconds(one, 4):.1f} s",
         )
-    whole = bench.measured(memory_plain, MILLION)
-    allowed = whole["labels_bytes"] // 4 + whole["graph_bytes"]
-    part = bench.measured(memory_cluster, MILLION, allowed)
-    own = part["anonymous_bytes"] - part["idle_bytes"]
-    bench.row(
-        f"{MILLION:,} nodes, {whole['edges']:,} edges: memory of a worker",
-        f"{own / 1e6:.0f} MB beside {part['idle_bytes'] / 1e6:.0f} MB of an idle one; a quarter of "
-        f"the labels and the graph are {allowed / 1e6:.0f} MB",
-    )
     bench.finish()
 
 

@@ -24,7 +24,7 @@ _TESTS_PER_ENTRY = 4.0  # of the next stage, per entry of the last one
 _TEST, _TEST_PER_HUB = 40.0, 1.2  # reading a row of the table, and each hub in it
 _TABLE_ENTRY = 40.0  # writing an entry of the table
 _SCAN = 1.0  # passing over an arc or a node that no hub has reached
-_MISSING = 1 / 24  # of the entries: a table that lacks no more of them serves a further stage
+_MISSING = 1 / 16  # of the entries: a table that lacks no more of them serves a further stage
 _TABLE_BYTES = 2.6  # of an entry in the table: groups of seven hubs and their distance
 
 
@@ -151,7 +151,7 @@ class ShardPlan(NamedTuple):
         if self.table_bytes is not None:
             most = self.table_bytes / _TABLE_BYTES
             ends = [end for end in ends if below[end] <= most] or ends[:1]
-        stages = [end for end in ends if end == ends[-1] or end % _FIRST_STAGE == 0]
+        stages = [end for end in ends if end == ends[-1] or _ends_a_stage(end)]
         allowed = _MISSING * below[ends[-1]]
         return next(end for end in stages if below[ends[-1]] - below[end] <= allowed)
 
@@ -197,6 +197,11 @@ def plan_shards(
     return ShardPlan(
         files.num_nodes, files.num_arcs, files.sides, bounds, 64 * words, first_hubs, limit
     )
+
+
+def _ends_a_stage(rank: int) -> bool:
+    stages, rest = divmod(rank, _FIRST_STAGE)
+    return rest == 0 and stages.bit_count() == 1
 
 
 def _one_by_one_is_cheaper(
