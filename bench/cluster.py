@@ -5,7 +5,9 @@ of four cores. `python -m bench.cluster` writes `cluster.jsonl` and its table.
 """
 
 import hashlib
+import json
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -168,41 +170,69 @@ def _digest(folder: Path) -> str:
 
 def predicted_seconds(measured: dict[str, Any], workers: int) -> float:
     """Return what the simulator makes of the units of a run with one worker, for more of them."""
-    stages = [Stage(one["stage"], tuple(one["unit_seconds"])) for one in measured["stages"]]
-    units = sum(one["units"] for one in measured["stages"])
-    beside = sum(one["seconds"] - sum(one["unit_seconds"]) for one in measured["stages"])
-    alone = measured["seconds"] - sum(one["seconds"] for one in measured["stages"])
+    # One worker cannot be faster than its units: such a stage was done before, as a table is that
+    # serves several stages.
+    done = [one for one in measured["stages"] if one["seconds"] >= 0.5 * sum(one["unit_seconds"])]
+    stages = [Stage(one["stage"], tuple(one["unit_seconds"])) for one in done]
+    units = sum(one["units"] for one in done[1:])
+    beside = sum(one["seconds"] - sum(one["unit_seconds"]) for one in done[1:])
+    # What is not done by units, and the start of the workers, which the first stage waits for.
+    alone = measured["seconds"] - sum(one["seconds"] for one in done)
+    alone += done[0]["seconds"] - sum(done[0]["unit_seconds"])
     run = simulate(stages, Workers(workers, unit_overhead_seconds=max(0.0, beside / units)))
     return alone + run.seconds
 
 
+def table_rows(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the rows of the table from the lines of a run."""
+    (alone,) = (one for one in lines if one["what"] == "plain")
+    runs = {(one["nodes"], one["cores"]): one for one in lines if one["what"] == "cluster"}
+    assert {one["tokens_digest"] for one in runs.values()} == {alone["tokens_digest"]}
+    one, two = runs[1, 1], runs[2, 1]
+    rows = [
+        (
+            f"{one['graph']}, labels and tokens, one core",
+            f"plain {alone['seconds']:.1f} s, one worker {one['seconds']:.1f} s, "
+            f"{one['seconds'] / alone['seconds']:.2f} x",
+        ),
+        (
+            "two workers of one core",
+            f"{two['seconds']:.1f} s, {one['seconds'] / two['seconds']:.2f} x of one; the "
+            f"simulator predicts {predicted_seconds(one, 2):.1f} s",
+        ),
+    ]
+    if (4, 4) in runs:
+        node, four = runs[1, 4], runs[4, 4]
+        rows += [
+            (
+                "a node of four cores",
+                f"{node['seconds']:.1f} s; the simulator predicts "
+                f"{predicted_seconds(one, 4):.1f} s",
+            ),
+            (
+                "four nodes of four cores",
+                f"{four['seconds']:.1f} s, {node['seconds'] / four['seconds']:.2f} x of one node; "
+                f"the simulator predicts {predicted_seconds(one, 16):.1f} s",
+            ),
+        ]
+    return rows
+
+
 def main() -> None:
-    """Measure, compare and write."""
+    """Measure, compare and write, or make the table from recorded lines."""
+    if sys.argv[1:2] == ["--render"]:
+        text = Path(sys.argv[2]).read_text(encoding="utf-8")
+        for what, measured in table_rows([json.loads(line) for line in text.splitlines()]):
+            print(f"| {what} | {measured} |")
+        return
     bench = Bench("cluster", [plain, on_cluster], __doc__ or "")
-    one_thread = bench.measured(plain, 1)
-    one = bench.measured(on_cluster, 1, 1)
-    two = bench.measured(on_cluster, 2, 1)
-    for run in (one, two):
-        assert run["tokens_digest"] == one_thread["tokens_digest"], "the bytes differ"
-    bench.row(
-        f"{one['graph']}, labels and tokens, one core",
-        f"plain {one_thread['seconds']:.1f} s, one worker {one['seconds']:.1f} s, "
-        f"{one['seconds'] / one_thread['seconds']:.2f} x",
-    )
-    bench.row(
-        "two workers of one core",
-        f"{two['seconds']:.1f} s, {one['seconds'] / two['seconds']:.2f} x of one; the simulator "
-        f"predicts {predicted_seconds(one, 2):.1f} s",
-    )
+    sizes = [(1, 1), (2, 1)]
     if len(os.sched_getaffinity(0)) >= 16:
-        node = bench.measured(on_cluster, 1, 4)
-        four = bench.measured(on_cluster, 4, 4)
-        bench.row(
-            "four nodes of four cores",
-            f"{four['seconds']:.1f} s, {node['seconds'] / four['seconds']:.2f} x of one node "
-            f"({node['seconds']:.1f} s); the simulator predicts {predicted_seconds(one, 16):.1f} "
-            f"and {predicted_seconds(one, 4):.1f} s",
-        )
+        sizes += [(1, 4), (4, 4)]
+    lines = [bench.measured(plain, 1)]
+    lines += [bench.measured(on_cluster, nodes, cores) for nodes, cores in sizes]
+    for what, measured in table_rows(lines):
+        bench.row(what, measured)
     bench.finish()
 
 

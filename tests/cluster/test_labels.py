@@ -8,7 +8,7 @@ import pytest
 
 from dhilgt import Graph, HubLabels, generate
 from dhilgt.cluster import labels as cluster_labels
-from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
+from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, GraphWarning
 from dhilgt.labels.sharding import build_sharded
 from tests.cluster.conftest import an_extra_node, kept_busy
 from tests.module_cli import command, ended
@@ -149,3 +149,23 @@ def test_a_build_goes_on_with_the_same_order_and_seed_only():
     about = [cluster_labels._about(graph, **options) for options in builds]
     assert all(one != other for one, other in itertools.combinations(about, 2))
     assert about[0] == cluster_labels._about(graph, "degree", 5, None)  # drawn by no seed
+
+
+def test_a_limit_on_the_entries_leaves_a_radius(connection, tmp_path):
+    graph = GRAPHS["directed"]
+    few = HubLabels.build(graph, radius=2, progress=False).num_entries
+    with pytest.warns(GraphWarning, match="a radius of"):
+        labels = HubLabels.build(
+            graph, cluster="auto", path=tmp_path / "labels", max_entries=few, progress=False
+        )
+    assert labels.radius in (1, 2, 3)  # the number of entries is predicted from some nodes
+    labels.gather().save(tmp_path / "gathered")
+    HubLabels.build(graph, radius=labels.radius, progress=False).save(tmp_path / "plain")
+    assert bytes_of(tmp_path / "gathered") == bytes_of(tmp_path / "plain")
+
+
+def test_without_a_limit_auto_means_all_hubs(connection, tmp_path):
+    labels = HubLabels.build(
+        GRAPHS["names"], cluster="auto", path=tmp_path / "labels", radius="auto", progress=False
+    )
+    assert labels.radius is None

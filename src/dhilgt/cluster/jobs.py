@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import re
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, Self
 
-from dhilgt import errors
 from dhilgt._version import __version__
 from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.nodes import capacity, check_fits, pinned
 from dhilgt.cluster.receive import receive
 from dhilgt.cluster.transfer import Parcel, clear_local, pack
+from dhilgt.cluster.unit_errors import failure, unit_error
 from dhilgt.cluster.units import (
     Call,
-    Node,
     Outcome,
     Report,
     Unit,
@@ -33,9 +31,6 @@ from dhilgt.utils.progress import progress_bar
 MAX_ATTEMPTS = 4
 """How often a unit is begun before its worker's deaths stop the job."""
 
-# Of Ray's message about a task that could not be imported; the worker never began it.
-_MISSING = re.compile(r"No module named '([^']+)'")
-_ADDRESS = re.compile(r"\bip=([^)\s]+)")
 _SECONDS_BETWEEN_LOOKS = 5.0
 _SECONDS_TO_CLEAR = 10.0
 _CALLS_PER_WORKER = 2  # one runs, one waits at the node, so that no worker is idle
@@ -94,6 +89,7 @@ class Job:
         self._seeing: list[str] = []  # nodes that do
         self._turn = itertools.count()
         self._running: dict[Any, _Running] = {}  # calls under way, by reference
+        self._given_up: list[Any] = []  # calls that were asked to end
         self._asked, self._limit = -math.inf, 0  # when, and how many calls may be under way
         self._most_calls()
 
@@ -222,6 +218,7 @@ class Job:
         """Return how many calls are under way at most; nodes come and go, so ask now and then."""
         now = time.monotonic()
         if now > self._asked + _SECONDS_BETWEEN_LOOKS:
+            self._end_given_up()
             check_fits(self._ray, self._num_cpus, self._memory)
             self._limit = _CALLS_PER_WORKER * capacity(self._ray, self._num_cpus, self._memory)
             self._asked = now
@@ -239,7 +236,7 @@ class Job:
             return self._after_failure(one, error)
         self._learn(report)
         if report.problem is not None:
-            raise self._error(unit, report)
+            raise unit_error(unit, report.node, report.problem, self._kept())
         if report.outcome is None:
             return one._replace(call=self._with_parcels(one.call))
         receive(self._folder, unit.name, report)
@@ -269,41 +266,13 @@ class Job:
         Raises:
             DhilgtError: If it is not, or the unit has been begun too often.
         """
-        kinds = self._ray.exceptions
-        node = noted_place(one.call)
-        what = f"{one.call.unit.name}{'' if node is None else f' on node {node}'}"
-        reason = " ".join(str(error).split())
-        if isinstance(error, (kinds.ObjectStoreFullError, kinds.OutOfDiskError)):
-            raise DhilgtError(
-                f"{what}: the object store and the disk under Ray's temporary folder there are "
-                f"full ({reason}); free some space on that node, or start Ray there with a "
-                f"larger --object-store-memory; {self._kept()}"
-            ) from error
-        lost = (
-            kinds.WorkerCrashedError,
-            kinds.NodeDiedError,
-            kinds.OutOfMemoryError,
-            kinds.LocalRayletDiedError,
-            kinds.ObjectLostError,
-            kinds.TaskUnschedulableError,
-            kinds.RpcError,
+        attempts_left = MAX_ATTEMPTS - one.attempt
+        reason = failure(
+            self._ray, one.call.unit, noted_place(one.call), error, attempts_left, self._kept()
         )
-        if missing := _MISSING.search(reason):
-            address = _ADDRESS.search(reason)
-            place = f"the node {address[1]}" if address else "a node"
-            raise DhilgtError(
-                f"{place} has no module {missing[1]}; install there what is installed here, with "
-                f"dhilgt {__version__}; {self._kept()}"
-            ) from error
-        if not isinstance(error, lost):
-            raise DhilgtError(f"{what} failed: {reason}; {self._kept()}") from error
+        if reason is not None:
+            raise reason from error
         self._forget_dead_nodes()
-        if one.attempt >= MAX_ATTEMPTS:
-            raise DhilgtError(
-                f"{what}: the worker died {one.attempt} times, the last time with "
-                f"{type(error).__name__} ({reason}); look at the memory of that node and at "
-                f"Ray's log there; {self._kept()}"
-            ) from error
         return one._replace(attempt=one.attempt + 1)
 
     def _forget_dead_nodes(self) -> None:
@@ -316,8 +285,9 @@ class Job:
         for ref, one in list(self._running.items()):
             if one.call.unit.name not in names:
                 del self._running[ref]
+                self._given_up.append(ref)
                 with contextlib.suppress(Exception):
-                    self._ray.cancel(ref)  # not by force: its process serves the next unit
+                    self._ray.cancel(ref)  # not by force yet: its process serves the next unit
 
     def _stop(self) -> None:
         """Record what has ended meanwhile and cancel the rest."""
@@ -328,7 +298,13 @@ class Job:
             for ref in ready:
                 with contextlib.suppress(DhilgtError):
                     self._collect(ref, running.pop(ref))
-        for ref in running:
+        self._given_up += running
+        self._end_given_up()
+
+    def _end_given_up(self) -> None:
+        """End calls that were asked to end, if they have not: Ray may lose the question."""
+        given_up, self._given_up = self._given_up, []
+        for ref in given_up:
             with contextlib.suppress(Exception):
                 self._ray.cancel(ref, force=True)
 
@@ -345,25 +321,3 @@ class Job:
         count = len(self._folder.done)
         units = f"{count} finished unit{'' if count == 1 else 's'}"
         return f"repeat it to go on from the {units} in {self._folder.folder}"
-
-    def _error(self, unit: Unit, report: Report) -> DhilgtError:
-        problem = report.problem
-        assert problem is not None
-        error = _class_of(problem.kind)(
-            f"{_what_failed(unit, report.node, problem.full_disk)}: {problem.text}; {self._kept()}"
-        )
-        error.add_note(problem.trace)
-        return error
-
-
-def _what_failed(unit: Unit, node: Node, full_disk: bool) -> str:
-    if full_disk:
-        return f"the disk of node {node} is full, at {unit.name}"
-    return f"{unit.name} failed on node {node}"
-
-
-def _class_of(kind: str) -> Callable[[str], DhilgtError]:
-    """Return the class of an error of this package, by name; its base for any other."""
-    found = getattr(errors, kind, None)
-    ours = isinstance(found, type) and issubclass(found, DhilgtError)
-    return found if ours else DhilgtError  # type: ignore[return-value]

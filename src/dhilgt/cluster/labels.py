@@ -13,10 +13,11 @@ from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.jobs import Job
 from dhilgt.cluster.session import connected
 from dhilgt.cluster.units import Outcome, Unit, WrittenFile
-from dhilgt.errors import GraphError
+from dhilgt.errors import GraphError, warn
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.orders import DRAWN, GIVEN, order_name, ranking
+from dhilgt.labels.radius import AUTO, checked_radius, radius_choices
 from dhilgt.labels.sharding import (
     HubRange,
     HubShard,
@@ -34,7 +35,7 @@ from dhilgt.labels.sharding import (
 )
 from dhilgt.store.manifest import MANIFEST
 from dhilgt.utils.checks import whole_number
-from dhilgt.utils.memory import parse_size
+from dhilgt.utils.memory import UNLIMITED, parse_size
 
 _GRAPH = "graph"
 _LEAST_PARTS = 8
@@ -49,7 +50,8 @@ def build_labels(
     cluster: str,
     order: Any = None,
     seed: int = 0,
-    radius: int | None = None,
+    radius: int | str | None = None,
+    max_entries: int | None = None,
     threads: int | None = None,
     max_memory: int | str | None = None,
     progress: bool = True,
@@ -68,7 +70,9 @@ def build_labels(
         cluster: "auto", or the address of a cluster.
         order: As for `HubLabels.build`.
         seed: Seed of the orders "closeness" and "random".
-        radius: The largest distance of an entry; None for any.
+        radius: The largest distance of an entry; None for any. "auto" is any, too, unless
+            `max_entries` is given: no machine has to hold all labels.
+        max_entries: Take the largest radius whose predicted number of entries is not above this.
         threads: Threads of each unit of work; None for one.
         max_memory: Limit on the memory of each unit, beyond the mapped graph. Ray runs no more
             units on a machine than fit.
@@ -84,7 +88,8 @@ def build_labels(
         raise GraphError("the graph has no nodes; labels need at least one")
     workers = whole_number("threads", 1 if threads is None else threads, 1, _MOST_THREADS)
     limit = None if max_memory is None else parse_size(max_memory)
-    about = _about(graph, order, seed, radius)
+    farthest = _radius(graph, order, seed, radius, max_entries)
+    about = _about(graph, order, seed, farthest)
     with (
         connected(cluster) as ray,
         JobFolder(path, about=about, overwrite=overwrite) as folder,
@@ -93,10 +98,10 @@ def build_labels(
         written = job.here(Unit("the graph", partial(_write_graph, graph, order, seed)))
         files = RankedGraphFiles.open(folder.folder / _GRAPH)
         plan = plan_shards(files, num_ranges=num_parts(graph.num_nodes), max_memory=limit)
-        options = {"radius": radius, "max_memory": limit, "threads": workers}
+        options = {"radius": farthest, "max_memory": limit, "threads": workers}
         build = _Build(job, plan, tuple(file.name for file in written.files), options)
         parts = build.merge(build.search())
-        finish(path, files, parts, folder=folder.folder, radius=radius, overwrite=overwrite)
+        finish(path, files, parts, folder=folder.folder, radius=farthest, overwrite=overwrite)
         folder.remove()
     return HubLabels.load(path)
 
@@ -111,6 +116,19 @@ def num_parts(num_nodes: int) -> int:
         (8, 96)
     """
     return max(_LEAST_PARTS, -(-num_nodes // _NODES_PER_PART))
+
+
+def _radius(
+    graph: Graph, order: Any, seed: int, radius: int | str | None, max_entries: int | None
+) -> int | None:
+    """Return the radius that is asked for, or the one that a limit on the entries leaves."""
+    wanted = checked_radius(radius, max_entries)
+    if wanted != AUTO:
+        return wanted
+    best = radius_choices(graph, ranking(graph, order, seed), UNLIMITED, max_entries)[0]
+    if best.note:
+        warn(best.note)
+    return best.radius
 
 
 def _about(graph: Graph, order: Any, seed: int, radius: int | None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from dhilgt.labels.orders import order_name
 from dhilgt.labels.packed import PackedLabelRows
 from dhilgt.labels.sharded_store import ShardedLabels
 from dhilgt.store.manifest import find_artifact, read_manifest
-from dhilgt.utils.checks import choice, num_threads, whole_number
+from dhilgt.utils.checks import choice, num_threads
 from dhilgt.utils.memory import UNLIMITED
 from dhilgt.utils.progress import progress_bar
 
@@ -210,7 +210,8 @@ class HubLabels:
                 cluster=cluster,
                 order=order,
                 seed=seed,
-                radius=whole_number("radius", radius, 1, 2**32 - 1, optional=True),
+                radius=radius,
+                max_entries=max_entries,
                 threads=threads,
                 max_memory=max_memory,
                 progress=progress,
