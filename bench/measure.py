@@ -110,13 +110,13 @@ class Bench:
 def peak_memory() -> Iterator[list[int]]:
     """Yield a list that holds, afterwards, the largest rise of resident memory in bytes."""
     Path("/proc/self/clear_refs").write_text("5")  # reset the high-water mark
-    before = _status_bytes("VmRSS")
+    before = status_bytes("VmRSS")
     risen: list[int] = []
     yield risen
-    risen.append(_status_bytes("VmHWM") - before)
+    risen.append(status_bytes("VmHWM") - before)
 
 
-def _status_bytes(field: str) -> int:
+def status_bytes(field: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024

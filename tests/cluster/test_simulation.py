@@ -1,6 +1,8 @@
 """The simulator of jobs: against schedules that can be drawn by hand, and laws of any schedule."""
 
 import pytest
+from bench.cluster import predicted_seconds
+from bench.projection import carried
 from bench.simulation import Stage, Workers, simulate
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,3 +50,20 @@ def test_deaths_delay_a_job_and_never_lose_a_unit(seconds, count, seed):
 def test_a_job_needs_a_worker():
     with pytest.raises(ValueError, match="0 workers"):
         simulate([Stage("search", (1,))], Workers(0))
+
+
+def test_figures_are_carried_by_their_power_of_the_nodes():
+    lines = [{"nodes": n, "seconds": 3e-6 * n**1.5} for n in (1000, 10_000, 50_000)]
+    assert carried(lines, "seconds", 10**6) == pytest.approx(3e-6 * 10**9)
+
+
+def test_a_prediction_divides_units_and_nothing_else():
+    stages = [
+        {"stage": "search", "seconds": 9, "units": 4, "unit_seconds": [2, 2, 2, 2]},  # 1 s of start
+        {"stage": "table", "seconds": 1, "units": 1, "unit_seconds": [1]},
+        {"stage": "search", "seconds": 4, "units": 4, "unit_seconds": [1, 1, 1, 1]},
+        {"stage": "table", "seconds": 0, "units": 1, "unit_seconds": [1]},  # done before
+    ]
+    measured = {"seconds": 16, "stages": stages}  # 2 s before the first stage
+    assert predicted_seconds(measured, 1) == 16
+    assert predicted_seconds(measured, 2) == 2 + 1 + 4 + 1 + 2
