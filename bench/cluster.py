@@ -222,6 +222,7 @@ def main() -> None:
     """Measure, compare and write, or make the table from recorded lines."""
     if sys.argv[1:2] == ["--render"]:
         text = Path(sys.argv[2]).read_text(encoding="utf-8")
+        print("| what | measured |\n|---|---|")
         for what, measured in table_rows([json.loads(line) for line in text.splitlines()]):
             print(f"| {what} | {measured} |")
         return

@@ -1,7 +1,8 @@
 """The largest graph on one machine: from a text file of edges to tokens on disk, bounded labels.
 
 `python -m bench.large` writes a file of 200 million edges among 20 million nodes, reads it, builds
-labels with the largest radius that fits, draws tokens, and adds a line to `large.jsonl`.
+labels with the largest radius that fits, draws tokens, and adds a line to `large.jsonl`; `--render
+FILE` prints the table of the last line.
 """
 
 import argparse
@@ -72,6 +73,29 @@ def measure(num_nodes: int, num_edges: int, size: int, folder: Path) -> dict[str
     }
 
 
+def table(one: dict[str, Any]) -> str:
+    """Return the figures of a line as Markdown."""
+    stages = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one["stages"].items())
+    rows = [
+        (
+            "graph",
+            f"{one['nodes']:,} nodes, {one['edges']:,} edges, {_gb(one['file_bytes'])} of text",
+        ),
+        ("cores and memory used", f"{one['machine']['cores']} cores, {_gb(one['peak_bytes'])}"),
+        ("of it swapped", _gb(one["swapped_bytes"])),
+        ("radius that was chosen", f"{one['radius']}"),
+        ("labels", f"{one['entries']:,} entries, {_gb(one['labels_bytes'])}"),
+        ("tokens", f"{one['tokens']:,} of {one['size']} slots, {_gb(one['tokens_bytes'])} on disk"),
+        ("time", f"{one['seconds']:.0f} s: {stages}"),
+    ]
+    lines = ["| what | measured |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)]
+    return "\n".join(lines)
+
+
+def _gb(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.1f} GB"
+
+
 def main() -> None:
     """Measure and write a line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -79,7 +103,11 @@ def main() -> None:
     parser.add_argument("--edges", type=int, default=200_000_000)
     parser.add_argument("--size", type=int, default=16, help="slots of a token")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
+    parser.add_argument("--render", type=Path, help="file of results to show")
     options = parser.parse_args()
+    if options.render is not None:
+        print(table(json.loads(options.render.read_text().splitlines()[-1])))
+        return
     folder = Path(tempfile.mkdtemp())
     try:
         figures = measure(options.nodes, options.edges, options.size, folder)

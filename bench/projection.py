@@ -144,7 +144,7 @@ def tables(lines: list[dict[str, Any]]) -> str:
     """Return the tables of the page."""
     text = [
         "| nodes | radius | entries a node | search, s a million nodes | merge, s a million nodes |"
-        " labels on disk, bytes a node | table, bytes a node | a token, µs | moved, bytes a token |",
+        " labels on disk, bytes a node | table, bytes a node | a token, µs | moved, bytes a token|",
         "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for one in sorted(lines, key=lambda line: (line["radius"], line["nodes"])):

@@ -44,6 +44,8 @@ def table(records: list[Record]) -> str:
         gap = None if name == "full" else paired_difference(full, by_seed)
         mean, interval, _ = difference_texts(gap)
         known = list(scores(by_seed).values())
+        if len(known) < len(full):
+            continue  # not all splits are run
         score = f"{100 * sum(known) / len(known):.2f} ({len(known)} splits)"
         lines.append(f"| {data} | {name} | {score} | {mean} | {interval} |")
     return "\n".join(lines)

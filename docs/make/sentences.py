@@ -17,6 +17,7 @@ Pages = dict[str, Callable[[], Iterator[str]]]
 PAGES: Pages = {
     "docs/results/ablation.md": studies.ablations,
     "docs/results/claims.md": claims.claims,
+    "docs/results/cluster.md": lambda: iter(()),
     "docs/results/default.md": protocol.as_it_comes,
     "docs/results/gpu.md": parts.gpu,
     "docs/results/grow.md": parts.grow,
