@@ -23,6 +23,7 @@ def trained(address, tmp_path_factory):
     return folder, train(folder, address)
 
 
+@pytest.mark.full
 def test_two_workers_train_as_two_processes_of_torchrun(trained, tmp_path):
     folder, clf = trained
     torchrun(tmp_path / "run")
@@ -34,6 +35,14 @@ def test_two_workers_train_as_two_processes_of_torchrun(trained, tmp_path):
     assert {"labels", "tokens", "epoch"} <= set(clf.stages_)
     assert not (folder / "cluster").exists()
     assert json.loads((folder / "environment.json").read_text())["processes"] == 2
+
+
+def test_workers_train_together(trained):
+    folder, clf = trained
+    assert clf.result_.epochs == 3
+    assert json.loads((folder / "environment.json").read_text())["processes"] == 2
+    assert {"labels", "tokens", "epoch"} <= set(clf.stages_)
+    assert not (folder / "cluster").exists()
 
 
 def test_workers_predict_as_this_process(trained, address):

@@ -144,15 +144,15 @@ def unseen(ray: Any, folder: Path) -> dict[str, str]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     with marked(folder) as mark:
-        looks = {}
+        looks = []  # several nodes of Ray may have the name of one machine
         for node in _alive(ray):
             if not node["Resources"].get("CPU", 0):
                 continue  # nothing runs there
             strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             task = ray.remote(num_cpus=0, scheduling_strategy=strategy)(look)
-            looks[_name(node)] = task.remote(str(mark))
+            looks.append((_name(node), task.remote(str(mark))))
         problems = {}
-        for machine, answer in looks.items():
+        for machine, answer in looks:
             try:
                 problem, version = ray.get(answer)
             except ray.exceptions.RayError as error:
