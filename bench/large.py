@@ -76,10 +76,11 @@ def measure(num_nodes: int, num_edges: int, size: int, folder: Path) -> dict[str
 def table(one: dict[str, Any]) -> str:
     """Return the figures of a line as Markdown."""
     stages = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one["stages"].items())
+    edges = one["edges"] // 2  # counted in both directions
     rows = [
         (
             "graph",
-            f"{one['nodes']:,} nodes, {one['edges']:,} edges, {_gb(one['file_bytes'])} of text",
+            f"{one['nodes']:,} nodes, {edges:,} edges, {_gb(one['file_bytes'])} of text",
         ),
         ("cores and memory used", f"{one['machine']['cores']} cores, {_gb(one['peak_bytes'])}"),
         ("of it swapped", _gb(one["swapped_bytes"])),

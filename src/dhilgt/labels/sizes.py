@@ -20,7 +20,9 @@ _MOST_LEVELS = 1000  # of a search for the depth; beyond it is extrapolated
 _PEAK_OVER_FINAL = 1.5  # the largest ratio measured on the benchmark graphs
 _PEAK_OVER_NEAR = 3.1  # likewise with a radius, beyond the graph by rank: many short lists of hubs
 _ARC_BYTES, _RANK_BYTES = 4, 8  # of the graph by rank
-_NEAR, _NEAR_PROBES = 3, 64  # searches up to this distance are short: more of them
+# Searches up to this distance are short, so that there are more of them; around hubs they still
+# reach most of a graph, so that there are fewer of a very large one.
+_NEAR, _NEAR_ARCS, _FEWEST_NEAR = 3, 2_000_000_000, 8
 _NO_RADIUS = 0xFFFFFFFF  # the native core's value for full labels
 
 
@@ -89,10 +91,10 @@ def estimate(
     """
     n = graph.num_nodes
     if num_probes is None:
-        affordable = _ARCS_TO_PROBE // (n + graph.num_edges + 1)
-        num_probes = min(max(affordable, _FEWEST_PROBES), _MOST_PROBES)
-        if radius is not None and radius <= _NEAR:
-            num_probes = _NEAR_PROBES
+        is_near = radius is not None and radius <= _NEAR
+        arcs, fewest = (_NEAR_ARCS, _FEWEST_NEAR) if is_near else (_ARCS_TO_PROBE, _FEWEST_PROBES)
+        affordable = arcs // (n + graph.num_edges + 1)
+        num_probes = min(max(affordable, fewest), _MOST_PROBES)
     num_probes = min(num_probes, n)
     node_at = node_order(graph, "degree") if order is None else order
     nodes = np.random.default_rng(seed).choice(n, num_probes, replace=False).astype(np.uint32)
