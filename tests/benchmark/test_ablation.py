@@ -272,6 +272,7 @@ def test_nothing_to_draw_is_said(tmp_path):
 # ---- the command -------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_small_ablation_from_end_to_end(tmp_path):
     results, out = tmp_path / "a.jsonl", tmp_path / "out"
     small = (

@@ -383,6 +383,7 @@ def test_a_line_without_a_gpu_or_of_one_epoch_has_its_figures():
     assert growth.figure(changed(line, stages=once), "epoch") == 7.0
 
 
+@pytest.mark.full
 def test_the_figure_names_every_curve_and_repeats_itself(lines, tmp_path):
     pytest.importorskip("matplotlib")
     growth_plot.draw_growth(lines, tmp_path / "one")

@@ -61,6 +61,7 @@ def test_every_system_gets_the_same_number_of_trials_and_uses_its_best(tmp_path,
             assert line["trials"] == 4
 
 
+@pytest.mark.full
 def test_no_seed_of_a_search_is_one_of_the_table(tmp_path, monkeypatch):
     _, tried, final, _ = search(tmp_path / "r.jsonl", by_trial, monkeypatch)
     assert {line["seed"] for line in tried} == set(SEEDS) == {0, 1, 2}
@@ -96,6 +97,7 @@ def test_without_a_good_trial_the_recipe_stands(tmp_path, monkeypatch):
     assert all(line["changes"] == {"model": {}, "training": {}} for line in final)
 
 
+@pytest.mark.full
 def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     path = tmp_path / "r.jsonl"
 
@@ -113,6 +115,7 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     assert (again.ran, again.skipped, again.left) == (0, 20, 0)
 
 
+@pytest.mark.full
 def test_more_trials_keep_those_that_are_done(tmp_path, monkeypatch):
     path = tmp_path / "r.jsonl"
     search(path, by_trial, monkeypatch, "gcn", trials=2, seeds=[13])
@@ -163,6 +166,7 @@ def test_work_is_done_in_the_order_of_the_cells(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.full
 def test_the_plan_says_what_is_left_and_guesses_the_time(tmp_path, monkeypatch):
     path = tmp_path / "r.jsonl"
     grid = cells([("gcn", "paper"), ("mlp", "paper")], ["generated:40"], [13, 14], trials=4)

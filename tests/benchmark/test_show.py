@@ -249,6 +249,7 @@ def test_published_figures_are_whole():
 # ---- the commands ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_table_by_one_command_and_again_with_resume(tmp_path):
     path = tmp_path / "r.jsonl"
     command = (

@@ -188,6 +188,7 @@ def test_the_same_lines_draw_the_same_files(tmp_path):
 # ---- the command -------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_small_study_from_end_to_end(tmp_path, monkeypatch):
     sizes = {size: PARAMETERS["s"][size] for size in (4, 32)}
     few = {"s": sizes, "r_in": {-1: BASE, 2: PARAMETERS["r_in"][2]}}

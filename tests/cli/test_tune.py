@@ -34,6 +34,7 @@ def tune(files, *more, output="search"):
     return ["tune", *flags, "--split", files.split, *out, *FIX, *more]
 
 
+@pytest.mark.full
 def test_files_become_the_best_settings_and_the_command_that_uses_them(files, tmp_path):
     result = ok(*tune(files, "--trials", 4))
     lines = result.stdout.splitlines()

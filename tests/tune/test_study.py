@@ -186,6 +186,7 @@ def test_the_running_score_reaches_the_pruner_seed_by_seed():
 # ---- going on --------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_search_goes_on_and_ends_as_one_that_was_never_stopped(tmp_path):
     whole = search(tmp_path / "whole", trials=6, name="n")
     run_search(whole)
