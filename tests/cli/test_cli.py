@@ -224,12 +224,12 @@ def test_memory_limit_is_kept(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_build_leaves_nothing(tmp_path, number):
-    # A path with ids in order has quadratic labels: it would run for minutes.
+    # A path searched in the order of its ids has quadratic labels: it would run for minutes.
     edges = tmp_path / "edges.csv"
     edges.write_text("".join(f"{i},{i + 1}\n" for i in range(60_000)))
     process = subprocess.Popen(
         shell_command("label", edges, "-o", tmp_path / "deep" / "out", "--no-preflight",
-                      "--max-memory", "3GB"),
+                      "--order", "degree-id", "--max-memory", "3GB"),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert "read " in process.stderr.readline()  # the build comes next
