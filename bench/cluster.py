@@ -114,6 +114,7 @@ def recorded_stages() -> list[dict[str, Any]]:
                     "units": len(outcomes),
                     "unit_seconds": [self.seconds.get(one.name, 0.0) for one in units],
                     "peak_bytes": max(one.facts.get("peak_bytes", 0) for one in outcomes),
+                    "whole_node": any(one.whole_node for one in units),
                 }
             )
             return outcomes
@@ -168,18 +169,33 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def predicted_seconds(measured: dict[str, Any], workers: int) -> float:
-    """Return what the simulator makes of the units of a run with one worker, for more of them."""
+def predicted_seconds(measured: dict[str, Any], nodes: int, cores: int) -> float:
+    """Return what the simulator makes of the units of a run with one worker, for more of them.
+
+    Args:
+        measured: The line of the run with one worker.
+        nodes: Nodes to predict for.
+        cores: Cores of each; a unit with a whole node is faster by their number.
+    """
     # One worker cannot be faster than its units: such a stage was done before, as a table is that
     # serves several stages.
     done = [one for one in measured["stages"] if one["seconds"] >= 0.5 * sum(one["unit_seconds"])]
-    stages = [Stage(one["stage"], tuple(one["unit_seconds"])) for one in done]
+    stages = [
+        Stage(
+            one["stage"],
+            tuple(
+                seconds / (cores if one.get("whole_node") else 1) for seconds in one["unit_seconds"]
+            ),
+        )
+        for one in done
+    ]
     units = sum(one["units"] for one in done[1:])
     beside = sum(one["seconds"] - sum(one["unit_seconds"]) for one in done[1:])
     # What is not done by units, and the start of the workers, which the first stage waits for.
     alone = measured["seconds"] - sum(one["seconds"] for one in done)
     alone += done[0]["seconds"] - sum(done[0]["unit_seconds"])
-    run = simulate(stages, Workers(workers, unit_overhead_seconds=max(0.0, beside / units)))
+    overhead = max(0.0, beside / units)
+    run = simulate(stages, Workers(nodes * cores, unit_overhead_seconds=overhead))
     return alone + run.seconds
 
 
@@ -198,7 +214,7 @@ def table_rows(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
         (
             "two workers of one core",
             f"{two['seconds']:.1f} s, {one['seconds'] / two['seconds']:.2f} x of one; the "
-            f"simulator predicts {predicted_seconds(one, 2):.1f} s",
+            f"simulator predicts {predicted_seconds(one, 2, 1):.1f} s",
         ),
     ]
     if (4, 4) in runs:
@@ -207,12 +223,12 @@ def table_rows(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
             (
                 "a node of four cores",
                 f"{node['seconds']:.1f} s; the simulator predicts "
-                f"{predicted_seconds(one, 4):.1f} s",
+                f"{predicted_seconds(one, 1, 4):.1f} s",
             ),
             (
                 "four nodes of four cores",
                 f"{four['seconds']:.1f} s, {node['seconds'] / four['seconds']:.2f} x of one node; "
-                f"the simulator predicts {predicted_seconds(one, 16):.1f} s",
+                f"the simulator predicts {predicted_seconds(one, 4, 4):.1f} s",
             ),
         ]
     return rows

@@ -20,10 +20,10 @@ from bench.simulation import Stage, Workers, simulate
 from dhilgt import HubLabels, Tokens, generate
 from dhilgt.benchmark.lines import script_command, signed_line
 from dhilgt.labels import sharding
-from dhilgt.labels.sharding.units import HubShard, LabelPart
+from dhilgt.labels.sharding.units import LabelPart
 
 DEGREE = 10.0
-SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
+SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 TARGETS = (100_000_000, 1_000_000_000)
 MACHINES, CORES = (16, 64, 256), 32
 _ROWS = 32_768  # token rows drawn, a shard
@@ -40,31 +40,10 @@ def measure(num_nodes: int, radius: int) -> dict[str, Any]:
         work.mkdir()
         files = sharding.write_ranked_graph(graph, None, work / "graph")
         plan = sharding.plan_shards(files, num_ranges=8)
-        shards: list[HubShard] = []
-        top, table_seconds, table_bytes = None, 0.0, 0
-        stages = []
-        while (stage := plan.next_stage(shards)) is not None:
-            if stage.table_hubs != (0 if top is None else top.num_hubs):
-                best = [one for one in shards if one.last <= stage.table_hubs]
-                begin = time.perf_counter()
-                top = sharding.write_top_table(files, best, work)
-                table_seconds += time.perf_counter() - begin
-                table_bytes = top.num_bytes
-            found = [
-                sharding.search_hubs(
-                    files,
-                    hubs.first,
-                    hubs.last,
-                    side=hubs.side,
-                    label_bounds=plan.label_bounds,
-                    folder=work,
-                    radius=radius,
-                    top=top,
-                )
-                for hubs in stage.ranges
-            ]
-            stages.append([one.seconds for one in found])
-            shards += found
+        stages = list(sharding.search_stages(files, plan, work, radius=radius))
+        shards = [one for stage in stages for one in stage.shards]
+        table_bytes = stages[-1].table.num_bytes if stages[-1].table else 0
+        unit_seconds = [[one.seconds for one in stage.shards] for stage in stages]
         begin = time.perf_counter()
         bounds = plan.holder_bounds(shards)
         parts: list[LabelPart] = [
@@ -90,9 +69,9 @@ def measure(num_nodes: int, radius: int) -> dict[str, Any]:
             "work_bytes": sum(one.num_bytes for one in shards) + table_bytes,
             "table_bytes": table_bytes,
             "unit_peak_bytes": max(one.peak_bytes for one in shards),
-            "stage_unit_seconds": stages,
-            "search_seconds": sum(map(sum, stages)),
-            "table_seconds": table_seconds,
+            "stage_unit_seconds": unit_seconds,
+            "search_seconds": sum(map(sum, unit_seconds)),
+            "table_seconds": sum(one.table_seconds for one in stages),
             "merge_seconds": merge_seconds,
             "token_seconds": tokens.traffic.seconds / tokens.traffic.num_rows,
             "token_moved_bytes": tokens.traffic.num_bytes / tokens.traffic.num_rows,
@@ -114,10 +93,9 @@ def predicted(lines: list[dict[str, Any]], num_nodes: int, machines: int) -> dic
         key: carried(lines, f"{key}_seconds", num_nodes) for key in ("search", "table", "merge")
     }
     work["token"] = carried(lines, "token_seconds", num_nodes) * num_nodes
-    # The table is written by one process; everything else is divided into units.
     stages = [
         Stage("search", _units(0.5 * work["search"])),
-        Stage("table", (work["table"],)),
+        Stage("table", _units(work["table"])),
         Stage("search", _units(0.5 * work["search"])),
         Stage("merge", _units(work["merge"])),
         Stage("tokens", _units(work["token"])),

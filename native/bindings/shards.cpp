@@ -41,17 +41,26 @@ ArcsView checked_arcs(const Starts& offsets, const Ranks& targets) {
   return {at, targets.data()};
 }
 
+void check_bounds(const Bounds& bounds) {
+  if (bounds.size() < 2 || bounds.front() != 0 || !std::is_sorted(bounds.begin(), bounds.end())) {
+    throw std::invalid_argument("bounds must ascend from 0 to the number of nodes");
+  }
+}
+
+// The rows of a table: (offsets in groups, groups) for each range of nodes.
+template <class Word>
+using TableParts = std::vector<std::tuple<Starts, ArrayIn<Word>>>;
+
 // All hubs of a table must be below num_hubs: they are places in an array.
 template <class Word>
-TopView<Word> checked_top(const Starts& starts, const ArrayIn<Word>& words, std::size_t num_nodes,
-                          std::uint32_t num_hubs) {
+void check_part(const Starts& starts, const ArrayIn<Word>& words, std::size_t num_nodes, std::uint32_t num_hubs) {
   if (starts.size() != num_nodes + 1 || starts.data()[0] != 0 ||
       starts.data()[num_nodes] * kGroupWords != words.size()) {
     throw std::invalid_argument("the table does not fit the nodes");
   }
   for (std::size_t v = 0; v < num_nodes; ++v) {
     if (starts.data()[v] > starts.data()[v + 1]) {
-      throw std::invalid_argument("the table descends at rank " + std::to_string(v));
+      throw std::invalid_argument("a part of the table descends at its node " + std::to_string(v));
     }
   }
   std::uint32_t largest = 0;
@@ -59,17 +68,50 @@ TopView<Word> checked_top(const Starts& starts, const ArrayIn<Word>& words, std:
     for (std::size_t k = 1; k < kGroupWords; ++k) largest = std::max<std::uint32_t>(largest, words.data()[i + k]);
   }
   if (words.size() > 0 && largest >= num_hubs) throw std::invalid_argument("the table names a hub it has not");
-  return {{starts.data(), starts.size()}, {words.data(), words.size()}};
-}
-
-void check_bounds(const Bounds& bounds) {
-  if (bounds.size() < 2 || bounds.front() != 0 || !std::is_sorted(bounds.begin(), bounds.end())) {
-    throw std::invalid_argument("bounds must ascend from 0 to the number of nodes");
-  }
 }
 
 template <class Word>
-using Table = std::tuple<std::uint32_t, std::uint32_t, Starts, ArrayIn<Word>, Starts, ArrayIn<Word>>;
+TopView<Word> checked_top(const TableParts<Word>& parts, const Bounds& bounds, std::uint32_t num_hubs) {
+  if (parts.size() != bounds.size() - 1) throw std::invalid_argument("the table does not fit the bounds");
+  std::vector<TopPart<Word>> rows;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto& [starts, words] = parts[i];
+    check_part<Word>(starts, words, bounds[i + 1] - bounds[i], num_hubs);
+    rows.push_back({bounds[i], {starts.data(), starts.size()}, {words.data(), words.size()}});
+  }
+  return {std::move(rows), bounds.back()};
+}
+
+// (number of hubs, longest distance, near rows, far rows); near rows are left out if they are the far ones
+template <class Word>
+using Table = std::tuple<std::uint32_t, std::uint32_t, std::optional<TableParts<Word>>, TableParts<Word>>;
+
+// A table of the hubs before rank `first`, or no table.
+template <class Word>
+TopTable<Word> checked_table(const std::optional<Table<Word>>& table, const Bounds& bounds, std::uint32_t first) {
+  if (!table.has_value()) return {};
+  const auto& [num_hubs, max_distance, near, far] = *table;
+  if (num_hubs > first || max_distance >= bounds.back()) {
+    throw std::invalid_argument("the hubs of the table must rank before the range");
+  }
+  const TopView<Word> rows = checked_top<Word>(far, bounds, num_hubs);
+  return {num_hubs, max_distance, near.has_value() ? checked_top<Word>(*near, bounds, num_hubs) : rows, rows};
+}
+
+// Both directions of the same graph.
+void check_same_nodes(const Starts& one, const Starts& other, const Bounds& bounds) {
+  check_bounds(bounds);
+  if (one.size() != other.size() || bounds.back() != one.size() - 1) {
+    throw std::invalid_argument("both directions and the bounds must have the same nodes");
+  }
+}
+
+nb::object shard_arrays(HubShard&& shard) {
+  auto& [rows, slices] = shard;
+  return nb::make_tuple(to_numpy(std::move(rows.packed.offsets)), to_numpy(std::move(rows.packed.bytes)),
+                        to_numpy(std::move(slices.offsets)), to_numpy(std::move(slices.bytes)),
+                        rows.num_entries, rows.max_distance);
+}
 
 template <class Word>
 nb::object search_range(const Starts& push_offsets, const Ranks& push_targets, const Starts& pull_offsets,
@@ -79,38 +121,45 @@ nb::object search_range(const Starts& push_offsets, const Ranks& push_targets, c
   const ArcsView push = checked_arcs(push_offsets, push_targets);
   const ArcsView pull = checked_arcs(pull_offsets, pull_targets);
   const std::size_t n = push_offsets.size() - 1;
-  check_bounds(bounds);
-  if (pull_offsets.size() != n + 1 || bounds.back() != n) {
-    throw std::invalid_argument("both directions and the bounds must have the same nodes");
-  }
+  check_same_nodes(push_offsets, pull_offsets, bounds);
   if (first >= last || last > n) throw std::invalid_argument("hubs are not a range of ranks");
   if (plane_words != 0 && plane_words != 2 && plane_words != 4 && plane_words != 8) {
     throw std::invalid_argument("plane_words must be 0, 2, 4 or 8");
   }
-  TopTable<Word> top;
-  if (table.has_value()) {
-    const auto& [num_hubs, max_distance, near_starts, near_words, far_starts, far_words] = *table;
-    if (num_hubs > first || max_distance >= n) {
-      throw std::invalid_argument("the hubs of the table must rank before the range");
-    }
-    const TopView<Word> far = checked_top<Word>(far_starts, far_words, n, num_hubs);
-    const bool same = near_starts.data() == far_starts.data() && near_words.data() == far_words.data() &&
-                      near_starts.size() == far_starts.size() && near_words.size() == far_words.size();
-    top = {num_hubs, max_distance, same ? far : checked_top<Word>(near_starts, near_words, n, num_hubs), far};
-  }
+  const TopTable<Word> top = checked_table(table, bounds, first);
   const HubRange range{static_cast<Node>(n), first, last, radius, plane_words, std::max(1u, threads)};
   Control control(max_bytes);
-  HolderRows rows;
-  Slices slices;
-  run_polled(control, std::move(progress), [&] {
-    rows = search_hubs(range, push, pull, top, control);
-    const PackedView view(range.num_nodes, {{first, rows.packed.offsets.view(), rows.packed.bytes.view()}});
-    slices = slice_by_node(view, bounds, range.threads, control);
-  });
-  return nb::make_tuple(to_numpy(std::move(rows.packed.offsets)), to_numpy(std::move(rows.packed.bytes)),
-                        to_numpy(std::move(slices.offsets)), to_numpy(std::move(slices.bytes)),
-                        rows.num_entries, rows.max_distance, rows.num_arcs, rows.num_tests,
-                        control.peak_bytes());
+  HubShard shard;
+  run_polled(control, std::move(progress),
+             [&] { shard = search_hubs(range, push, pull, top, bounds, control); });
+  const std::uint64_t num_arcs = shard.rows.num_arcs;
+  const std::uint64_t num_tests = shard.rows.num_tests;
+  return nb::make_tuple(shard_arrays(std::move(shard)), num_arcs, num_tests, control.peak_bytes());
+}
+
+// The table is that of searches along the arcs: its first labels are the out-labels, its others the in-labels.
+template <class Word>
+nb::object search_rest_of_hubs(const Starts& forward_offsets, const Ranks& forward_targets,
+                               const Starts& backward_offsets, const Ranks& backward_targets, bool directed,
+                               std::uint32_t first, std::uint32_t radius, std::optional<Table<Word>> table,
+                               const Bounds& bounds, unsigned threads, std::uint64_t max_bytes,
+                               nb::object progress) {
+  const ArcsView forward = checked_arcs(forward_offsets, forward_targets);
+  const ArcsView backward = checked_arcs(backward_offsets, backward_targets);
+  const std::size_t n = forward_offsets.size() - 1;
+  check_same_nodes(forward_offsets, backward_offsets, bounds);
+  const TopTable<Word> top = checked_table<Word>(table, bounds, first);
+  if (top.num_hubs != first || first >= n || radius == 0) {
+    throw std::invalid_argument("the table must hold all hubs before the rest");
+  }
+  const RestOfHubs rest{static_cast<Node>(n), first, directed, radius, std::max(1u, threads)};
+  Control control(max_bytes);
+  std::vector<HubShard> shards;
+  run_polled(control, std::move(progress),
+             [&] { shards = search_rest(rest, forward, backward, top.far, top.near, bounds, control); });
+  nb::list sides;
+  for (HubShard& shard : shards) sides.append(shard_arrays(std::move(shard)));
+  return nb::make_tuple(sides, control.peak_bytes());
 }
 
 // (first hub, last hub, bytes) of each slice, by ascending hubs
@@ -167,6 +216,11 @@ void bind_search(nb::module_& module) {
              nb::arg("pull_targets").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("radius"),
              nb::arg("plane_words"), nb::arg("table").none(), nb::arg("bounds"), nb::arg("threads"),
              nb::arg("max_bytes"), nb::arg("progress").none());
+  module.def("search_rest", &search_rest_of_hubs<Word>, nb::arg("forward_offsets").noconvert(),
+             nb::arg("forward_targets").noconvert(), nb::arg("backward_offsets").noconvert(),
+             nb::arg("backward_targets").noconvert(), nb::arg("directed"), nb::arg("first"), nb::arg("radius"),
+             nb::arg("table").none(), nb::arg("bounds"), nb::arg("threads"), nb::arg("max_bytes"),
+             nb::arg("progress").none());
 }
 
 }  // namespace

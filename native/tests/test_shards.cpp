@@ -21,38 +21,45 @@ constexpr std::uint64_t kRandomGraphs = 600;
 struct Unit {
   Node first;
   Node last;
-  HolderRows rows;
-  Slices slices;
+  HubShard shard;
 };
 
 template <class Word>
 Unit search(const HubRange& range, const ArcsView& push, const ArcsView& pull, const TopTable<Word>& top,
             std::span<const Node> bounds, Control& control) {
-  Unit unit{range.first, range.last, search_hubs(range, push, pull, top, control), {}};
-  const PackedView view(range.num_nodes,
-                        {{range.first, unit.rows.packed.offsets.view(), unit.rows.packed.bytes.view()}});
-  unit.slices = slice_by_node(view, bounds, range.threads, control);
-  return unit;
+  return {range.first, range.last, search_hubs(range, push, pull, top, bounds, control)};
+}
+
+bool same_bytes(const HubShard& a, const HubShard& b) {
+  return std::ranges::equal(a.rows.packed.bytes.view(), b.rows.packed.bytes.view()) &&
+         std::ranges::equal(a.slices.bytes.view(), b.slices.bytes.view()) &&
+         std::ranges::equal(a.slices.offsets.view(), b.slices.offsets.view()) &&
+         a.rows.num_entries == b.rows.num_entries && a.rows.max_distance == b.rows.max_distance;
 }
 
 Slice slice_of(const Unit& unit, std::size_t part) {
-  const Offset begin = unit.slices.offsets[part];
-  return {unit.first, unit.last, unit.slices.bytes.view().subspan(begin, unit.slices.offsets[part + 1] - begin)};
+  const Offset begin = unit.shard.slices.offsets[part];
+  return {unit.first, unit.last, unit.shard.slices.bytes.view().subspan(begin, unit.shard.slices.offsets[part + 1] - begin)};
 }
 
 template <class Word>
-TopRows<Word> table_of(const std::vector<Unit>& units, std::span<const Node> bounds, Control& control) {
-  TopRows<Word> table{Buffer<Offset>(&control), Buffer<Word>(&control)};
-  table.starts.push_back(0);
+std::vector<TopRows<Word>> table_of(const std::vector<Unit>& units, std::span<const Node> bounds, Control& control) {
+  std::vector<TopRows<Word>> parts;
   for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
     std::vector<Slice> slices;
     for (const Unit& unit : units) slices.push_back(slice_of(unit, part));
-    const TopRows<Word> rows = group_slices<Word>(slices, bounds[part], bounds[part + 1], bounds.back(), control);
-    const Offset before = table.starts[table.starts.size() - 1];
-    for (std::size_t i = 1; i < rows.starts.size(); ++i) table.starts.push_back(before + rows.starts[i]);
-    table.words.append(rows.words.data(), rows.words.size());
+    parts.push_back(group_slices<Word>(slices, bounds[part], bounds[part + 1], bounds.back(), control));
   }
-  return table;
+  return parts;
+}
+
+template <class Word>
+TopView<Word> view_of(const std::vector<TopRows<Word>>& table, std::span<const Node> bounds) {
+  std::vector<TopPart<Word>> parts;
+  for (std::size_t part = 0; part < table.size(); ++part) {
+    parts.push_back({bounds[part], table[part].starts.view(), table[part].words.view()});
+  }
+  return {std::move(parts), bounds.back()};
 }
 
 // Units of two ranges: the best hubs by planes, the others hub by hub with the table of the best.
@@ -80,22 +87,26 @@ void check_graph(std::uint64_t seed) {
       const HubRange range{n, 0, num_top, kUnreachable, words[random.below(3)], threads};
       units[side].push_back(search(range, push, pull, TopTable<Word>{}, bounds, control));
     }
-    TopRows<Word> tables[2];
+    std::vector<TopRows<Word>> tables[2];
     for (int side = 0; side < sides; ++side) tables[side] = table_of<Word>(units[side], bounds, control);
+    std::vector<HubShard> rest;  // the other hubs again, level by level
+    if (num_top < n) {
+      rest = search_rest<Word>({n, num_top, directed, kUnreachable, threads}, ranked.graph.forward(),
+                               ranked.graph.backward(), view_of(tables[0], bounds),
+                               view_of(tables[directed ? 1 : 0], bounds), bounds, control);
+    }
     for (int side = 0; side < sides; ++side) {
       check::context = "seed " + std::to_string(seed) + " side " + std::to_string(side);
       const ArcsView push = side == 0 ? ranked.graph.forward() : ranked.graph.backward();
       const ArcsView pull = side == 0 ? ranked.graph.backward() : ranked.graph.forward();
-      auto view = [&](int of) {
-        const TopRows<Word>& rows = tables[directed ? of : 0];
-        return TopView<Word>{rows.starts.view(), rows.words.view()};
-      };
-      const Distance longest = units[side].empty() ? 0 : std::max(units[0][0].rows.max_distance,
-                                                                  units[sides - 1][0].rows.max_distance);
+      auto view = [&](int of) { return view_of(tables[directed ? of : 0], bounds); };
+      const Distance longest = units[side].empty() ? 0 : std::max(units[0][0].shard.rows.max_distance,
+                                                                  units[sides - 1][0].shard.rows.max_distance);
       const TopTable<Word> top{num_top, longest, view(1 - side), view(side)};
       if (num_top < n) {
         const HubRange range{n, num_top, n, kUnreachable, 0, threads};
         units[side].push_back(search(range, push, pull, top, bounds, control));
+        CHECK(same_bytes(units[side].back().shard, rest[static_cast<std::size_t>(side)]));
       }
       const PackedLabels expected = pack_labels(side == 0 ? labels.in_labels() : labels.out_labels(), 1, control);
       Offset before = 0;
@@ -160,10 +171,13 @@ void long_searches_leave_the_planes() {
   HubRange one_by_one = planes;
   one_by_one.plane_words = 0;
   const TopTable<std::uint16_t> none;
-  const HolderRows a = search_hubs(planes, ranked.graph.forward(), ranked.graph.backward(), none, control);
-  const HolderRows b = search_hubs(one_by_one, ranked.graph.forward(), ranked.graph.backward(), none, control);
-  CHECK(a.max_distance > kMostPlaneLevels);
-  CHECK(std::ranges::equal(a.packed.bytes.view(), b.packed.bytes.view()));
+  const Node bounds[] = {0, 200, 500};
+  const auto search = [&](const HubRange& range) {
+    return search_hubs(range, ranked.graph.forward(), ranked.graph.backward(), none, bounds, control);
+  };
+  const HubShard a = search(planes);
+  CHECK(a.rows.max_distance > kMostPlaneLevels);
+  CHECK(same_bytes(a, search(one_by_one)));
 }
 
 }  // namespace

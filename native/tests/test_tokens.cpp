@@ -281,8 +281,6 @@ int main() {
   check::run("distances equal those of search", distances_equal_those_of_search);
   check::run("batches equal the factory", batches_equal_the_factory);
   check::run("ranks are numbered in order", ranks_are_numbered_in_order);
-}
-
   check::run("a radius never says no path", a_radius_never_says_no_path);
   check::run("draws follow the weights", draws_follow_the_weights);
   check::run("draws are distinct and complete", draws_are_distinct_and_complete);

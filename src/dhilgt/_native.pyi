@@ -139,6 +139,11 @@ MOST_SHORT_HUBS: int
 MOST_SHORT_DISTANCE: int
 
 def plane_bytes(num_nodes: int, words: int) -> int: ...
+
+_Shard = tuple[  # rows by hub, entries by node and where their parts end, number, longest distance
+    NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint8], int, int
+]
+
 def search_hubs(
     push_offsets: NDArray[np.uint64],
     push_targets: NDArray[np.uint32],
@@ -153,17 +158,21 @@ def search_hubs(
     threads: int,
     max_bytes: int,
     progress: Progress,
-) -> tuple[
-    NDArray[np.uint64],
-    NDArray[np.uint8],
-    NDArray[np.uint64],
-    NDArray[np.uint8],
-    int,
-    int,
-    int,
-    int,
-    int,
-]: ...
+) -> tuple[_Shard, int, int, int]: ...
+def search_rest(
+    forward_offsets: NDArray[np.uint64],
+    forward_targets: NDArray[np.uint32],
+    backward_offsets: NDArray[np.uint64],
+    backward_targets: NDArray[np.uint32],
+    directed: bool,
+    first: int,
+    radius: int,
+    table: tuple[Any, ...] | None,
+    bounds: list[int],
+    threads: int,
+    max_bytes: int,
+    progress: Progress,
+) -> tuple[list[_Shard], int]: ...
 def merge_slices(
     slices: list[tuple[int, int, NDArray[np.uint8]]],
     begin: int,

@@ -47,7 +47,7 @@ def connection(cluster):
 @contextlib.contextmanager
 def an_extra_node(cluster, **options):
     """A further node, for the time of a block; yields its id."""
-    node = cluster.add_node(**NODE, **options)
+    node = cluster.add_node(**NODE | options)
     cluster.wait_for_nodes()
     try:
         yield node.node_id

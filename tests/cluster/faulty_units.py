@@ -12,7 +12,12 @@ from dhilgt.cluster.units import Outcome
 from dhilgt.store import files
 from tests.cluster.small_units import FullDisk
 
-UNITS = {"search": labels.search_range, "table": labels.write_table, "merge": labels.merge_labels}
+UNITS = {
+    "search": labels.search_range,
+    "table": labels.write_table,
+    "rest": labels.search_others,
+    "merge": labels.merge_labels,
+}
 
 
 def _dying(name: str, folder: Path, arguments: dict[str, Any]) -> Outcome:
@@ -37,6 +42,10 @@ def dying_table(folder: Path, **arguments: Any) -> Outcome:
     return _dying("table", folder, arguments)
 
 
+def dying_rest(folder: Path, **arguments: Any) -> Outcome:
+    return _dying("rest", folder, arguments)
+
+
 def dying_merge(folder: Path, **arguments: Any) -> Outcome:
     return _dying("merge", folder, arguments)
 
@@ -54,6 +63,7 @@ def slow_merge(folder: Path, **arguments: Any) -> Outcome:
 DYING: dict[str, Callable[..., Outcome]] = {
     "search_range": dying_search,
     "write_table": dying_table,
+    "search_others": dying_rest,
     "merge_labels": dying_merge,
 }
 SLOW: dict[str, Callable[..., Outcome]] = {

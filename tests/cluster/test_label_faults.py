@@ -28,9 +28,11 @@ def graph():
 
 
 def cut_small(patch):
-    """Gives a small graph many units of every stage."""
+    """Gives a small graph stages of all three kinds, with many units."""
     patch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 1024)
-    patch.setattr("dhilgt.labels.sharding.plan._one_by_one_is_cheaper", lambda *_: True)
+    forecast = "dhilgt.labels.sharding.plan._Forecast"
+    patch.setattr(f"{forecast}.planes_are_cheapest", property(lambda _: False))
+    patch.setattr(f"{forecast}.rest_fits", property(lambda one: one._stages_left < 1))
 
 
 @pytest.fixture(autouse=True)

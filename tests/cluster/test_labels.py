@@ -20,9 +20,11 @@ GRAPHS = {
 
 
 def cut_small(patch):
-    """Gives small graphs several stages, and tables from the second one on."""
+    """Gives small graphs stages of all three kinds."""
     patch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 512)
-    patch.setattr("dhilgt.labels.sharding.plan._one_by_one_is_cheaper", lambda *_: True)
+    forecast = "dhilgt.labels.sharding.plan._Forecast"
+    patch.setattr(f"{forecast}.planes_are_cheapest", property(lambda _: False))
+    patch.setattr(f"{forecast}.rest_fits", property(lambda one: one._stages_left < 1))
 
 
 @pytest.fixture(autouse=True)

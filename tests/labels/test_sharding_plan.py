@@ -1,15 +1,17 @@
 """The plan of a sharded build: when hubs are searched from one by one, and with which table."""
 
+import itertools
+
 import pytest
 
 from dhilgt.labels.sharding import HubShard
-from dhilgt.labels.sharding.plan import ShardPlan
+from dhilgt.labels.sharding.plan import HubRange, ShardPlan
 
 NODES = 1 << 20
 
 
-def plan(table_bytes=None):
-    return ShardPlan(NODES, 10 * NODES, ("in",), (0, NODES), 512, 512, table_bytes)
+def plan(memory=None):
+    return ShardPlan(NODES, 10 * NODES, ("in",), (0, NODES), 512, 512, memory)
 
 
 def shard(first, last, entries, *, tests=0, arcs=0):
@@ -23,24 +25,58 @@ def test_searches_from_many_hubs_go_on_while_they_are_cheap():
 
 
 def test_few_entries_for_many_arcs_end_them():
-    found = [shard(0, 2048, 10**6, arcs=10**10)]
-    stage = plan().next_stage(found)
-    assert stage.table_hubs == 2048
+    stage = plan().next_stage([shard(0, 2048, 10**8, arcs=10**12)])
+    assert (stage.table_hubs, stage.is_rest) == (2048, False)
+    assert (stage.ranges[0].first, stage.ranges[-1].last) == (2048, 4096)
+
+
+def test_one_unit_finds_the_rest_if_little_is_left():
+    stage = plan().next_stage([shard(0, 2048, 10**6, arcs=10**12)])
+    assert stage == ((HubRange(2048, NODES, "in"),), 2048, True)
+
+
+@pytest.mark.parametrize("memory", ["entries", "nodes"])
+def test_the_rest_is_one_unit_only_within_its_memory(memory):
+    found = [shard(0, 2048, 10**6, arcs=10**12)]
+    limit = {"entries": 200_000, "nodes": 50 * NODES}[memory]
+    assert not plan(limit).next_stage(found).is_rest
+    assert plan(400 * NODES).next_stage(found).is_rest
+
+
+def test_what_is_left_is_forecast_from_the_last_two_stages():
+    def is_rest(*entries):
+        hubs = [0, 2048, 4096, 8192]
+        ranges = itertools.pairwise(hubs)
+        stages = [shard(*one, n, tests=1) for one, n in zip(ranges, entries, strict=True)]
+        return plan().next_stage(stages).is_rest
+
+    assert is_rest(10**8, 10**7, 5 * 10**6)  # halves: about as much is left as the last stage had
+    assert not is_rest(10**8, 10**7, 10**7)  # stays the same: seven times as much
+
+
+def test_the_next_stage_is_begun_early_unless_the_rest_is_expected():
+    cheap = [shard(0, 2048, 10**8, arcs=10**6)]
+    stage = plan().next_stage(cheap)
+    assert plan().stage_after(stage, cheap)[0].first == 4096
+    ending = [shard(0, 2048, 10**8), shard(2048, 4096, 10**6, arcs=10**7)]
+    stage = plan().next_stage(ending)
+    assert stage.table_hubs == 0
+    assert plan().stage_after(stage, ending) == ()
 
 
 @pytest.mark.parametrize(
     ("later", "hubs"),
-    [(10**4, 2048), (10**5, 4096)],  # of 10**6 entries a table may lack one in sixteen
+    [(10**7, 2048), (10**8, 4096)],  # of 10**9 entries a table may lack one in sixteen
 )
 def test_a_table_that_lacks_few_entries_serves_the_next_stage(later, hubs):
-    found = [shard(0, 2048, 10**6), shard(2048, 4096, later, tests=1)]
+    found = [shard(0, 2048, 10**9), shard(2048, 4096, later, tests=1)]
     assert plan().next_stage(found).table_hubs == hubs
 
 
-def test_a_table_is_no_larger_than_the_memory_of_a_unit():
-    found = [shard(512 * i, 512 * (i + 1), 10**6, tests=1) for i in range(8)]
+def test_a_table_is_no_larger_than_the_memory_of_eight_units():
+    found = [shard(512 * i, 512 * (i + 1), 10**8, tests=1) for i in range(8)]
     assert plan().next_stage(found).table_hubs == 4096
-    assert plan(table_bytes=3 * 2_600_000).next_stage(found).table_hubs == 1536
+    assert plan(memory=3 * 260_000_000 // 8).next_stage(found).table_hubs == 1536
 
 
 def test_after_the_last_hub_there_is_no_stage():

@@ -13,6 +13,7 @@ from dhilgt.labels.sharding import (
     RankedGraphFiles,
     plan_shards,
     search_hubs,
+    search_rest,
     write_ranked_graph,
     write_top_table,
 )
@@ -84,13 +85,16 @@ def test_any_table_width_radius_and_number_of_threads(seed, data, tmp_path_facto
     best = [search_hubs(files, 0, num_top, side=side, **options) for side in files.sides if num_top]
     top = write_top_table(files, best, folder)
     assert top.num_hubs == num_top
+    rest = search_rest(files, top, **options) if num_top < n else []
+    assert [one.side for one in rest] == list(files.sides)[: len(rest)]
     for side in files.sides:
         found = {e for one in best if one.side == side for e in entries_of(folder, one)}
         if num_top < n:
             shard = search_hubs(files, num_top, n, side=side, top=top, **options)
             found |= entries_of(folder, shard)
             again = search_hubs(files, num_top, n, side=side, **options)  # at once, without a table
-            assert again.name == shard.name
+            assert again.name == shard.name  # names hold the hash of the content
+            assert shard.name in {one.name for one in rest}  # level by level
         assert found == expected_entries(graph, files, side, radius)
 
 
@@ -109,6 +113,7 @@ def test_tables_of_both_widths_give_the_same_shard(directed, wide, tmp_path, mon
         pruned = search_hubs(files, 200, 900, side=side, top=top, **options)
         assert pruned.name == plain.name
         assert pruned.tests > 0 == plain.tests
+        assert plain.name in {one.name for one in search_rest(files, top, **options)}
 
 
 @pytest.mark.parametrize("simd", ["portable", "avx2", "avx512"])
@@ -145,8 +150,24 @@ def test_long_paths_are_searched_hub_by_hub(graph, num_top, tmp_path):
     top = write_top_table(files, best, tmp_path)
     shard = search_hubs(files, num_top, 400, top=top, **options)
     assert shard.name == search_hubs(files, num_top, 400, **options).name
+    del options["side"]
+    assert search_rest(files, top, **options)[0].name == shard.name
     found = {e for one in (*best, shard) for e in entries_of(tmp_path, one)}
     assert found == expected_entries(graph, files, "in")
+
+
+def test_the_rest_of_the_hubs_within_a_memory_limit(tmp_path):
+    graph = generate(1200, 6, seed=1, num_features=0)
+    files = write_ranked_graph(graph, None, tmp_path / "graph")
+    options = {"label_bounds": [0, 400, 1200], "folder": tmp_path}
+    top = write_top_table(files, [search_hubs(files, 0, 100, side="in", **options)], tmp_path)
+    (rest,) = search_rest(files, top, **options)
+    (again,) = search_rest(files, top, max_memory=rest.peak_bytes, threads=1, **options)
+    assert (again.name, again.peak_bytes) == (rest.name, rest.peak_bytes)
+    (many,) = search_rest(files, top, max_memory=2 * rest.peak_bytes, threads=4096, **options)
+    assert many.name == rest.name  # with as many threads as have room for their tables
+    with pytest.raises(MemoryLimitError, match="hubs 100 to 1199 outgrew the memory limit"):
+        search_rest(files, top, max_memory=rest.peak_bytes // 2, **options)
 
 
 def test_the_same_unit_writes_the_same_bytes(tmp_path):

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/control.h"
@@ -11,6 +12,7 @@
 #include "graph/ranked_graph.h"
 #include "labels/hub_search.h"
 #include "labels/pack.h"
+#include "labels/planes.h"
 
 namespace dhilgt {
 
@@ -35,20 +37,45 @@ struct HolderRows {
   std::uint64_t num_tests = 0;  // labels of the table read
 };
 
-// `push` are the arcs that the searches follow, `pull` those against them. The table is used only hub by
-// hub, and its hubs must rank before the range.
-template <class Word>
-HolderRows search_hubs(const HubRange& range, const ArcsView& push, const ArcsView& pull,
-                       const TopTable<Word>& top, Control& control);
-
-// The entries of a range of hubs, given as one part of rows, by node and cut at `bounds`. A slice lists the nodes that have any: the step
-// from the previous one, and a record of hubs, counted from the first of the range.
+// The entries of a range of hubs by node, cut at bounds. A slice lists the nodes that have any: the step from
+// the previous one, and a record of hubs, counted from the first of the range.
 struct Slices {
   Buffer<Offset> offsets;  // one per slice, and the end of the last
   Buffer<std::uint8_t> bytes;
 };
+
+// All entries of a range of hubs, by hub and by node.
+struct HubShard {
+  HolderRows rows;
+  Slices slices;
+};
+
+// `push` are the arcs that the searches follow, `pull` those against them. The table is used only hub by
+// hub, and its hubs must rank before the range. `bounds` ascend from 0 to the number of nodes.
+template <class Word>
+HubShard search_hubs(const HubRange& range, const ArcsView& push, const ArcsView& pull,
+                     const TopTable<Word>& top, std::span<const Node> bounds, Control& control);
+
+// All hubs from `first` on at once, level by level (tail.h): far less work than hub by hub, but by one unit.
+struct RestOfHubs {
+  Node num_nodes = 0;
+  Node first = 0;
+  bool directed = false;
+  Distance radius = kUnreachable;
+  unsigned threads = 1;
+};
+
+// The shard of each side, in-labels first. The tables hold the labels of all hubs before `first`; top_out is
+// ignored for undirected graphs.
+template <class Word>
+std::vector<HubShard> search_rest(const RestOfHubs& rest, const ArcsView& forward, const ArcsView& backward,
+                                  const TopView<Word>& top_in, const TopView<Word>& top_out,
+                                  std::span<const Node> bounds, Control& control);
+
+// The slices of entries that are given by hub, as one part of rows, or as a block.
 Slices slice_by_node(const PackedView& holders, std::span<const Node> bounds, unsigned threads,
                      Control& control);
+Slices slice_block(const PlaneBlock& block, std::span<const Node> bounds, Control& control);
 
 // The slice of one range of hubs for the nodes that are merged.
 struct Slice {

@@ -16,7 +16,6 @@
 
 namespace dhilgt {
 
-using TopLabels = GroupedLabels<std::uint16_t>;   // hubs found by the planes
 using TailLabels = GroupedLabels<std::uint32_t>;  // hubs found here
 
 inline constexpr std::uint32_t kNoSegment = 0xFFFFFFFFu;
@@ -58,14 +57,22 @@ struct NewEntries {
   const Node* hubs;
 };
 
+// The hubs that a node found in the previous level.
+struct FoundHubs {
+  const Node* hubs;
+  std::uint32_t count;
+};
+
 // One direction of the labels. Most entries are settled: those of a node are contiguous in memory.
 // Entries of the last levels stay in linked lists ("chained") until there are enough of them to be
-// copied. Arrays per tail node are indexed by rank - first_hub.
+// copied. Arrays per tail node are indexed by rank - first_hub. `Top` are the labels of the better hubs as
+// groups, in memory (GroupedLabels) or mapped (TopView).
+template <class Top>
 struct Side {
-  const Adjacency& pull;  // the neighbours a node takes candidates from
-  const Adjacency& push;  // the neighbours that take candidates from a node
-  const Node first_hub;   // the first that is not in `top`
-  TopLabels top;
+  const ArcsView pull;   // the neighbours a node takes candidates from
+  const ArcsView push;   // the neighbours that take candidates from a node
+  const Node first_hub;  // the first that is not in `top`
+  Top top;
   TailLabels settled;
   Buffer<TailSegment> chains;
   Buffer<std::uint32_t> first_chained;  // per tail node
@@ -73,15 +80,11 @@ struct Side {
   std::uint64_t num_settled = 0;        // entries
   std::uint64_t num_chained = 0;        // entries
 
-  struct Hubs {
-    const Node* hubs;
-    std::uint32_t count;
-  };
-  Buffer<Hubs> frontier;        // per tail node: the hubs found in the previous level
+  Buffer<FoundHubs> frontier;   // per tail node
   Buffer<Node> frontier_nodes;  // the nodes that have any
 
-  Side(const Adjacency& pull_arcs, const Adjacency& push_arcs, Node first_tail_hub, Node tail_nodes,
-       TopLabels top_labels, Control& control)
+  Side(const ArcsView& pull_arcs, const ArcsView& push_arcs, Node first_tail_hub, Node tail_nodes,
+       Top top_labels, Control& control)
       : pull(pull_arcs),
         push(push_arcs),
         first_hub(first_tail_hub),

@@ -28,7 +28,7 @@ from dhilgt.store.files import (
 from dhilgt.store.manifest import JOURNAL, TOKEN, partial_path
 from dhilgt.store.target import BuildLock, Target
 
-_LAYOUT = "dhilgt-job-1"
+_LAYOUT = "dhilgt-job-2"
 
 
 class JobFolder:

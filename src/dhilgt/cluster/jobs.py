@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from dhilgt._version import __version__
 from dhilgt.cluster.folder import JobFolder
-from dhilgt.cluster.nodes import capacity, check_fits, pinned
+from dhilgt.cluster.nodes import capacity, check_fits, most_cores, pinned
 from dhilgt.cluster.receive import receive
 from dhilgt.cluster.transfer import Parcel, clear_local, pack
 from dhilgt.cluster.unit_errors import failure, unit_error
@@ -39,6 +39,7 @@ _CALLS_PER_WORKER = 2  # one runs, one waits at the node, so that no worker is i
 class _Running(NamedTuple):
     call: Call
     attempt: int
+    cores: int = 1
 
 
 class Job:
@@ -56,6 +57,10 @@ class Job:
         memory: Bytes that a unit needs: no more units are run on a machine than fit. None: not
             counted.
         progress: Show a progress bar when standard error is a terminal.
+
+    Attributes:
+        num_cpus: Cores of a unit.
+        seconds: What each unit took, of those that workers have done.
 
     Example::
 
@@ -75,7 +80,7 @@ class Job:
     ) -> None:
         self._ray = ray
         self._folder = folder
-        self._num_cpus = num_cpus
+        self.num_cpus = num_cpus
         self._memory = memory
         self._progress = progress
         self._task = ray.remote(perform)
@@ -83,7 +88,7 @@ class Job:
         self._options = {"num_cpus": num_cpus, "max_retries": 0}
         if memory is not None:
             self._options["memory"] = memory
-        self.seconds: dict[str, float] = {}  # of the units that workers have done
+        self.seconds: dict[str, float] = {}
         self._parcels: dict[str, Parcel] = {}
         self._apart: set[str] = set()  # nodes that do not see the folder
         self._seeing: list[str] = []  # nodes that do
@@ -181,14 +186,37 @@ class Job:
 
     def _submit(self, todo: deque[_Running]) -> None:
         limit = self._most_calls()
+        self._take_back(todo)
         while todo and len(self._running) < limit:
             where: dict[str, Any] = {}
             if todo[0].call.unit.inputs is None and self._apart:
                 if not self._seeing:
                     return  # done in this process
                 where = pinned(self._seeing[next(self._turn) % len(self._seeing)])
-            one = todo.popleft()
-            self._running[self._task.options(**self._options, **where).remote(one.call)] = one
+            one = self._with_cores(todo.popleft())
+            options = {**self._options, "num_cpus": one.cores, **where}
+            self._running[self._task.options(**options).remote(one.call)] = one
+
+    def _with_cores(self, one: _Running) -> _Running:
+        """Return a unit with the number of cores that it is begun with."""
+        unit = one.call.unit
+        if not unit.whole_node:
+            return one._replace(cores=self.num_cpus)
+        cores = max(self.num_cpus, most_cores(self._ray, self._memory))
+        unit = unit._replace(arguments={**unit.arguments, "threads": cores})
+        return one._replace(call=one.call._replace(unit=unit), cores=cores)
+
+    def _take_back(self, todo: deque[_Running]) -> None:
+        """Begin units again for which no node has the cores any more: Ray would wait for ever."""
+        large = {ref: one for ref, one in self._running.items() if one.cores > self.num_cpus}
+        if not large:
+            return
+        cores = most_cores(self._ray, self._memory)
+        for ref, one in large.items():
+            if one.cores > cores:
+                del self._running[ref]
+                self._given_up.append(ref)
+                todo.appendleft(one)
 
     def _ended(self, todo: deque[_Running], missing: set[str]) -> list[Unit]:
         """Wait for a call to end, and return the missing unit that is finished, if it is one."""
@@ -219,8 +247,8 @@ class Job:
         now = time.monotonic()
         if now > self._asked + _SECONDS_BETWEEN_LOOKS:
             self._end_given_up()
-            check_fits(self._ray, self._num_cpus, self._memory)
-            self._limit = _CALLS_PER_WORKER * capacity(self._ray, self._num_cpus, self._memory)
+            check_fits(self._ray, self.num_cpus, self._memory)
+            self._limit = _CALLS_PER_WORKER * capacity(self._ray, self.num_cpus, self._memory)
             self._asked = now
         return self._limit
 

@@ -30,8 +30,9 @@ from dhilgt.labels.sharding import (
     merge_range,
     plan_shards,
     search_hubs,
+    search_rest,
     write_ranked_graph,
-    write_top_table,
+    write_table_part,
 )
 from dhilgt.store.manifest import MANIFEST
 from dhilgt.utils.checks import whole_number
@@ -73,7 +74,8 @@ def build_labels(
         radius: The largest distance of an entry; None for any. "auto" is any, too, unless
             `max_entries` is given: no machine has to hold all labels.
         max_entries: Take the largest radius whose predicted number of entries is not above this.
-        threads: Threads of each unit of work; None for one.
+        threads: Threads of each unit of work; None for one, and for all cores of a machine in the
+            unit that finds the last entries alone.
         max_memory: Limit on the memory of each unit, beyond the mapped graph. Ray runs no more
             units on a machine than fit.
         progress: Show a progress bar when standard error is a terminal.
@@ -99,7 +101,8 @@ def build_labels(
         files = RankedGraphFiles.open(folder.folder / _GRAPH)
         plan = plan_shards(files, num_ranges=num_parts(graph.num_nodes), max_memory=limit)
         options = {"radius": farthest, "max_memory": limit, "threads": workers}
-        build = _Build(job, plan, tuple(file.name for file in written.files), options)
+        names = tuple(file.name for file in written.files)
+        build = _Build(job, plan, names, options, whole_node=threads is None)
         parts = build.merge(build.search())
         finish(path, files, parts, folder=folder.folder, radius=farthest, overwrite=overwrite)
         folder.remove()
@@ -146,12 +149,19 @@ class _Build:
     """The stages of a build."""
 
     def __init__(
-        self, job: Job, plan: ShardPlan, graph_files: tuple[str, ...], options: dict[str, Any]
+        self,
+        job: Job,
+        plan: ShardPlan,
+        graph_files: tuple[str, ...],
+        options: dict[str, Any],
+        *,
+        whole_node: bool,
     ) -> None:
         self._job = job
         self._plan = plan
         self._graph_files = graph_files
         self._options = options
+        self._whole_node = whole_node
 
     def search(self) -> list[HubShard]:
         """Return the shards of all hubs, stage by stage: each may need a table of the best ones."""
@@ -159,25 +169,55 @@ class _Build:
         while (stage := self._plan.next_stage(shards)) is not None:
             best = [one for one in shards if one.last <= stage.table_hubs]
             table = self._write_table(best) if best else None
-            units = self._units(stage.ranges, table)
+            if stage.is_rest:
+                assert table is not None
+                units = [self._rest(stage.ranges[0].first, table)]
+            else:
+                units = self._units(stage.ranges, table)
             outcomes = self._job.run(
                 units,
                 title=f"labels: hubs to {stage.ranges[-1].last}",
                 unit="hubs",
-                ahead=self._units(self._plan.stage_after(stage), None),
+                ahead=self._units(self._plan.stage_after(stage, shards), None),
             )
-            shards += [HubShard.from_json(dict(one.facts)) for one in outcomes]
+            shards += [HubShard(**one) for done in outcomes for one in done.facts["shards"]]
         return shards
 
     def _write_table(self, shards: list[HubShard]) -> TopTable:
         last = max(one.last for one in shards)
         arguments = {**_values(shards), "max_memory": self._options["max_memory"]}
-        unit = Unit(f"the table of the first {last} hubs", write_table, arguments, None)
-        (outcome,) = self._job.run([unit], title="labels: table")
-        return TopTable.from_json(dict(outcome.facts))
+        units = [
+            Unit(
+                f"part {part} of the table of the first {last} hubs",
+                write_table,
+                {**arguments, "part": part},
+                None,
+            )
+            for part in range(self._plan.num_parts)
+        ]
+        outcomes = self._job.run(units, title="labels: table", unit="parts")
+        return TopTable.from_json([dict(one.facts) for one in outcomes])
+
+    def _rest(self, first: int, table: TopTable) -> Unit:
+        arguments = {
+            **self._options,
+            "label_bounds": self._plan.label_bounds,
+            "top": table.to_json(),
+        }
+        return Unit(
+            f"the search from hub {first} and all after it",
+            search_others,
+            arguments,
+            self._inputs(table),
+            self._plan.num_nodes - first,
+            whole_node=self._whole_node,
+        )
+
+    def _inputs(self, table: TopTable | None) -> tuple[str, ...]:
+        parts = () if table is None else table.parts
+        return (*self._graph_files, *(one.name for one in parts))
 
     def _units(self, ranges: Sequence[HubRange], table: TopTable | None) -> list[Unit]:
-        inputs = self._graph_files if table is None else (*self._graph_files, table.name)
         return [
             Unit(
                 f"the search from hubs {one.first} to {one.last - 1} ({one.side})",
@@ -188,7 +228,7 @@ class _Build:
                     "label_bounds": self._plan.label_bounds,
                     "top": None if table is None else table.to_json(),
                 },
-                inputs,
+                self._inputs(table),
                 one.last - one.first,
             )
             for one in ranges
@@ -235,7 +275,7 @@ class _Build:
 
 
 def _values(shards: Sequence[HubShard]) -> dict[str, Any]:
-    return {"shards": [one.to_json() for one in shards]}
+    return {"shards": [one._asdict() for one in shards]}
 
 
 # ---- units -------------------------------------------------------------------------------------
@@ -249,20 +289,40 @@ def _write_graph(graph: Graph, order: Any, seed: int, folder: Path) -> Outcome:
 
 
 def search_range(
-    folder: Path, *, first: int, last: int, side: str, top: dict[str, Any] | None, **options: Any
+    folder: Path,
+    *,
+    first: int,
+    last: int,
+    side: str,
+    top: list[dict[str, Any]] | None,
+    **options: Any,
 ) -> Outcome:
     """Find the entries of a range of hubs; `dhilgt.labels.sharding.search_hubs` as a unit."""
     table = None if top is None else TopTable.from_json(top)
     graph = _opened_graph(folder / _GRAPH)
     shard = search_hubs(graph, first, last, side=side, folder=folder, top=table, **options)
-    return Outcome((WrittenFile.of(folder, shard.name),), shard.to_json())
+    return _found(folder, [shard])
 
 
-def write_table(folder: Path, *, shards: list[dict[str, Any]], max_memory: int | None) -> Outcome:
-    """Write a table of the best hubs; `dhilgt.labels.sharding.write_top_table` as a unit."""
+def search_others(folder: Path, *, top: list[dict[str, Any]], **options: Any) -> Outcome:
+    """Find the entries of all other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
     graph = _opened_graph(folder / _GRAPH)
-    table = write_top_table(graph, _shards(shards), folder, max_memory=max_memory)
-    return Outcome((WrittenFile.of(folder, table.name),), table.to_json())
+    return _found(folder, search_rest(graph, TopTable.from_json(top), folder=folder, **options))
+
+
+def _found(folder: Path, shards: list[HubShard]) -> Outcome:
+    files = tuple(WrittenFile.of(folder, one.name) for one in shards)
+    peak = max(one.peak_bytes for one in shards)
+    return Outcome(files, {**_values(shards), "peak_bytes": peak})
+
+
+def write_table(
+    folder: Path, *, shards: list[dict[str, Any]], part: int, **options: Any
+) -> Outcome:
+    """Write a part of the table; `dhilgt.labels.sharding.write_table_part` as a unit."""
+    graph = _opened_graph(folder / _GRAPH)
+    table = write_table_part(graph, _shards(shards), part, folder=folder, **options)
+    return Outcome((WrittenFile.of(folder, table.name),), table._asdict())
 
 
 def merge_labels(
@@ -280,7 +340,7 @@ def merge_inverted(
 
 
 def _shards(values: list[dict[str, Any]]) -> list[HubShard]:
-    return [HubShard.from_json(one) for one in values]
+    return [HubShard(**one) for one in values]
 
 
 def _outcome(folder: Path, part: LabelPart) -> Outcome:

@@ -19,6 +19,31 @@ def capacity(ray: Any, num_cpus: int, memory: int | None) -> int:
     return sum(_room(node, num_cpus, memory) for node in _alive(ray))
 
 
+def most_cores(ray: Any, memory: int | None) -> int:
+    """Return the cores of the largest machine that has the memory for a unit; 1 if none has.
+
+    Args:
+        ray: The package, connected.
+        memory: Bytes of a unit; None if they are not counted.
+    """
+    return max((int(_resource(node, "CPU")) for node in _fitting(ray, memory)), default=1)
+
+
+def cores_each(ray: Any, num_units: int, memory: int | None) -> int:
+    """Return how many cores each unit of a stage can have, if all are to run at the same time.
+
+    No more than the smallest machine has: the units must fit whatever machine is left.
+
+    Args:
+        ray: The package, connected.
+        num_units: Units of the stage.
+        memory: Bytes of a unit; None if they are not counted.
+    """
+    each = capacity(ray, 1, memory) // max(1, num_units)
+    smallest = min((int(_resource(node, "CPU")) for node in _fitting(ray, memory)), default=1)
+    return max(1, min(each, smallest))
+
+
 def check_fits(ray: Any, num_cpus: int, memory: int | None) -> None:
     """Raise if no machine of the cluster can run a unit, for which Ray would wait for ever.
 
@@ -61,6 +86,10 @@ def _cores(count: float) -> str:
 
 def _alive(ray: Any) -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
+
+
+def _fitting(ray: Any, memory: int | None) -> list[dict[str, Any]]:
+    return [node for node in _alive(ray) if _room(node, 1, memory)]
 
 
 def _resource(node: dict[str, Any], name: str) -> float:

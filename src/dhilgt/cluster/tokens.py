@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.jobs import Job
+from dhilgt.cluster.nodes import cores_each
 from dhilgt.cluster.session import connected
 from dhilgt.cluster.units import Outcome, Unit, WrittenFile
 from dhilgt.errors import ArtifactError, ConfigError, setting
@@ -63,7 +64,8 @@ def build_tokens(
         path: The folder to create, shared too. ``<path>.partial`` holds the finished shards
             meanwhile.
         cluster: "auto", or the address of a cluster.
-        threads: Threads of each unit of work; None for one.
+        threads: Threads of each unit of work; None for one, or more where there are more cores
+            than units.
         max_memory: Limit on the memory of each unit. Ray runs no more units on a machine than fit.
         resume: Accept tokens that are there already, if they are the same.
         overwrite: Replace older tokens.
@@ -85,20 +87,27 @@ def build_tokens(
             "a cluster shall hold all of them; build labels with the same setting, or draw "
             "without it"
         )
-    workers = whole_number("threads", 1 if threads is None else threads, 1, _MOST_THREADS)
+    workers = whole_number("threads", threads, 1, _MOST_THREADS, optional=True)
     limit = None if max_memory is None else parse_size(max_memory)
     if resume and not overwrite and _is_there(path, layout):
         return Traffic()
     about = {"kind": KIND, "graph": layout.graph_fingerprint, "params": layout.params()}
+    shards = list(layout.shards())
     with (
         connected(cluster) as ray,
         JobFolder(path, about=about, overwrite=overwrite) as folder,
-        Job(ray, folder, num_cpus=workers, memory=limit, progress=progress) as job,
+        Job(
+            ray,
+            folder,
+            num_cpus=workers or cores_each(ray, len(shards), limit),
+            memory=limit,
+            progress=progress,
+        ) as job,
     ):
         place = str(labels.path)
         if not labels.is_checked:
             job.run(_checks(labels.path), title="labels: checking", unit="bytes")
-        options = {"labels": place, "layout": layout, "threads": workers, "max_memory": limit}
+        options = {"labels": place, "layout": layout, "threads": job.num_cpus, "max_memory": limit}
         listed: list[Outcome] = []
         if nodes is not None:
             listed = [job.here(Unit("the nodes", partial(_write_nodes, nodes)))]
@@ -111,7 +120,7 @@ def build_tokens(
                 None,
                 one.stop - one.start,
             )
-            for one in layout.shards()
+            for one in shards
         ]
         drawn = job.run(units, title="tokens", unit="rows")
         _finish(path, layout, [*listed, *drawn], folder.folder, overwrite=overwrite)

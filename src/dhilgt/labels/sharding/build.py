@@ -1,17 +1,19 @@
 """A sharded build in one process: the units one after the other."""
 
+import time
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dhilgt.errors import ArtifactError
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.sharding.finish import finish, remove_work
 from dhilgt.labels.sharding.merge import merge_holders, merge_range
-from dhilgt.labels.sharding.plan import HubRange, plan_shards
-from dhilgt.labels.sharding.ranked import write_ranked_graph
-from dhilgt.labels.sharding.search import search_hubs
+from dhilgt.labels.sharding.plan import ShardPlan, plan_shards
+from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
+from dhilgt.labels.sharding.search import search_hubs, search_rest
 from dhilgt.labels.sharding.table import write_top_table
 from dhilgt.labels.sharding.units import HubShard, TopTable
 from dhilgt.store.files import explained
@@ -100,27 +102,11 @@ def _build(
     files = write_ranked_graph(graph, order, folder / "graph", seed=seed, overwrite=True)
     plan = plan_shards(files, num_ranges=num_ranges, max_memory=max_memory)
 
-    def search(hubs: HubRange, top: TopTable | None) -> HubShard:
-        return search_hubs(
-            files,
-            hubs.first,
-            hubs.last,
-            side=hubs.side,
-            label_bounds=plan.label_bounds,
-            folder=folder,
-            radius=radius,
-            top=top,
-            max_memory=max_memory,
-            threads=threads,
-        )
-
     shards: list[HubShard] = []
-    top: TopTable | None = None
-    while (stage := plan.next_stage(shards)) is not None:
-        if stage.table_hubs != (0 if top is None else top.num_hubs):
-            best = [one for one in shards if one.last <= stage.table_hubs]
-            top = write_top_table(files, best, folder, max_memory=max_memory)
-        shards += [search(hubs, top) for hubs in stage.ranges]
+    for found in search_stages(
+        files, plan, folder, radius=radius, max_memory=max_memory, threads=threads
+    ):
+        shards += found.shards
     holder_bounds = plan.holder_bounds(shards)
     parts = [
         merge_range(folder, shards, part, side=side, max_memory=max_memory)
@@ -134,3 +120,63 @@ def _build(
     ]
     finish(path, files, parts, folder=folder, radius=radius, overwrite=overwrite)
     remove_work(folder)
+
+
+class FoundStage(NamedTuple):
+    """A stage of a build that is done.
+
+    Attributes:
+        shards: What it found.
+        table: The table that it used, if any.
+        table_seconds: What writing that took; 0 if it had been written before.
+    """
+
+    shards: list[HubShard]
+    table: TopTable | None
+    table_seconds: float
+
+
+def search_stages(
+    files: RankedGraphFiles,
+    plan: ShardPlan,
+    folder: Path,
+    *,
+    radius: int | None = None,
+    max_memory: int | str | None = None,
+    threads: int = 1,
+) -> Iterator[FoundStage]:
+    """Find the entries of all hubs, unit by unit, and yield each stage.
+
+    Args:
+        files: The graph in rank space.
+        plan: The plan.
+        folder: Where to write.
+        radius: The largest distance of an entry; None for any.
+        max_memory: Limit on the memory of each unit, beyond the mapped files.
+        threads: Threads of each unit.
+    """
+    options: dict[str, Any] = {
+        "label_bounds": plan.label_bounds,
+        "folder": folder,
+        "radius": radius,
+        "max_memory": max_memory,
+        "threads": threads,
+    }
+    shards: list[HubShard] = []
+    top: TopTable | None = None
+    while (stage := plan.next_stage(shards)) is not None:
+        begin = time.perf_counter()
+        if stage.table_hubs != (0 if top is None else top.num_hubs):
+            best = [one for one in shards if one.last <= stage.table_hubs]
+            top = write_top_table(files, best, folder, max_memory=max_memory)
+        table_seconds = time.perf_counter() - begin
+        if stage.is_rest:
+            assert top is not None
+            found = search_rest(files, top, **options)
+        else:
+            found = [
+                search_hubs(files, one.first, one.last, side=one.side, top=top, **options)
+                for one in stage.ranges
+            ]
+        shards += found
+        yield FoundStage(found, top, table_seconds)

@@ -1,6 +1,7 @@
 """How hubs and nodes are cut into units of work."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,11 @@ _TABLE_ENTRY = 40.0  # writing an entry of the table
 _SCAN = 1.0  # passing over an arc or a node that no hub has reached
 _MISSING = 1 / 16  # of the entries: a table that lacks no more of them serves a further stage
 _TABLE_BYTES = 2.6  # of an entry in the table: groups of seven hubs and their distance
+_SHARING = 8  # units of a machine that map the same table, about: each has its part of the memory
+_REST_TEST = 4.0  # level by level: testing an entry of a label
+_MOST_REST = 20_000_000  # entries that one unit may find so: about a quarter of a minute
+_REST_BYTES, _REST_NODE_BYTES = 20, 60  # its memory per entry and per node
+_LEAST_RATIO = 0.5  # of the entries of a stage to those of the one before it, as a forecast
 
 
 class HubRange(NamedTuple):
@@ -48,10 +54,13 @@ class Stage(NamedTuple):
     Attributes:
         ranges: The units.
         table_hubs: The searches take the table of so many hubs; 0 for none.
+        is_rest: Whether one unit does all ranges, which are the hubs that are left; see
+            `search_rest`.
     """
 
     ranges: tuple[HubRange, ...]
     table_hubs: int
+    is_rest: bool = False
 
 
 class ShardPlan(NamedTuple):
@@ -65,7 +74,7 @@ class ShardPlan(NamedTuple):
         hubs_at_once: Hubs of a unit that searches from all of them at the same time.
         first_hubs: Hubs of the first such unit, which most nodes hold; the next ones have twice as
             many each, up to `hubs_at_once`.
-        table_bytes: The largest table; None for any.
+        memory: Limit on the memory of a unit; None for none.
     """
 
     num_nodes: int
@@ -74,7 +83,7 @@ class ShardPlan(NamedTuple):
     label_bounds: tuple[int, ...]
     hubs_at_once: int
     first_hubs: int
-    table_bytes: int | None = None
+    memory: int | None = None
 
     @property
     def num_parts(self) -> int:
@@ -85,9 +94,10 @@ class ShardPlan(NamedTuple):
         """Return the units that follow the finished ones; None after the last hub.
 
         The first stages search from many hubs at a time, whose searches touch most of the graph.
-        The others search hub by hub, with a table of hubs before the stage: each doubles the
-        number of hubs, so no table is far behind the hubs that it serves, and in each all units
-        run at once. A table that lacks few entries serves the next stage, too.
+        Once so few entries are left that one unit finds them in seconds, it does. On large graphs
+        there are stages between that search hub by hub, with a table of hubs before the stage:
+        each doubles the number of hubs, so no table is far behind the hubs that it serves, and in
+        each all units run at once. A table that lacks few entries serves the next stage, too.
 
         Args:
             shards: The shards of all stages so far, in any order.
@@ -98,12 +108,15 @@ class ShardPlan(NamedTuple):
         last = min(self.num_nodes, max(_FIRST_STAGE, 2 * first))
         start = 0 if first <= _FIRST_STAGE else first // 2
         before = [one for one in shards if one.first >= start]  # the last stage
-        if first == 0 or not _one_by_one_is_cheaper(self, shards, before):
+        forecast = _Forecast(self, shards, before) if first else None
+        if forecast is None or forecast.planes_are_cheapest:
             cuts = [first] if first else self._first_cuts(last)
             early = itertools.chain.from_iterable(
                 self._ranges(begin, end, end - begin) for begin, end in itertools.pairwise(cuts)
             )
             return Stage((*early, *self._ranges(cuts[-1], last, self.hubs_at_once)), 0)
+        if forecast.rest_fits:
+            return Stage(self._ranges(first, self.num_nodes, self.num_nodes), first, is_rest=True)
         # A stage has at most as many entries as the one before it, as a rule far fewer.
         entries = sum(one.num_entries for one in before) / len(self.sides)
         units = min(_STAGE_UNITS, max(1, round(entries / _FEWEST_ENTRIES)))
@@ -111,16 +124,23 @@ class ShardPlan(NamedTuple):
         size = -(-(last - first) // units)
         return Stage(self._ranges(first, last, size), self._table_hubs(shards, first))
 
-    def stage_after(self, stage: Stage) -> tuple[HubRange, ...]:
+    def stage_after(self, stage: Stage, shards: Sequence[HubShard]) -> tuple[HubRange, ...]:
         """Return the units that probably follow a stage without a table, to begin them early.
 
         They do follow it if `next_stage` gives a stage without a table again.
 
         Args:
             stage: The stage that is under way.
+            shards: The shards of the stages before it.
         """
-        first = max(one.last for one in stage.ranges)
+        begin, first = stage.ranges[0].first, stage.ranges[-1].last
         if stage.table_hubs or first >= self.num_nodes:
+            return ()
+        last_stage = [one for one in shards if one.last > begin // 2]
+        expected = [  # as many entries for twice as many hubs
+            one._replace(first=begin, last=first, arcs=2 * one.arcs) for one in last_stage
+        ]
+        if expected and self.next_stage([*shards, *expected]).table_hubs:  # type: ignore[union-attr]
             return ()
         return self._ranges(first, min(self.num_nodes, 2 * first), self.hubs_at_once)
 
@@ -148,8 +168,8 @@ class ShardPlan(NamedTuple):
             entries[one.last] = entries.get(one.last, 0) + one.num_entries
         ends = sorted(entries)
         below = dict(zip(ends, itertools.accumulate(entries[end] for end in ends), strict=True))
-        if self.table_bytes is not None:
-            most = self.table_bytes / _TABLE_BYTES
+        if self.memory is not None:
+            most = _SHARING * self.memory / _TABLE_BYTES
             ends = [end for end in ends if below[end] <= most] or ends[:1]
         stages = [end for end in ends if end == ends[-1] or _ends_a_stage(end)]
         allowed = _MISSING * below[ends[-1]]
@@ -180,7 +200,8 @@ def plan_shards(
         num_ranges: Parts into which the labels are cut, by ranges of ranks; no more than nodes.
         max_memory: Limit on the memory of a unit; None for units that search from 512 hubs at a
             time, which take 323 bytes per node and more. With less, a unit takes fewer hubs, and
-            the table that it maps has no more bytes than this.
+            the table that it maps, as do other units of its machine, is at most eight times as
+            large.
     """
     count = min(whole_number("num_ranges", num_ranges, 1, _MOST_PARTS), files.num_nodes)
     bounds = tuple(files.num_nodes * part // count for part in range(count + 1))
@@ -204,27 +225,74 @@ def _ends_a_stage(rank: int) -> bool:
     return rest == 0 and stages.bit_count() == 1
 
 
-def _one_by_one_is_cheaper(
-    plan: ShardPlan, shards: Sequence[HubShard], before: Sequence[HubShard]
-) -> bool:
-    """Return whether the hubs of the next stage, twice as many, are found faster hub by hub.
+class _Forecast:
+    """What the next stage, of twice as many hubs as the last one, and all the rest will cost.
 
     Args:
         plan: The plan.
         shards: All shards so far.
         before: Those of the last stage.
     """
-    if any(one.tests for one in before):
-        return True  # it was already
-    if max(one.max_distance for one in before) > _native.MOST_PLANE_LEVELS:
-        return True  # on long paths few nodes take part in each level of a search
-    entries = sum(one.num_entries for one in shards)
-    label = entries / (len(plan.sides) * plan.num_nodes)
-    tests = _TESTS_PER_ENTRY * sum(one.num_entries for one in before)
-    one_by_one = tests * (_TEST + _TEST_PER_HUB * label) + _TABLE_ENTRY * entries
-    scans = sum(one.max_distance for one in before) * (plan.num_arcs + plan.num_nodes)
-    arcs = sum(one.arcs for one in before)
-    return one_by_one <= 2 * (arcs * _arc_cost(plan.num_nodes) + scans * _SCAN)
+
+    def __init__(
+        self, plan: ShardPlan, shards: Sequence[HubShard], before: Sequence[HubShard]
+    ) -> None:
+        self._plan = plan
+        self._before = before
+        self._entries = sum(one.num_entries for one in shards)
+        self._last = sum(one.num_entries for one in before)
+        first = max(one.last for one in shards)
+        self._nodes_left = plan.num_nodes - first
+        earlier = sum(one.num_entries for one in shards if first // 4 <= one.first < first // 2)
+        # The first stage has most of the entries: it says nothing about those that follow.
+        self._ratio = 1.0
+        if first > 2 * _FIRST_STAGE and earlier:
+            self._ratio = min(1.0, max(_LEAST_RATIO, self._last / earlier))
+        self._stages_left = math.log2(plan.num_nodes / first)
+
+    @property
+    def planes_are_cheapest(self) -> bool:
+        """Whether the next stage is found fastest from many hubs at a time."""
+        if any(one.tests for one in self._before):
+            return False  # it was not before
+        if max(one.max_distance for one in self._before) > _native.MOST_PLANE_LEVELS:
+            return False  # on long paths few nodes take part in each level of a search
+        other = self._one_by_one
+        if self.rest_fits:
+            other = min(other, self._last * self._ratio * _REST_TEST * self._label)
+        return self._planes < other
+
+    @property
+    def rest_fits(self) -> bool:
+        """Whether one unit can find all that is left, in little time and in its memory."""
+        plan = self._plan
+        whole, part = divmod(self._stages_left, 1)
+        stages = [self._ratio ** (1 + stage) for stage in range(int(whole))]
+        left = self._last * (sum(stages) + part * self._ratio ** (1 + whole))
+        if left > _MOST_REST:
+            return False
+        if plan.memory is None:
+            return True
+        needed = _REST_BYTES * left + _REST_NODE_BYTES * len(plan.sides) * self._nodes_left
+        table = self._entries * _TABLE_BYTES
+        return needed <= plan.memory and table <= _SHARING * plan.memory
+
+    @property
+    def _label(self) -> float:
+        """Mean number of entries of a label so far."""
+        return self._entries / (len(self._plan.sides) * self._plan.num_nodes)
+
+    @property
+    def _planes(self) -> float:
+        plan = self._plan
+        scans = sum(one.max_distance for one in self._before) * (plan.num_arcs + plan.num_nodes)
+        arcs = sum(one.arcs for one in self._before)
+        return 2 * (arcs * _arc_cost(plan.num_nodes) + scans * _SCAN)
+
+    @property
+    def _one_by_one(self) -> float:
+        tests = _TESTS_PER_ENTRY * self._last
+        return tests * (_TEST + _TEST_PER_HUB * self._label) + _TABLE_ENTRY * self._entries
 
 
 def _arc_cost(num_nodes: int) -> float:

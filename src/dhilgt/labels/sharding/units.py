@@ -1,4 +1,4 @@
-"""What the units of a sharded build return: small tuples of plain values."""
+"""What the units of a sharded build return: small tuples of plain values, to be sent as JSON."""
 
 from typing import Any, NamedTuple, Self
 
@@ -29,27 +29,19 @@ class HubShard(NamedTuple):
     num_entries: int
     num_bytes: int
     max_distance: int
-    seconds: float
-    arcs: int
-    tests: int
-    peak_bytes: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return self._asdict()
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """Return the shard of plain JSON values."""
-        return cls(**values)
+    seconds: float = 0.0
+    arcs: int = 0
+    tests: int = 0
+    peak_bytes: int = 0
 
 
-class TopTable(NamedTuple):
-    """The labels of all nodes restricted to the best hubs, in one file.
+class TablePart(NamedTuple):
+    """The labels of a range of nodes restricted to the best hubs, in one file.
 
     Attributes:
-        num_hubs: The hubs are those of the ranks below this; 0 for a table without entries.
-        max_distance: The longest distance in it.
+        num_hubs: The hubs are those of the ranks below this.
+        part: Number of the range.
+        max_distance: The longest distance in the whole table.
         name: Name of the file.
         sha256: Hash of the content.
         num_bytes: Size of the file.
@@ -57,20 +49,41 @@ class TopTable(NamedTuple):
     """
 
     num_hubs: int
+    part: int
     max_distance: int
     name: str
     sha256: str
     num_bytes: int
     peak_bytes: int
 
-    def to_json(self) -> dict[str, Any]:
+
+class TopTable(NamedTuple):
+    """The labels of all nodes restricted to the best hubs.
+
+    Attributes:
+        parts: By ascending nodes; none for a table without hubs.
+    """
+
+    parts: tuple[TablePart, ...] = ()
+
+    @property
+    def num_hubs(self) -> int:
+        """The hubs are those of the ranks below this."""
+        return self.parts[0].num_hubs if self.parts else 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of its files."""
+        return sum(one.num_bytes for one in self.parts)
+
+    def to_json(self) -> list[dict[str, Any]]:
         """Return plain JSON values."""
-        return self._asdict()
+        return [one._asdict() for one in self.parts]
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
+    def from_json(cls, values: list[dict[str, Any]]) -> Self:
         """Return the table of plain JSON values."""
-        return cls(**values)
+        return cls(tuple(TablePart(**one) for one in values))
 
 
 class PartFile(NamedTuple):

@@ -1,0 +1,199 @@
+// The levels of label_tail (tail.h), for labels of the better hubs in memory or mapped.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/parallel.h"
+#include "labels/tail_examiner.h"
+#include "labels/tail_labels.h"
+
+namespace dhilgt {
+
+inline constexpr std::size_t kParallelReceivers = 1024;  // with fewer, threads cost more than they save
+
+// The graph that is labelled, wherever it is.
+struct TailGraph {
+  Node num_nodes;
+  bool directed;
+  ArcsView forward;
+  ArcsView backward;
+};
+
+template <class Top>
+class TailBuilder {
+ public:
+  // `top_in` and `top_out` are the labels of the hubs before first_hub; top_out is ignored for undirected
+  // graphs.
+  TailBuilder(const TailGraph& graph, Node first_hub, Top top_in, Top top_out, Distance radius,
+              unsigned threads, Control& control)
+      : first_hub_(first_hub),
+        num_nodes_(graph.num_nodes),
+        tail_nodes_(graph.num_nodes - first_hub),
+        radius_(radius),
+        threads_(threads),
+        control_(control),
+        receivers_(&control),
+        received_in_(&control) {
+    sides_.reserve(2);
+    sides_.emplace_back(graph.backward, graph.forward, first_hub, tail_nodes_,
+                        std::move(top_in), control);
+    if (graph.directed) {
+      sides_.emplace_back(graph.forward, graph.backward, first_hub, tail_nodes_,
+                          std::move(top_out), control);
+    }
+    for (unsigned worker = 0; worker < threads; ++worker) arenas_.emplace_back(control);
+    new_entries_.resize(threads);
+    received_in_.assign(tail_nodes_, 0);
+  }
+
+  // Finds all entries; returns the sides, in-labels first, with all entries settled.
+  std::vector<Side<Top>>& run() {
+    start();
+    const Distance depth = run_levels<std::uint8_t>(2);
+    if (any_frontier() && depth <= radius_) run_levels<std::uint32_t>(depth);
+    received_in_.clear();
+    receivers_.clear();
+    for (Side<Top>& side : sides_) {
+      side.settle(threads_, control_);
+      side.chains.clear();
+      side.frontier.clear();
+    }
+    arenas_.clear();
+    old_arenas_.clear();
+    return sides_;
+  }
+
+ private:
+  // Distance 1: every better neighbour is a hub, without a test.
+  void start() {
+    std::vector<Node> hubs;
+    for (Side<Top>& side : sides_) {
+      for (Node node = first_hub_; node < num_nodes_; ++node) {
+        if ((node & 0xFFF) == 0) control_.check();
+        hubs.clear();
+        for (const Node neighbour : side.pull.of(node)) {
+          if (neighbour >= node) break;
+          if (neighbour >= first_hub_) hubs.push_back(neighbour);
+        }
+        if (!hubs.empty()) {
+          const Node* stored = arenas_[0].store(hubs.data(), hubs.size());
+          side.add({node, static_cast<std::uint32_t>(hubs.size()), stored}, 1);
+        }
+      }
+    }
+    settle_if_worthwhile();
+  }
+
+  // Settling copies all entries, so it waits until 1/16 of them are chained: the cost stays linear.
+  void settle_if_worthwhile() {
+    std::uint64_t chained = 0;
+    std::uint64_t settled = 0;
+    for (const Side<Top>& side : sides_) {
+      chained += side.num_chained;
+      settled += side.num_settled;
+    }
+    if (chained * 16 < settled) return;
+    for (Side<Top>& side : sides_) side.settle(threads_, control_);
+    // Now only the frontier points into the arenas, and it does not reach into the older ones.
+    old_arenas_.clear();
+    old_arenas_.swap(arenas_);
+    for (unsigned worker = 0; worker < threads_; ++worker) arenas_.emplace_back(control_);
+  }
+
+  bool any_frontier() const {
+    for (const Side<Top>& side : sides_) {
+      if (!side.frontier_nodes.empty()) return true;
+    }
+    return false;
+  }
+
+  // Runs levels from `depth` until no entries are found, the radius is reached or distances no longer
+  // fit a Mark; returns the next level.
+  template <class Mark>
+  Distance run_levels(Distance depth) {
+    std::vector<Examiner<Mark, Top>> examiners;
+    for (unsigned worker = 0; worker < threads_; ++worker) {
+      examiners.emplace_back(num_nodes_, first_hub_, control_);
+    }
+    std::vector<std::vector<NewEntries>> level(sides_.size());
+    const Distance last = std::min(radius_, Distance{Examiner<Mark, Top>::kMaxDepth});
+    for (; any_frontier() && depth <= last; ++depth) {
+      control_.check();
+      // Both directions are computed before either is added: each is tested only against the other's
+      // entries of smaller distances.
+      for (std::size_t s = 0; s < sides_.size(); ++s) {
+        const Side<Top>& side = sides_[s];
+        const Side<Top>& opposite = sides_[sides_.size() - 1 - s];
+        collect_receivers(side);
+        find_level(examiners, side, opposite, depth, level[s]);
+      }
+      for (std::size_t s = 0; s < sides_.size(); ++s) {
+        sides_[s].clear_frontier();
+        for (const NewEntries& added : level[s]) sides_[s].add(added, depth);
+        level[s].clear();
+      }
+      settle_if_worthwhile();
+    }
+    return depth;
+  }
+
+  // Collects the nodes with a neighbour in the frontier.
+  void collect_receivers(const Side<Top>& side) {
+    receivers_.resize(0);
+    ++round_;
+    for (const Node node : side.frontier_nodes) {
+      const Node best_hub = side.frontier[node - first_hub_].hubs[0];
+      const std::span<const Node> neighbours = side.push.of(node);
+      for (std::size_t i = neighbours.size(); i-- > 0 && neighbours[i] > best_hub;) {
+        std::uint32_t& received_in = received_in_[neighbours[i] - first_hub_];
+        if (received_in != round_) {
+          received_in = round_;
+          receivers_.push_back(neighbours[i]);
+        }
+      }
+    }
+  }
+
+  template <class Mark>
+  void find_level(std::vector<Examiner<Mark, Top>>& examiners, const Side<Top>& side, const Side<Top>& opposite,
+                  Distance depth, std::vector<NewEntries>& level) {
+    const unsigned threads = receivers_.size() < kParallelReceivers ? 1 : threads_;
+    parallel_for(threads, receivers_.size(), 128, control_,
+                 [&](unsigned worker, std::size_t begin, std::size_t end) {
+                   std::uint64_t entries = 0;
+                   for (std::size_t i = begin; i < end; ++i) {
+                     const std::span<const Node> hubs =
+                         examiners[worker].find(receivers_[i], depth, side, opposite);
+                     if (hubs.empty()) continue;
+                     const Node* stored = arenas_[worker].store(hubs.data(), hubs.size());
+                     new_entries_[worker].push_back(
+                         {receivers_[i], static_cast<std::uint32_t>(hubs.size()), stored});
+                     entries += hubs.size();
+                   }
+                   control_.entries.fetch_add(entries, std::memory_order_relaxed);
+                 });
+    for (std::vector<NewEntries>& part : new_entries_) {
+      level.insert(level.end(), part.begin(), part.end());
+      part.clear();
+    }
+  }
+
+  const Node first_hub_;
+  const Node num_nodes_;
+  const Node tail_nodes_;
+  const Distance radius_;
+  const unsigned threads_;
+  Control& control_;
+  std::vector<Side<Top>> sides_;
+  std::vector<Arena> arenas_;      // per worker
+  std::vector<Arena> old_arenas_;  // hold the hubs of the frontier after settling
+  std::vector<std::vector<NewEntries>> new_entries_;  // per worker
+  Buffer<Node> receivers_;
+  Buffer<std::uint32_t> received_in_;  // per tail node: the last round in which it was a receiver
+  std::uint32_t round_ = 0;
+};
+
+}  // namespace dhilgt
