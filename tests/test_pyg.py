@@ -139,6 +139,17 @@ def test_isolated_nodes_are_kept():
     assert data.token_ids[2].tolist() == [2, -1, -1]
 
 
+def test_with_a_radius_members_are_near_and_other_pairs_far():
+    line = Data(edge_index=torch.tensor([list(range(9)), list(range(1, 10))]), num_nodes=10)
+    data = AddHubTokens(size=4, radius=1)(line)
+    for node, (ids, distances) in enumerate(zip(data.token_ids, data.token_spd, strict=True)):
+        members = ids[ids >= 0]
+        assert ((members - node).abs() <= 1).all()
+        real = (members[:, None] - members[None, :]).abs()
+        found = distances[: len(members), : len(members)]
+        assert ((found == real) | ((found == 254) & (real > 1))).all()
+
+
 def test_data_without_a_graph_is_refused():
     with pytest.raises(GraphError, match="no edge_index"):
         AddHubTokens()(Data(x=torch.zeros(3, 1)))
@@ -151,7 +162,9 @@ def test_data_without_a_graph_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"size": 0}, {"copies": 0}, {"threads": 0}, {"num_in": 40}, {"fill": "all"}], ids=str
+    "wrong",
+    [{"size": 0}, {"copies": 0}, {"threads": 0}, {"num_in": 40}, {"fill": "all"}, {"radius": 0}],
+    ids=str,
 )
 def test_settings_are_checked_when_the_transform_is_made(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -14,6 +14,7 @@ from dhilgt.errors import GraphError
 from dhilgt.graph import checks
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
+from dhilgt.labels.radius import checked_radius
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.spec import TokenSpec
 from dhilgt.utils.checks import num_threads, whole_number
@@ -151,6 +152,8 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         spill: Give slots that one side cannot use to the other.
         fill: "neighbors" gives slots still free to neighbours not drawn.
         directed: Keep the direction of the edges; otherwise missing reverse edges are added.
+        radius: Keep hubs within this distance, on graphs whose full labels are too large; "auto"
+            for the largest that fits the memory. Pairs of nodes that share no hub are then "far".
         threads: Threads to use; None for every core.
         packed: Keep distances packed, in half the bytes.
         weights: A `Data` with an `edge_weight` other than ones is refused, since distances count
@@ -177,6 +180,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         spill: bool = False,
         fill: str | None = None,
         directed: bool = False,
+        radius: int | str | None = None,
         threads: int | None = None,
         packed: bool = False,
         weights: str | None = None,
@@ -194,6 +198,7 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         self.copies = whole_number("copies", copies, 1, _MOST_COPIES)
         num_threads(threads)  # refused here rather than in the middle of a pipeline
         self.directed = directed
+        self.radius = checked_radius(radius)
         self.threads = threads
         self.packed = packed
         self.weights = weights
@@ -207,7 +212,9 @@ class AddHubTokens(BaseTransform):  # type: ignore[misc, unused-ignore]
         Raises:
             GraphError: If there is no `edge_index`, no node, or an edge to an index without a node.
         """
-        labels = HubLabels.build(self._graph(data), threads=self.threads, progress=False)
+        labels = HubLabels.build(
+            self._graph(data), radius=self.radius, threads=self.threads, progress=False
+        )
         sampler = TokenSampler(labels, threads=self.threads, progress=False, **self.spec.to_dict())
         nodes = np.arange(labels.num_nodes)
         rows: list[tuple[Any, Any]] = []

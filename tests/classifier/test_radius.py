@@ -17,6 +17,7 @@ from dhilgt.classifier.sharing import inputs_key
 from dhilgt.labels import build as build_module
 from dhilgt.labels import estimate
 from dhilgt.settings.settings import Settings
+from tests.classifier.auto_cases import CANDIDATES, searching, use_tiny
 from tests.classifier.cases import quick
 
 NODES = 1200
@@ -121,6 +122,30 @@ def test_a_run_goes_on_with_the_radius_it_began_with(graph, tmp_path, monkeypatc
     assert resumed.settings_.radius == little_memory
     with pytest.raises(ConfigError, match="radius = 3, but the run in this folder has radius = 2"):
         quick(epochs=2, radius=3, **options).fit(graph, run_dir=tmp_path / "run", resume=True)
+
+
+@pytest.mark.filterwarnings("ignore:full labels would take")
+def test_a_search_goes_on_with_the_radius_it_began_with(
+    graph, tmp_path, monkeypatch, little_memory
+):
+    class Killed(BaseException):
+        """Stands for SIGKILL."""
+
+    options = {"order": "degree", "cache": tmp_path / "cache"}
+
+    def kill(display, line):
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        use_tiny(patch, CANDIDATES[2:], seeds=1)
+        patch.setattr("dhilgt.classifier.auto.search._Display.epoch", kill)
+        with pytest.raises(Killed):
+            searching(**options).fit(graph, run_dir=tmp_path / "run")
+    monkeypatch.undo()  # now there is room for full labels
+    use_tiny(monkeypatch, CANDIDATES[2:], seeds=1)
+    resumed = searching(**options).fit(graph, run_dir=tmp_path / "run", resume=True)
+    assert resumed.search_.began["radius"] == little_memory
+    assert {one.settings.radius for one in resumed.members_} == {little_memory}
 
 
 def test_the_plan_tells_the_radius(graph, little_memory):

@@ -136,8 +136,9 @@ def same(first, second):
 
 def main():
     """Train once or, for a list of settings, several times, each in a folder of its own."""
-    # Registered before the processes connect, so that it runs after they have disconnected.
-    atexit.register(note_threads, sys.argv[1])
+    if "RANK" in os.environ:
+        # Registered before the processes connect, so that it runs after they have disconnected.
+        atexit.register(note_threads, sys.argv[1])
     actual = json.loads(sys.argv[2])
     for changes in actual if isinstance(actual, list) else [actual]:
         run(os.path.join(sys.argv[1], changes.pop("folder", "")), changes)  # noqa: PTH118
@@ -150,7 +151,7 @@ def note_threads(folder):
         return
     names = [(task / "comm").read_text().strip() for task in tasks.iterdir()]
     left = [name for name in names if "gloo" in name]
-    (Path(folder) / f"threads-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(left))
+    (Path(folder) / f"threads-{os.environ['RANK']}.json").write_text(json.dumps(left))
 
 
 def run(folder, changes):

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +47,8 @@ from dhilgt.errors import (
     TrainingInterrupted,
     TrainingWarning,
 )
+from dhilgt.labels.radius import AUTO as RADIUS_AUTO
+from dhilgt.settings.settings import Settings
 from dhilgt.training.clock import StageClock
 from dhilgt.training.distributed import Group
 from dhilgt.training.resume import way_on
@@ -55,6 +57,7 @@ from dhilgt.training.state import TrainResult, TrainState, finite_or_none
 from dhilgt.utils.progress import Progress
 
 LOSS = "loss"
+_RADIUS = "radius"  # in the record: what "auto" chose
 _FAILURES = (DhilgtError, MemoryError, RuntimeError, FloatingPointError)
 
 
@@ -217,6 +220,18 @@ class Search:
             with self._failing(name):
                 pipeline = self._data_of(entry).pipeline
                 _ = pipeline.tokens, pipeline.features, pipeline.ego
+                self._keep_radius(pipeline.settled.radius)
+
+    def _keep_radius(self, radius: int | str | None) -> None:
+        """Note a radius that "auto" chose: the search goes on with it, whatever fits then."""
+        if isinstance(radius, int) and _RADIUS not in self.record.began:
+            self.record.began[_RADIUS] = radius
+            self._write()
+
+    def _settings_of(self, entry: Entry) -> Settings:
+        if entry.settings.radius != RADIUS_AUTO or _RADIUS not in self.record.began:
+            return entry.settings
+        return replace(entry.settings, radius=self.record.began[_RADIUS])
 
     def _is_done(self, trial: Trial) -> bool:
         """Return whether a candidate needs no more training: it was dropped by an earlier run."""
@@ -331,7 +346,7 @@ class Search:
         if entry.name not in self._data:
             pipeline = Pipeline(
                 self._inputs.graph,
-                entry.settings,
+                self._settings_of(entry),
                 cache=self._cache,
                 progress=self._progress,
                 clock=self._clock,
