@@ -20,7 +20,7 @@ from dhilgt.errors import ConfigError
 
 DEFAULTS, SEARCH = TABLES = ("defaults", "search")
 SEEDS = range(10, 20)
-TRIALS = 20
+TRIALS = 6
 OFFICIAL_GRAPHS = ("chameleon", "squirrel", "tolokers")
 """Graphs whose published figures are of the splits that come with them."""
 _FEW = 3  # seeds of all graphs, before further seeds of any

@@ -45,7 +45,7 @@ def run_paper(
     ] = "both",
     trials: Annotated[
         int, typer.Option(help="Settings of each system that a search tries.", min=1)
-    ] = 20,
+    ] = 6,
     seeds: Annotated[
         str, typer.Option(help="Of the splits that are evaluated; 0 to 2 are those of searches.")
     ] = "10-19",
