@@ -9,7 +9,7 @@ from dhilgt import baselines, datasets
 from dhilgt.benchmark import Results
 from dhilgt.benchmark.experiments.default import GRAPHS, default_cells, default_tables
 from dhilgt.benchmark.experiments.paper import SYSTEMS
-from dhilgt.benchmark.experiments.protocol import OFFICIAL_GRAPHS, protocol_cells
+from dhilgt.benchmark.experiments.protocol import OFFICIAL_GRAPHS, TRIALS, protocol_cells
 from dhilgt.benchmark.experiments.protocol_results import columns_of
 from dhilgt.benchmark.experiments.protocol_tables import (
     known_table,
@@ -81,7 +81,7 @@ def test_every_system_has_as_many_trials_and_nothing_ends_by_the_clock(whole):
     assert not any(cell.changes.training.get("max_seconds") for cell in cells)
     assert len({cell.key for cell in cells}) == len(cells)
     searched = [cell for cell in cells if cell.trials]
-    assert {cell.trials for cell in searched} == {20}
+    assert {cell.trials for cell in searched} == {TRIALS}
     per_system = {
         system: sum(cell.system == system for cell in searched)
         for system in ("dhilgt", *baselines.names())
