@@ -301,17 +301,17 @@ def search_range(
     table = None if top is None else TopTable.from_json(top)
     graph = _opened_graph(folder / _GRAPH)
     shard = search_hubs(graph, first, last, side=side, folder=folder, top=table, **options)
-    return _found(folder, [shard])
+    return _found([shard])
 
 
 def search_others(folder: Path, *, top: list[dict[str, Any]], **options: Any) -> Outcome:
     """Find the entries of all other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
     graph = _opened_graph(folder / _GRAPH)
-    return _found(folder, search_rest(graph, TopTable.from_json(top), folder=folder, **options))
+    return _found(search_rest(graph, TopTable.from_json(top), folder=folder, **options))
 
 
-def _found(folder: Path, shards: list[HubShard]) -> Outcome:
-    files = tuple(WrittenFile.of(folder, one.name) for one in shards)
+def _found(shards: list[HubShard]) -> Outcome:
+    files = tuple(WrittenFile(one.name, one.num_bytes, one.file_sha256) for one in shards)
     peak = max(one.peak_bytes for one in shards)
     return Outcome(files, {**_values(shards), "peak_bytes": peak})
 
@@ -322,7 +322,8 @@ def write_table(
     """Write a part of the table; `dhilgt.labels.sharding.write_table_part` as a unit."""
     graph = _opened_graph(folder / _GRAPH)
     table = write_table_part(graph, _shards(shards), part, folder=folder, **options)
-    return Outcome((WrittenFile.of(folder, table.name),), table._asdict())
+    file = WrittenFile(table.name, table.num_bytes, table.file_sha256)
+    return Outcome((file,), table._asdict())
 
 
 def merge_labels(

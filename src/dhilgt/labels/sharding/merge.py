@@ -125,9 +125,11 @@ def _write_rows(
 
 def _write_array(folder: Path, name: str, array: NDArray[Any]) -> PartFile:
     plain = plain_array(name, array)
-    stored = stored_bytes(plain)
-    sha256 = stored.sha256()
-    path = folder / f"{name}-{sha256[:32]}{SUFFIX}"
-    with explained("write", path, plain.nbytes):
-        write_once(path, npy_chunks(plain))
-    return PartFile(name, path.name, plain.dtype.str, plain.size, sha256, stored.blocks())
+    with explained("write", folder / name, plain.nbytes):
+        sha256 = write_once(folder, name, npy_chunks(plain), lambda found: _file_name(name, found))
+    blocks = stored_bytes(plain).blocks()
+    return PartFile(name, _file_name(name, sha256), plain.dtype.str, plain.size, sha256, blocks)
+
+
+def _file_name(name: str, sha256: str) -> str:
+    return f"{name}-{sha256[:32]}{SUFFIX}"

@@ -182,6 +182,7 @@ def _write(
         num_entries=entries,
         num_bytes=written.num_bytes,
         max_distance=longest,
+        file_sha256=written.file_sha256,
     )
 
 

@@ -8,7 +8,7 @@ that takes one section checks that section alone.
 import hashlib
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,11 +38,13 @@ class SectionFile(NamedTuple):
         name: Name of the file in its folder.
         sha256: Hash of its first line, which holds the hashes of the sections.
         num_bytes: Size of the file.
+        file_sha256: Hash of all its bytes, known from writing: nobody has to read it for that.
     """
 
     name: str
     sha256: str
     num_bytes: int
+    file_sha256: str
 
 
 def write_sections(
@@ -79,24 +81,29 @@ def write_sections(
             yield memoryview(bytes(_padded(array.nbytes) - array.nbytes))
 
     with explained("write", path, num_bytes):
-        write_once(path, chunks())
-    return SectionFile(file, sha256, num_bytes)
+        file_sha256 = write_once(folder, file, chunks(), lambda _: file)
+    return SectionFile(file, sha256, num_bytes, file_sha256)
 
 
-def write_once(path: Path, chunks: Iterator[memoryview]) -> None:
-    """Write a file whose name holds the hash of its content, all or nothing.
+def write_once(
+    folder: Path, prefix: str, chunks: Iterator[memoryview], name: Callable[[str], str]
+) -> str:
+    """Write a file whose name holds the hash of its content, all or nothing; return its SHA-256.
 
     Two workers may do the same unit at once, on different machines: each writes a file of its own,
     and the later one replaces the same bytes.
 
     Args:
-        path: The file.
+        folder: Where to.
+        prefix: Beginning of the temporary name, which no other file of the unit has.
         chunks: Its bytes.
+        name: Called with the SHA-256 of all bytes for the final name, so that they are hashed once.
     """
-    own = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
-    write_file(own, chunks)
-    files.ops.rename(own, path)
-    sync_folder(path.parent)
+    own = folder / f".{prefix}.{socket.gethostname()}.{os.getpid()}"
+    sha256 = write_file(own, chunks)
+    files.ops.rename(own, folder / name(sha256))
+    sync_folder(folder)
+    return sha256
 
 
 class Sections:

@@ -19,6 +19,7 @@ class HubShard(NamedTuple):
         arcs: Arcs that the searches read.
         tests: Labels of the pruning table that they read.
         peak_bytes: Largest memory of the search, beyond the mapped files.
+        file_sha256: Hash of all bytes of the file.
     """
 
     first: int
@@ -33,6 +34,7 @@ class HubShard(NamedTuple):
     arcs: int = 0
     tests: int = 0
     peak_bytes: int = 0
+    file_sha256: str = ""
 
 
 class TablePart(NamedTuple):
@@ -45,6 +47,7 @@ class TablePart(NamedTuple):
         name: Name of the file.
         sha256: Hash of the content.
         num_bytes: Size of the file.
+        file_sha256: Hash of all its bytes.
         peak_bytes: Largest memory of its making.
     """
 
@@ -54,6 +57,7 @@ class TablePart(NamedTuple):
     name: str
     sha256: str
     num_bytes: int
+    file_sha256: str
     peak_bytes: int
 
 
