@@ -56,7 +56,7 @@ def protocol_cells(
     Example:
         >>> cells = protocol_cells(["squirrel"], [10], systems=["gcn"], tables=["search"])
         >>> [(cell.name, cell.trials) for cell in cells]
-        [('gcn squirrel seed 10', 20), ('gcn squirrel official seed 10', 20)]
+        [('gcn squirrel seed 10', 6), ('gcn squirrel official seed 10', 6)]
     """
     chosen = known_systems() if systems is None else list(systems)
     seeds = sorted(set(seeds))
