@@ -30,6 +30,7 @@ from dhilgt.cli import (
     tune,
 )
 from dhilgt.cli.command_help import Command
+from dhilgt.utils.openmp import wait_briefly
 
 USAGE = 2  # the exit code for wrong arguments
 
@@ -93,6 +94,7 @@ def main() -> None:
     """Run the command line with the process's arguments, and exit with its status."""
     # A scheduler's signal to stop is handled as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    wait_briefly()
     if not processes.is_main():
         processes.silence()
     arguments = sys.argv[1:]

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from dhilgt.utils.openmp import wait_briefly
+
 _EXTRA = ("torch", "safetensors")
 
 
@@ -25,6 +27,7 @@ def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        wait_briefly()
         try:
             module = import_module(places[name])
         except ModuleNotFoundError as error:
