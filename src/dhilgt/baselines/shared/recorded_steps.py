@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -13,14 +14,14 @@ from dhilgt.model.kernels.cuda_graphs import ForwardGraphs, PlainRequest, StepGr
 from dhilgt.training.protocols import Batch
 
 
-class Recordable:
+class Recordable(ABC):
     """A model whose steps read, besides weights and inputs, only tensors that stay in place."""
 
     training: bool
 
+    @abstractmethod
     def fixed_tables(self) -> object | None:
         """Return what holds these tensors; None while steps cannot be recorded."""
-        raise NotImplementedError
 
     def is_recordable(self) -> bool:
         """Return whether steps can be recorded as CUDA graphs."""
