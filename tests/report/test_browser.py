@@ -1,14 +1,38 @@
 """The report in a real browser: nothing is reported, nothing sticks out."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from dhilgt.report import render
-from tests.report.cases import facts_of, graph_of
+from dhilgt.classifier.auto.portfolio import GraphFacts, portfolio
+from dhilgt.report import render, run_facts
+from tests.report.cases import classifier, facts_of, graph_of, record
 
 pytestmark = pytest.mark.full
 
 LONG = [f"{'w' * 60} a name that goes on and on, number {at}" for at in range(40)]
+
+
+def searched():
+    """Facts of a run that tried all candidates there are, and averages three of them."""
+    rungs = [
+        {"epochs": at, "scores": [0.991, 0.999, 1.0], "losses": [0.4] * 3, "seconds": 100.0}
+        for at in (22, 67, 200)
+    ]
+    tried = [
+        {"name": one.name, "about": one.about, "settings": {}, "rungs": rungs, "status": "dropped"}
+        for one in portfolio(GraphFacts(1000, 5000, 8, 600, 200, 3, "cuda"))
+    ]
+    chosen = [{"name": one["name"], "seed": 0, "weight": 1 / 3} for one in tried[-3:]]
+    tried[0]["status"] = "reference"
+    found = record(candidates=tried, chosen=chosen, rungs=[22, 67, 200], seeds=3)
+    clf = classifier()
+    clf.search_ = SimpleNamespace(to_dict=lambda: found)
+    return run_facts(clf)
+
+
 CASES = {
+    "searched": searched,
     "few": lambda: facts_of(graph_of(300, 3, ["<script>alert(1)</script>", "b", "c"])),
     "many": lambda: facts_of(graph_of(600, 40, LONG), metric="macro_f1"),
     "one": lambda: facts_of(graph_of(60, 1, ["only"]), metric="roc_auc", parts=("train",)),
@@ -66,6 +90,23 @@ def test_words_of_charts_stay_inside(browser, tmp_path, case):
         """
     )
     assert outside == []
+
+
+def test_tables_of_a_search_need_no_scrolling_on_a_wide_screen(browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(render(searched()), encoding="utf-8")
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 1200, "height": 800, "deviceScaleFactor": 1, "mobile": False},
+    )
+    browser.get(path.as_uri())
+    wider = browser.execute_script(
+        """
+        return [...document.querySelectorAll('#search .scroll')]
+          .filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel);
+        """
+    )
+    assert wider == []
 
 
 def test_it_prints(browser, tmp_path):

@@ -140,6 +140,23 @@ def test_the_curves_of_candidates_without_a_role_are_not_in_the_legend():
     assert "token row</text>" not in curves
 
 
+def test_the_legend_names_the_winner_and_those_averaged_with_it_once():
+    names = ["neighbours", "propagated, neighbours", "token row"]
+    rungs = [{"epochs": at, "scores": [0.8], "losses": [0.4], "seconds": 1.0} for at in (10, 30)]
+    facts = searched(
+        candidates=[
+            candidate("neighbours") | {"name": name, "status": "averaged", "rungs": rungs}
+            for name in names
+        ],
+        chosen=[{"name": name, "seed": 0, "weight": 1 / 3} for name in names],
+    )
+    curves = render(facts).split('class="chart tried-curve"')[1].split("</svg>")[0]
+    assert curves.count("<polyline") == 3
+    assert curves.count('class="line also"') == 2 + 1  # and in the legend
+    assert curves.count("neighbours</text>") == 1
+    assert curves.count("averaged with it</text>") == 1
+
+
 def test_a_run_with_fixed_settings_has_no_such_section():
     facts = run_facts(classifier())
     assert "search" not in facts

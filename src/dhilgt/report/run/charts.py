@@ -85,7 +85,9 @@ def line_chart(
     curves = [curve for curve in curves if curve.points]
     if not curves:
         return _empty(text)
-    height, left, right, top, bottom = 256, 48, WIDTH - 10, 46, 218
+    left, right = 48, WIDTH - 10
+    legend, more = _legend([curve for curve in curves if curve.name], left, right)
+    height, top, bottom = 256 + more, 46 + more, 218 + more
     all_x = [x for curve in curves for x, _ in curve.points]
     all_y = [y for curve in curves for _, y in curve.points]
     first, last = min(all_x), max(all_x)
@@ -105,12 +107,8 @@ def line_chart(
         at = x(mark[0])
         anchor = "end" if at > WIDTH * 0.8 else "start" if at < WIDTH * 0.25 else "middle"
         parts += [line(at, top, at, bottom, "mark"), label(mark[1], at, top - 7, anchor)]
-    start = float(left)
+    parts += legend
     for curve in curves:
-        if curve.name:
-            parts.append(line(start, 14, start + 22, 14, f"line {curve.style}"))
-            parts.append(label(curve.name, start + 28, 18))
-            start += 44 + 6.2 * len(curve.name)
         points = [(x(a), y(b)) for a, b in thinned(curve.points)]
         if len(points) == 1:
             parts.append(circle(*points[0], 3.5, f"dot {curve.style}"))
@@ -118,6 +116,20 @@ def line_chart(
             path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
             parts.append(tag("polyline", points=path, class_=f"line {curve.style}"))
     return chart(text, height, *parts)
+
+
+def _legend(curves: Sequence[Curve], left: float, right: float) -> tuple[list[Markup], float]:
+    """Return the legend of curves, in as many rows as it needs, and the height of all but one."""
+    parts: list[Markup] = []
+    x, y = left, 14.0
+    for curve in curves:
+        end = x + 28 + 6.2 * len(curve.name)
+        if end > right and x > left:
+            x, end, y = left, left + end - x, y + 18
+        parts.append(line(x, y, x + 22, y, f"line {curve.style}"))
+        parts.append(label(curve.name, x + 28, y + 4))
+        x = end + 16
+    return parts, y - 14
 
 
 def ticks(low: float, high: float, about: int = 5, *, whole: bool = False) -> list[float]:

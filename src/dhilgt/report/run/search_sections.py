@@ -29,7 +29,8 @@ def search(facts: Facts) -> Markup:
         "search",
         "What was tried",
         *(tag("p", sentence) for sentence in sentences if sentence),
-        columns(joined([_beside(facts, record), _chart(record)]), _table(record)),
+        columns(_beside(facts, record), _chart(record)),
+        _table(record),
     )
 
 
@@ -66,19 +67,25 @@ def _beside(facts: Facts, record: Facts) -> Markup:
 def _chart(record: Facts) -> Markup:
     """Return the score of each candidate over the epochs at which candidates were compared."""
     metric = text.METRICS.get(record["metric"], record["metric"])
-    chosen = {one["name"] for one in record["chosen"]}
+    averaged = [one["name"] for one in record["chosen"]]
+    named_averaged = False
     curves, told = [], []
     for one in record["candidates"]:
         points = [(float(at), mean) for at, (mean, _) in sorted(tried.scores(one).items())]
         if not points:
             continue
-        style = "first" if one["name"] in chosen else "other"
-        style = "second" if one["status"] == "reference" else style
         # A legend of all candidates has no room; the table names them.
-        shown = text.shortened(one["name"], 20) if style != "other" else ""
+        style, shown = "other", ""
+        if one["status"] == "reference":
+            style, shown = "second", text.shortened(one["name"], 20)
+        elif one["name"] in averaged[:1]:
+            style, shown = "first", text.shortened(one["name"], 20)
+        elif one["name"] in averaged:
+            style, shown = "also", "" if named_averaged else "averaged with it"
+            named_averaged = True
         curves.append(Curve(shown, points, style))
         told.append(f"{one['name']}: {text.score(points[-1][1], record['metric'])}")
-    curves.sort(key=lambda curve: ("other", "second", "first").index(curve.style))
+    curves.sort(key=lambda curve: ("other", "also", "second", "first").index(curve.style))
     words = ChartText(
         "tried-curve", f"Validation {metric} by epoch", f"Last scores: {', '.join(told)}."
     )
