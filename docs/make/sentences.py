@@ -41,6 +41,7 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     "docs/results/claims.md": ("readout it loses 3 to 7 points",),
     "docs/results/default.md": (
         "(NeurIPS 2024)", "were chosen on seeds 0 to 9", "(t distribution, 95 %)",
+        "| 95 % interval |",
     ),
     "docs/results/grow.md": ("above 1 x",),
     "docs/results/hierarchy.md": ("at distance 1",),
