@@ -5,7 +5,7 @@ import sys
 
 _SPIN = "GOMP_SPINCOUNT"
 _POLICY = "OMP_WAIT_POLICY"
-_TURNS = "2000"  # a few microseconds; the default of 300,000 outlasts most steps of a small model
+_TURNS = "2000"  # OpenMP itself takes 300,000, which outlasts most steps of a small model
 
 
 def wait_briefly() -> None:
