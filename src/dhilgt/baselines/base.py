@@ -28,8 +28,10 @@ from dhilgt.baselines.loaders import (
 )
 from dhilgt.baselines.settings import Settings
 from dhilgt.baselines.shared.message_graph import CleanGraph, dense_features
+from dhilgt.baselines.shared.recorded_steps import Recordable
 from dhilgt.errors import GraphError, TrainingError
 from dhilgt.graph.graph import Graph
+from dhilgt.model.kernels.cuda_graphs import GraphRequest, StepRequest
 from dhilgt.model.store import save_model
 from dhilgt.training.clock import StageClock
 from dhilgt.training.config import TrainConfig
@@ -353,7 +355,11 @@ def _device_of(inputs: tuple[Any, ...], default: torch.device) -> torch.device:
     return next((device for device in devices if isinstance(device, torch.device)), default)
 
 
-class GraphBaseline(Baseline):
+_RECORDED_ENTRIES = 1 << 22
+"""Most edges and loops of a graph whose steps are recorded: others wait for no kernel launch."""
+
+
+class GraphBaseline(Recordable, Baseline):
     """A model over a graph: the whole one, or random blocks of it in training.
 
     `logits(x, ..., rows)` gets the features of all nodes of the graph or block, the result of
@@ -361,6 +367,15 @@ class GraphBaseline(Baseline):
 
     The settings need a field ``batch_size``: the most nodes of a block, None for the whole graph.
     """
+
+    step_request: ClassVar[type[StepRequest]] = GraphRequest
+
+    def fixed_tables(self) -> object | None:
+        """Return the whole graph; None if it has many edges, or is trained in blocks."""
+        in_blocks = self.training and getattr(self.settings, "batch_size", None) is not None
+        if self._graph is None or in_blocks or len(self._clean.targets) > _RECORDED_ENTRIES:
+            return None
+        return self._whole
 
     def _prepare(self, graph: Graph) -> None:
         self._clean = self.clean(graph)

@@ -5,17 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from dhilgt.model.kernels.cuda_graphs import ForwardGraphs, PlainRequest, StepGraphs
+from dhilgt.model.kernels.cuda_graphs import ForwardGraphs, PlainRequest, StepGraphs, StepRequest
 from dhilgt.training.protocols import Batch
 
 
 class Recordable(ABC):
-    """A model whose steps read, besides weights and inputs, only tensors that stay in place."""
+    """A model whose steps read, besides weights and inputs, only tensors that stay in place.
+
+    Attributes:
+        step_request: What a recorded step asks of a batch.
+    """
+
+    step_request: ClassVar[type[StepRequest]] = PlainRequest
 
     training: bool
 
@@ -62,7 +68,9 @@ class RecordedSteps:
         """Return the logits of a batch, [B, C]; in evaluation the next call may overwrite them."""
         if not self._model.training and self._is_recordable(batch):
             if self._forward_graphs is None:
-                self._forward_graphs = ForwardGraphs(self._call, self._context, PlainRequest)
+                self._forward_graphs = ForwardGraphs(
+                    self._call, self._context, self._model.step_request
+                )
             return self._forward_graphs(*batch.inputs)
         with self._context():
             logits: Tensor = self._call(*batch.inputs)
@@ -77,7 +85,7 @@ class RecordedSteps:
             return None
         if self._step_graphs is None:
             self._step_graphs = StepGraphs(
-                self._call, optimizer, clip_norm, self._context, PlainRequest
+                self._call, optimizer, clip_norm, self._context, self._model.step_request
             )
         return self._step_graphs.step(batch.inputs, batch.labels)
 

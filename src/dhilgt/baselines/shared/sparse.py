@@ -77,6 +77,11 @@ class SparseMatrix:
         """Device of the arrays."""
         return self.values.device
 
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the arrays are on a GPU."""
+        return self.values.is_cuda
+
     def rows(self) -> Tensor:
         """Return the row of each entry, [entries]; computed once."""
         if self._rows is None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dhilgt.errors import TrainingWarning, warn
-from dhilgt.model.kernels.held_inputs import CopiedInputs, HeldInputs, Inputs
+from dhilgt.model.kernels.held_inputs import CopiedInputs, GraphInputs, HeldInputs, Inputs
 from dhilgt.model.kernels.packing import Room, choose_room, packed_rows
 
 # The function that ends the rerouting of memory into a graph's pool is not public, and was renamed.
@@ -86,7 +86,7 @@ class _Recorded:
     """A recorded step, with the tensors that it reads and writes."""
 
     graph: torch.cuda.CUDAGraph
-    inputs: HeldInputs | CopiedInputs
+    inputs: HeldInputs | CopiedInputs | GraphInputs
     room: Room
     out: Tensor
     labels: Tensor | None = None
@@ -121,7 +121,7 @@ class StepRequest:
         """Return the keyword arguments with which the model computes on the rows of `room`."""
         return {"room": room} if self.packs else {}
 
-    def hold(self) -> HeldInputs | CopiedInputs:
+    def hold(self) -> HeldInputs | CopiedInputs | GraphInputs:
         """Return a copy of the batch's inputs that a step is recorded with."""
         return HeldInputs(self.inputs)
 
@@ -142,13 +142,28 @@ class PlainRequest(StepRequest):
         """Return that nothing is packed."""
         return Room(None)
 
-    def hold(self) -> CopiedInputs:
+    def hold(self) -> CopiedInputs | GraphInputs:
         """Return a copy of the batch's inputs that a step is recorded with."""
         return CopiedInputs(self.inputs)
 
     def fits(self, step: _Recorded) -> bool:
         """Return True: a recorded step takes all batches of its shape."""
         return True
+
+
+class GraphRequest(PlainRequest):
+    """The request of a model over one graph, of which a batch asks for some nodes, its last input.
+
+    Inputs before the last are read where they are: they must be the same objects in all batches.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Inputs, filled: int | None) -> None:
+        super().__init__(model, inputs[-1:], filled)
+        self.inputs = inputs
+
+    def hold(self) -> GraphInputs:
+        """Return the graph, and a copy of the nodes that a step is recorded with."""
+        return GraphInputs(self.inputs)
 
 
 class _Recorder:
@@ -181,12 +196,16 @@ class _Recorder:
         return not replaces and sum(map(len, self._held.values())) >= MOST_SHAPES
 
     def _warm_up(self, device: torch.device, work: Callable[[], Any]) -> None:
-        """Let products and kernels choose their plans, without using up random numbers."""
+        """Let products and kernels choose their plans; random numbers and buffers are kept."""
         stream = recording_stream(device)
+        # Running statistics of batch normalisation move with every pass in training.
+        buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()]
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.random.fork_rng(devices=[device]), torch.cuda.stream(stream):
             for _ in range(2):
                 work()
+            for buffer, before in buffers:
+                buffer.copy_(before)
         torch.cuda.current_stream(device).wait_stream(stream)
         # Memory that was set aside for single kernels is no longer needed.
         torch.cuda.empty_cache()
@@ -260,7 +279,9 @@ class StepGraphs(_Recorder):
         def compute_loss() -> Tensor:
             with self._context():
                 logits = self._model(*own(), **request.keywords(room))
-            return functional.cross_entropy(logits.float(), own_labels)
+            loss = functional.cross_entropy(logits.float(), own_labels)
+            added = getattr(self._model, "added_loss", lambda: None)()
+            return loss if added is None else loss + added
 
         def learn() -> None:
             self._optimizer.zero_grad(set_to_none=True)

@@ -90,6 +90,37 @@ class CopiedInputs:
             own.copy_(part)
 
 
+class GraphInputs:
+    """Inputs that are the same in every batch, except the last: the nodes to classify.
+
+    Args:
+        inputs: Those of a batch, on the device.
+
+    Example:
+        >>> graph = torch.eye(2)
+        >>> held = GraphInputs((graph, torch.tensor([0])))
+        >>> held.put((graph, torch.tensor([1])))
+        >>> held()[0] is graph, held()[1].tolist()
+        (True, [1])
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        *self._same, rows = inputs
+        self._rows = rows.clone()
+
+    def __call__(self) -> Inputs:
+        """Return the inputs."""
+        return (*self._same, self._rows)
+
+    def holds(self, inputs: Inputs) -> bool:
+        """Return whether a batch has as many nodes to classify."""
+        return len(inputs[-1]) == len(self._rows)
+
+    def put(self, inputs: Inputs) -> None:
+        """Copy the nodes to classify of a batch."""
+        self._rows.copy_(inputs[-1])
+
+
 def _all_five(inputs: Inputs) -> Inputs:
     """Return the inputs with None for those at the end that are not given."""
     return (*inputs, None, None)[:5]
