@@ -9,6 +9,8 @@ if not torch.cuda.is_available():
 from dhilgt import baselines
 from dhilgt.baselines.base import GraphBaseline
 from dhilgt.baselines.registry import system
+from dhilgt.training.config import TrainConfig
+from dhilgt.training.trainer import Trainer
 from tests.baselines.cases import DROPOUTS, create, small_graph
 
 SYSTEMS = [name for name in baselines.names() if issubclass(system(name), GraphBaseline)]
@@ -51,3 +53,16 @@ def test_blocks_of_a_graph_are_not_recorded():
     model = create("gcn", small_graph(200), batch_size=64).train()
     assert model.fixed_tables() is None
     assert model.eval().fixed_tables() is not None
+
+
+def test_scores_of_the_best_weights_are_those_of_their_epoch():
+    """Polynormer's may be of its first phase, whose steps are others than those of the second."""
+    nodes, model = range(100, 150), create("polynormer", small_graph(200))
+    config = model.train_config(epochs=12, lr=3e-3, patience=None)
+    trainer = baselines.fit(model, range(100), nodes, config, device="cuda").trainer
+    plain = Trainer(model, TrainConfig(cuda_graph="off"), device="cuda")
+    loader = model.inference_batches(nodes)
+    for phase in ("global", "local"):
+        model.begin_phase(phase)
+        recorded = [trainer.predict(loader)[1] for _ in range(3)][-1]
+        assert recorded == pytest.approx(plain.predict(loader)[1], abs=1e-4)

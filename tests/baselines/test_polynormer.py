@@ -1,5 +1,7 @@
 """Polynormer against dense versions and PyG's model, and its two phases of training."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -15,9 +17,11 @@ from dhilgt.baselines.polynormer import (
     Polynormer,
     PolynormerSettings,
 )
+from dhilgt.baselines.shared import recorded_steps
 from dhilgt.baselines.shared.message_graph import CleanGraph
 from dhilgt.errors import ConfigError
 from dhilgt.training.config import TrainConfig
+from dhilgt.training.state import host_copy
 from tests.baselines.cases import (
     Killed,
     KilledAt,
@@ -385,3 +389,35 @@ def test_beats_the_mlp_on_chameleon():
     mlp = mean_on_chameleon("mlp", epochs=60)
     small = {"hidden_channels": 64, "local_layers": 3}
     assert mean_on_chameleon("polynormer", epochs=60, **small) > mlp + 0.01
+
+
+class Replayed:
+    """Stands for recorded evaluations: whatever comes later, it does what its first call did."""
+
+    def __init__(self, model, context, request):
+        self.model, self.phase = model, None
+
+    def __call__(self, *inputs):
+        now = self.model.branch()
+        self.phase = self.phase or now
+        self.model.begin_phase(self.phase)
+        logits = self.model(*inputs)
+        self.model.begin_phase(now)
+        return logits
+
+
+def test_recorded_steps_of_a_phase_are_not_replayed_with_weights_of_another(monkeypatch):
+    """The best epoch may be one of the first phase, whose weights are loaded after the second."""
+    monkeypatch.setattr(recorded_steps, "ForwardGraphs", Replayed)
+    monkeypatch.setattr(recorded_steps, "_is_on_gpu", lambda batch: True)
+    model = create("polynormer", small_graph(40)).eval()
+    (batch,) = model.inference_batches(range(10)).iterate()
+    batch = batch.to("cpu")
+    steps = recorded_steps.RecordedSteps(model, model, nullcontext, record=True)
+    found = {}
+    for phase in ("local", "global"):
+        model.begin_phase(phase)
+        found[phase] = steps.logits(batch), host_copy(model)
+    assert not torch.allclose(found["local"][0], found["global"][0])
+    model.load_state_dict(found["local"][1])
+    assert torch.equal(steps.logits(batch), found["local"][0])

@@ -168,15 +168,19 @@ class Polynormer(GraphBaseline):
         self.is_global.fill_(name == GLOBAL)
         _forget_phase(self)
 
+    def branch(self) -> str:
+        """Return the phase: weights of an earlier one may be loaded after the last has ended."""
+        if self._is_global is None:
+            self._is_global = bool(self.is_global)
+        return GLOBAL if self._is_global else LOCAL
+
     # ---- the model -----------------------------------------------------------------------------
 
     def logits(self, x: Tensor, adjacency: SparseMatrix, rows: Tensor) -> Tensor:
         """Return [B, C] from x [n, F0], the n x n matrix and rows [B]."""
-        if self._is_global is None:
-            self._is_global = bool(self.is_global)
         h = self.local_part(x, adjacency)
         logits: Tensor
-        if self._is_global:
+        if self.branch() == GLOBAL:
             logits = self.global_head(self.global_part(h)[rows])
         else:
             logits = self.local_head(h[rows])

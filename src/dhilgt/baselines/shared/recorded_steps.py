@@ -29,6 +29,10 @@ class Recordable(ABC):
     def fixed_tables(self) -> object | None:
         """Return what holds these tensors; None while steps cannot be recorded."""
 
+    def branch(self) -> object:
+        """Return what decides, beside the mode, which operations a step consists of."""
+        return None
+
     def is_recordable(self) -> bool:
         """Return whether steps can be recorded as CUDA graphs."""
         return self.fixed_tables() is not None
@@ -61,6 +65,7 @@ class RecordedSteps:
     ) -> None:
         self._model, self._call, self._context, self._record = model, call, context, record
         self._tables: object | None = None
+        self._branch: object = None
         self._step_graphs: StepGraphs | None = None
         self._forward_graphs: ForwardGraphs | None = None
 
@@ -96,9 +101,10 @@ class RecordedSteps:
     def _is_recordable(self, batch: Batch) -> bool:
         if not self._record or not _is_on_gpu(batch):
             return False
-        tables = self._model.fixed_tables()
-        if tables is not self._tables:  # recorded steps would read what is gone
-            self._tables = tables
+        tables, branch = self._model.fixed_tables(), self._model.branch()
+        # Recorded steps would read what is gone, or replay what the model does not do any more.
+        if tables is not self._tables or branch != self._branch:
+            self._tables, self._branch = tables, branch
             self.release()
         return tables is not None
 
