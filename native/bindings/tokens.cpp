@@ -144,27 +144,42 @@ nb::object distinct_members(std::uint32_t num_nodes, const Nodes& members) {
   return nb::make_tuple(to_numpy(std::move(distinct)), to_numpy(std::move(slots)));
 }
 
-nb::object row_distances(std::uint32_t num_nodes, bool directed, bool bounded, const Nodes& ranks,
-                         const nb::tuple& labels, std::uint32_t size, const Nodes& slots, unsigned threads,
-                         std::uint64_t max_bytes, nb::object progress) {
-  const PackedBatch packed = packed_batch(num_nodes, directed, ranks, labels);
-  if (size == 0 || slots.size() % size != 0) throw std::invalid_argument("slots are not rows of this size");
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots.data()[i] >= ranks.size() && slots.data()[i] != kNoMember) {
-      throw std::invalid_argument("slots[" + std::to_string(i) + "] is not a position in ranks");
-    }
+// The decoded labels of some ranks, for the distances inside any number of rows.
+class DecodedRows {
+ public:
+  DecodedRows(std::uint32_t num_nodes, bool directed, bool bounded, const Nodes& ranks, const nb::tuple& labels,
+              unsigned threads, std::uint64_t max_bytes)
+      : control_(max_bytes), num_ranks_(ranks.size()), directed_(directed) {
+    const PackedBatch packed = packed_batch(num_nodes, directed, ranks, labels);
+    run_polled(control_, nb::none(), [&] {
+      labels_ = std::make_unique<BatchLabels>(packed, bounded, std::max(1u, threads), control_);
+    });
   }
-  Control control(max_bytes);
-  const std::size_t count = slots.size() / size;
-  Buffer<std::uint8_t> distances(nullptr, count * packed_pairs(size, directed));
-  control.total.store(count);
-  run_polled(control, std::move(progress), [&] {
-    const BatchLabels decoded(packed, bounded, std::max(1u, threads), control);
-    decoded.row_distances(size, {slots.data(), slots.size()}, {distances.data(), distances.size()},
-                          std::max(1u, threads), control);
-  });
-  return nb::cast(to_numpy(std::move(distances)));
-}
+  DecodedRows(const DecodedRows&) = delete;
+  DecodedRows& operator=(const DecodedRows&) = delete;
+
+  nb::object distances(std::uint32_t size, const Nodes& slots, unsigned threads) {
+    if (size == 0 || slots.size() % size != 0) throw std::invalid_argument("slots are not rows of this size");
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots.data()[i] >= num_ranks_ && slots.data()[i] != kNoMember) {
+        throw std::invalid_argument("slots[" + std::to_string(i) + "] is not a position in ranks");
+      }
+    }
+    Buffer<std::uint8_t> found(nullptr, slots.size() / size * packed_pairs(size, directed_));
+    control_.stop.store(false);  // an earlier call may have been interrupted
+    run_polled(control_, nb::none(), [&] {
+      labels_->row_distances(size, {slots.data(), slots.size()}, {found.data(), found.size()},
+                             std::max(1u, threads), control_);
+    });
+    return nb::cast(to_numpy(std::move(found)));
+  }
+
+ private:
+  Control control_;  // declared first: the labels are charged to it
+  const std::size_t num_ranks_;
+  const bool directed_;
+  std::unique_ptr<BatchLabels> labels_;
+};
 
 nb::object unpack(const ArrayIn<std::int32_t>& ids, const ArrayIn<std::uint8_t>& packed,
                   std::uint32_t size, bool directed, unsigned threads) {
@@ -199,9 +214,12 @@ void bind_tokens(nb::module_& module) {
              nb::arg("in_exponent"), nb::arg("seed"), nb::arg("copy"), nb::arg("spill"),
              nb::arg("fill_neighbors"), nb::arg("threads"));
   module.def("distinct_members", &distinct_members, nb::arg("num_nodes"), nb::arg("members").noconvert());
-  module.def("row_distances", &row_distances, nb::arg("num_nodes"), nb::arg("directed"), nb::arg("bounded"),
-             nb::arg("ranks").noconvert(), nb::arg("labels"), nb::arg("size"), nb::arg("slots").noconvert(),
-             nb::arg("threads"), nb::arg("max_bytes"), nb::arg("progress").none());
+  nb::class_<DecodedRows>(module, "DecodedRows")
+      .def(nb::init<std::uint32_t, bool, bool, const Nodes&, const nb::tuple&, unsigned, std::uint64_t>(),
+           nb::arg("num_nodes"), nb::arg("directed"), nb::arg("bounded"), nb::arg("ranks").noconvert(),
+           nb::arg("labels"), nb::arg("threads"), nb::arg("max_bytes"))
+      .def("distances", &DecodedRows::distances, nb::arg("size"), nb::arg("slots").noconvert(),
+           nb::arg("threads"));
   module.def("unpack_distances", &unpack, nb::arg("ids").noconvert(), nb::arg("packed").noconvert(),
              nb::arg("size"), nb::arg("directed"), nb::arg("threads"));
 }

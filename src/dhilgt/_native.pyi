@@ -243,21 +243,24 @@ def draw_members(
 def distinct_members(
     num_nodes: int, members: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]: ...
-def row_distances(
-    num_nodes: int,
-    directed: bool,
-    bounded: bool,
-    ranks: NDArray[np.uint32],
-    labels: PackedArrays,
-    size: int,
-    slots: NDArray[np.uint32],
-    threads: int,
-    max_bytes: int,
-    progress: Progress,
-) -> NDArray[np.uint8]: ...
 def unpack_distances(
     ids: NDArray[np.int32], packed: NDArray[np.uint8], size: int, directed: bool, threads: int
 ) -> NDArray[np.uint8]: ...
+
+class DecodedRows:
+    def __init__(
+        self,
+        num_nodes: int,
+        directed: bool,
+        bounded: bool,
+        ranks: NDArray[np.uint32],
+        labels: PackedArrays,
+        threads: int,
+        max_bytes: int,
+    ) -> None: ...
+    def distances(
+        self, size: int, slots: NDArray[np.uint32], threads: int
+    ) -> NDArray[np.uint8]: ...
 
 class MergeIndex:
     def __init__(self, labels: Labels) -> None: ...

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhilgt import ArtifactError, Graph, HubLabels, MemoryLimitError, Tokens, TokenSampler, _native
+from dhilgt.labels.packed import PackedLabelRows
 from dhilgt.labels.sharding import build_sharded
 from dhilgt.tokens import store as tokens_store
 from dhilgt.tokens.ranges import RangeSampler, Traffic
@@ -41,8 +42,10 @@ def whole(labels, nodes, copy=0, **spec):
     return TokenSampler(labels, threads=1, progress=False, **spec).packed_rows(nodes, copy)
 
 
-def in_parts(rows, nodes, copy=0, *, batch=None, threads=1, **spec):
+def in_parts(rows, nodes, copy=0, *, batch=None, keep=False, threads=1, **spec):
+    """The rows; `keep` decodes all labels once, where there are more slots than twice the nodes."""
     sampler = RangeSampler(rows, threads=threads, **spec)
+    sampler._may_keep = keep
     if batch is not None:
         sampler._batch_rows = batch
     return sampler.packed_rows(nodes, copy)
@@ -69,7 +72,9 @@ def test_rows_of_generated_graphs(directed, spec):
     labels = generated_labels(directed)
     rows = rows_of(labels, [0, 10, 100, 400], [0, 3, 400])
     nodes = np.random.default_rng(2).integers(0, 400, 300)  # in any order, some twice
-    assert_same_rows(in_parts(rows, nodes, **spec), whole(labels, nodes, **spec))
+    expected = whole(labels, nodes, **spec)
+    assert_same_rows(in_parts(rows, nodes, **spec), expected)
+    assert_same_rows(in_parts(rows, nodes, keep=True, **spec), expected)
 
 
 @given(
@@ -78,15 +83,18 @@ def test_rows_of_generated_graphs(directed, spec):
     spec=st.sampled_from(SPECS),
     cuts=st.lists(st.integers(0, 40), max_size=4),
     batch=st.integers(1, 50),
+    keep=st.booleans(),
     threads=st.integers(1, 3),
 )
 @settings(deadline=None, max_examples=40)
-def test_neither_parts_nor_batches_nor_threads_matter(seed, directed, spec, cuts, batch, threads):
+def test_neither_parts_nor_batches_nor_threads_matter(
+    seed, directed, spec, cuts, batch, keep, threads
+):
     labels = labels_of(random_graph(seed, directed))
     n = labels.num_nodes
     bounds = sorted({0, n, *(cut for cut in cuts if cut < n)})
     rows, nodes = rows_of(labels, bounds, bounds[:1] + bounds[-1:]), np.arange(n)
-    drawn = in_parts(rows, nodes, batch=batch, threads=threads, **spec)
+    drawn = in_parts(rows, nodes, batch=batch, keep=keep, threads=threads, **spec)
     assert_same_rows(drawn, whole(labels, nodes, **spec))
 
 
@@ -105,6 +113,7 @@ def test_labels_with_a_radius(directed, radius):
     nodes = np.arange(graph.num_nodes)
     drawn = in_parts(rows_of(labels), nodes, size=8)
     assert_same_rows(drawn, whole(labels, nodes, size=8))
+    assert_same_rows(drawn, in_parts(rows_of(labels), nodes, keep=True, size=8))
     assert (tokens_store.FAR in drawn.spd) == (radius < 50)
 
 
@@ -132,6 +141,35 @@ def test_a_limit_makes_batches_smaller_and_changes_nothing():
     assert sampler._batch_rows < 400
     with pytest.raises(MemoryLimitError, match=r"a token row needs .* 1 kB are allowed; raise max"):
         RangeSampler(rows_of(labels), threads=1, max_memory="1kB").packed_rows(nodes)
+
+
+def test_small_labels_are_decoded_once_where_most_are_needed():
+    labels = generated_labels()
+    sampler = RangeSampler(rows_of(labels), threads=1)
+    sampler.packed_rows(np.arange(20))  # 640 slots for 400 nodes
+    assert sampler._whole is None
+    read = sampler.traffic
+    sampler.packed_rows(np.arange(100))
+    kept = sampler._whole
+    assert kept is not None
+    assert_same_rows(sampler.packed_rows(np.arange(20)), whole(labels, np.arange(20)))
+    assert sampler._whole is kept
+    batches = RangeSampler(rows_of(labels), threads=1)
+    batches._may_keep = False
+    batches.packed_rows(np.arange(20))
+    assert read._replace(seconds=0) == batches.traffic._replace(seconds=0)
+    # Kept labels are counted as if they were read for each batch.
+    batches.packed_rows(np.arange(100))
+    counted = sampler.traffic - read - read
+    assert counted._replace(seconds=0) == (batches.traffic - read)._replace(seconds=0)
+
+
+def test_labels_that_do_not_fit_when_decoded_are_read_in_batches():
+    labels, nodes = generated_labels(), np.arange(400)
+    sampler = RangeSampler(rows_of(labels), threads=1, max_memory="30kB")
+    sampler._may_keep = True
+    assert_same_rows(sampler.packed_rows(nodes), whole(labels, nodes))
+    assert sampler._whole is None
 
 
 def test_what_is_read_is_counted():
@@ -167,7 +205,8 @@ def test_damaged_rows_are_refused(kind):
     rows = rows_of(labels)
     parts = getattr(rows, kind)
     ((offsets, records),) = parts.sides[0]
-    bad = dataclasses.replace(parts, sides=[[(offsets, np.full_like(records, 255))]])
+    damaged = PackedLabelRows(offsets, np.full_like(records, 255))
+    bad = dataclasses.replace(parts, sides=[[damaged]])
     with pytest.raises(ArtifactError, match=r"packed labels are damaged: label of rank \d+"):
         in_parts(dataclasses.replace(rows, **{kind: bad}), [3])
 
@@ -176,11 +215,9 @@ def test_the_core_checks_its_arguments():
     empty = (np.array([0, 1], np.uint64), np.zeros(1, np.uint8))
     one = np.zeros(1, np.uint32)
     shape = (4, 1, 1, 0.0, 0.0, 0, 0, False, False, 1)
-    draw, number, distances = (
-        _native.draw_members,
-        _native.distinct_members,
-        _native.row_distances,
-    )
+    draw, number, decoded = _native.draw_members, _native.distinct_members, _native.DecodedRows
+    rows = decoded(1, False, False, one, empty, 1, 10**9)
+    assert rows.distances(2, np.array([0, 2**32 - 1], np.uint32), 1).tolist() == [255]
     assert draw(1, False, one, one, empty, empty, *shape)[0].tolist() == [0] + [2**32 - 1] * 3
     for bad in [
         lambda: draw(1, True, one, one, empty, empty, *shape),
@@ -189,8 +226,11 @@ def test_the_core_checks_its_arguments():
         lambda: draw(1, False, one, np.zeros(2, np.uint32), empty, empty, *shape),
         lambda: draw(1, False, one, one, (empty[0][:1], empty[1]), empty, *shape),
         lambda: number(1, one + 1),
-        lambda: distances(1, False, False, one, empty, 2, one, 1, 10**9, None),
-        lambda: distances(1, False, False, one, empty, 1, one + 1, 1, 10**9, None),
+        lambda: decoded(1, True, False, one, empty, 1, 10**9),
+        lambda: decoded(1, False, False, one + 1, empty, 1, 10**9),
+        lambda: rows.distances(0, one, 1),
+        lambda: rows.distances(2, one, 1),
+        lambda: rows.distances(1, one + 1, 1),
     ]:
         with pytest.raises(ValueError):
             bad()

@@ -34,6 +34,7 @@ from dhilgt.store.files import (
 )
 from dhilgt.store.manifest import MANIFEST
 from dhilgt.tokens.ranges import RangeSampler, Traffic
+from dhilgt.tokens.spec import TokenSpec
 from dhilgt.tokens.store import KIND, ShardPlace, TokenLayout
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import parse_size
@@ -200,11 +201,10 @@ def draw_shard(
         nodes: File of the nodes that have rows; None for every node.
     """
     egos = None if nodes is None else np.load(folder / nodes, mmap_mode="r", allow_pickle=False)
-    sampler = RangeSampler(
-        _opened_rows(labels), threads=threads, max_memory=max_memory, **layout.spec.to_dict()
-    )
+    sampler = _opened_sampler(labels, layout.spec, threads, max_memory)
+    before = sampler.traffic
     shard = _place(layout, number).draw(sampler, egos, layout, lambda *_: None)
-    return _written(folder, shard.arrays(), {"traffic": list(sampler.traffic)})
+    return _written(folder, shard.arrays(), {"traffic": list(sampler.traffic - before)})
 
 
 def check_file(folder: Path, *, labels: str, name: str) -> Outcome:
@@ -246,8 +246,10 @@ def _written(folder: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, Any
     return Outcome(tuple(written), {**facts, "entries": entries})
 
 
-def _opened_rows(labels: str) -> MappedRows:
-    """Return the mapped labels; a worker opens them once for all its units."""
+def _opened_sampler(
+    labels: str, spec: TokenSpec, threads: int, max_memory: int | None
+) -> RangeSampler:
+    """Return a sampler over the mapped labels; a worker opens it once for all its units."""
     try:
         found = (Path(labels) / MANIFEST).stat()
     except OSError as error:
@@ -255,9 +257,12 @@ def _opened_rows(labels: str) -> MappedRows:
             f"cannot open the labels {labels} there: {error.strerror}; keep them in a folder that "
             "all machines share"
         ) from error
-    return _open_rows(labels, found.st_ino, found.st_mtime_ns)
+    return _open_sampler(labels, found.st_ino, found.st_mtime_ns, spec, threads, max_memory)
 
 
 @lru_cache(maxsize=1)
-def _open_rows(labels: str, _inode: int, _time: int) -> MappedRows:
-    return MappedRows.open(labels)
+def _open_sampler(
+    labels: str, _inode: int, _time: int, spec: TokenSpec, threads: int, max_memory: int | None
+) -> RangeSampler:
+    rows = MappedRows.open(labels)
+    return RangeSampler(rows, threads=threads, max_memory=max_memory, **spec.to_dict())

@@ -32,6 +32,11 @@ class PackedParts:
     bounds: list[int]
     sides: list[list[PackedLabelRows]]
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the records of all sides."""
+        return sum(len(rows.records) for side in self.sides for rows in side)
+
     def native(self) -> _native.Labels:
         """Return the rows as native labels, mapped."""
         arrays = tuple(array for side in self.sides for rows in side for array in rows)

@@ -1,5 +1,6 @@
 """Token rows of a range of nodes, from packed labels of just the nodes that occur in them."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,11 +22,13 @@ _NO_MEMBER = 0xFFFFFFFF  # the native core's value for a slot without a member
 # are fetched once for all rows of a shard.
 _BATCH_BYTES = 48 << 20
 _MOST_ROWS = 32_768
+# Labels of no more packed bytes are decoded once for all batches, in about four times the memory.
+_WHOLE_BYTES = 128 << 20
 _BYTES_PER_ENTRY = 1.5  # of packed labels, about
 
 
 class Traffic(NamedTuple):
-    """What was read of the labels, counted as if nothing were kept from batch to batch.
+    """What the batches needed of the labels, counted as if nothing were kept from one to the next.
 
     Attributes:
         num_rows: Token rows drawn.
@@ -47,13 +50,20 @@ class Traffic(NamedTuple):
             return NotImplemented
         return Traffic(*(a + b for a, b in zip(self, other, strict=True)))  # type: ignore[arg-type]
 
+    def __sub__(self, other: object) -> "Traffic":
+        """Return the differences."""
+        if not isinstance(other, Traffic):
+            return NotImplemented
+        return Traffic(*(a - b for a, b in zip(self, other, strict=True)))  # type: ignore[arg-type]
+
 
 class RangeSampler:
     """Draws the same token rows as a `TokenSampler`, from labels of which it never holds all.
 
     For each batch of rows it reads the labels and holders of the egos, draws the members, then
     reads the labels of the members, each once. Its memory is that of a batch, whatever the size of
-    the labels.
+    the labels. Small labels are decoded once for all batches where rows have far more slots than
+    there are labels.
 
     Args:
         labels: Rows of labels in parts.
@@ -94,6 +104,10 @@ class RangeSampler:
         self._batch_bytes = max(1, min(_BATCH_BYTES, self._limit // 8))
         label_bytes = 1 + _BYTES_PER_ENTRY * labels.num_entries / max(1, labels.num_nodes)
         self._batch_rows = _rows_within(self._batch_bytes / (label_bytes * self.spec.size))
+        # Without a limit, other processes of the machine may decode as much.
+        share = self._limit // (8 if max_memory is not None else 8 * num_threads(None))
+        self._may_keep = labels.labels.num_bytes <= min(_WHOLE_BYTES, share)
+        self._whole: _WholeLabels | None = None
 
     def packed_rows(
         self, nodes: Any, copy: int = 0, *, update: Callable[[int, int], None] | None = None
@@ -116,6 +130,8 @@ class RangeSampler:
             np.empty((count, 2), np.uint16),
         )
         started = time.perf_counter()
+        if self._may_keep and rows.ids.size > 2 * self._labels.num_nodes:
+            self._keep_whole()
         done = 0
         while done < count:
             here = slice(done, min(count, done + self._batch_rows))
@@ -126,7 +142,8 @@ class RangeSampler:
                 continue
             rows.ids[here], rows.spd[here], rows.parts[here] = drawn
             done = here.stop
-            self._adapt(traffic.num_bytes)
+            if self._whole is None:
+                self._adapt(traffic.num_bytes)
             self.traffic += traffic
             if update is not None:
                 update(done, count)
@@ -144,25 +161,18 @@ class RangeSampler:
         labels, spec = self._labels, self.spec
         members, parts, traffic = self._members(egos, ranks, copy)
         distinct, slots = _native.distinct_members(labels.num_nodes, members)
-        fetched = self._fetch(labels.packed_rows, distinct)
-        packed = _native.row_distances(
-            labels.num_nodes,
-            labels.directed,
-            labels.bounded,
-            distinct,
-            fetched,
-            spec.size,
-            slots,
-            self._threads,
-            self._limit,
-            None,
-        )
+        if self._whole is not None:
+            packed = self._whole.rows.distances(spec.size, members, self._threads)
+            traffic += self._whole.traffic(distinct)
+        else:
+            fetched = self._fetch(labels.packed_rows, distinct)
+            packed = self._decoded(distinct, fetched).distances(spec.size, slots, self._threads)
+            traffic += _traffic(fetched)
         padding = members == _NO_MEMBER
         members[padding] = 0
         ids = labels.node_at[members].astype(np.int32)
         ids[padding] = PADDING
         rows = len(egos)
-        traffic += _traffic(fetched)
         traffic += Traffic(rows, int(ids.size - np.count_nonzero(padding)))
         drawn = PackedRows(
             ids.reshape(rows, spec.size), packed.reshape(rows, -1), parts.reshape(rows, 2)
@@ -196,6 +206,30 @@ class RangeSampler:
         )
         return members, parts, _traffic(hub_lists) + _traffic(holder_lists)
 
+    def _keep_whole(self) -> None:
+        """Decode all labels for this and the batches to come, if there is memory for them."""
+        self._may_keep = False  # it is kept, or does not fit
+        ranks = np.arange(self._labels.num_nodes, dtype=np.uint32)
+        fetched = self._fetch(self._labels.packed_rows, ranks)
+        with contextlib.suppress(_native.OutOfBudget):
+            sizes = [np.diff(offsets) for offsets in fetched[0::2]]
+            self._whole = _WholeLabels(self._decoded(ranks, fetched), sizes)
+            self._batch_rows = _MOST_ROWS
+
+    def _decoded(
+        self, ranks: NDArray[np.uint32], fetched: tuple[NDArray[Any], ...]
+    ) -> _native.DecodedRows:
+        labels = self._labels
+        return _native.DecodedRows(
+            labels.num_nodes,
+            labels.directed,
+            labels.bounded,
+            ranks,
+            fetched,
+            self._threads,
+            self._limit,
+        )
+
     def _fetch(
         self, fetch: Callable[[NDArray[Any], str], PackedLabelRows], ranks: NDArray[np.uint32]
     ) -> tuple[NDArray[Any], ...]:
@@ -220,6 +254,23 @@ class RangeSampler:
             ) from None
         self._batch_rows = _rows_within(rows / 2)
         self._batch_bytes = max(1, self._batch_bytes // 2)
+
+
+class _WholeLabels(NamedTuple):
+    """All labels, decoded.
+
+    Attributes:
+        rows: By rank.
+        sizes: Packed bytes of each, of every side.
+    """
+
+    rows: _native.DecodedRows
+    sizes: list[NDArray[np.uint64]]
+
+    def traffic(self, ranks: NDArray[np.uint32]) -> Traffic:
+        """Return what it would be to read the labels of some ranks."""
+        fetched = len(ranks) * len(self.sizes)
+        return Traffic(0, 0, fetched, 8 * fetched + sum(int(of[ranks].sum()) for of in self.sizes))
 
 
 def _rows_within(rows: float) -> int:
