@@ -114,7 +114,6 @@ def recorded_stages() -> list[dict[str, Any]]:
                     "units": len(outcomes),
                     "unit_seconds": [self.seconds.get(one.name, 0.0) for one in units],
                     "peak_bytes": max(one.facts.get("peak_bytes", 0) for one in outcomes),
-                    "whole_node": any(one.whole_node for one in units),
                 }
             )
             return outcomes
@@ -175,20 +174,12 @@ def predicted_seconds(measured: dict[str, Any], nodes: int, cores: int) -> float
     Args:
         measured: The line of the run with one worker.
         nodes: Nodes to predict for.
-        cores: Cores of each; a unit with a whole node is faster by their number.
+        cores: Cores of each.
     """
     # One worker cannot be faster than its units: such a stage was done before, as a table is that
     # serves several stages.
     done = [one for one in measured["stages"] if one["seconds"] >= 0.5 * sum(one["unit_seconds"])]
-    stages = [
-        Stage(
-            one["stage"],
-            tuple(
-                seconds / (cores if one.get("whole_node") else 1) for seconds in one["unit_seconds"]
-            ),
-        )
-        for one in done
-    ]
+    stages = [Stage(one["stage"], tuple(one["unit_seconds"])) for one in done]
     units = sum(one["units"] for one in done[1:])
     beside = sum(one["seconds"] - sum(one["unit_seconds"]) for one in done[1:])
     # What is not done by units, and the start of the workers, which the first stage waits for.

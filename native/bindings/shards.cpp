@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/types.h"
 #include "bindings.h"
 #include "labels/planes.h"
+#include "labels/rest.h"
 #include "labels/shards.h"
 
 namespace dhilgt {
@@ -137,30 +139,92 @@ nb::object search_range(const Starts& push_offsets, const Ranks& push_targets, c
   return nb::make_tuple(shard_arrays(std::move(shard)), num_arcs, num_tests, control.peak_bytes());
 }
 
-// The table is that of searches along the arcs: its first labels are the out-labels, its others the in-labels.
-template <class Word>
-nb::object search_rest_of_hubs(const Starts& forward_offsets, const Ranks& forward_targets,
-                               const Starts& backward_offsets, const Ranks& backward_targets, bool directed,
-                               std::uint32_t first, std::uint32_t radius, std::optional<Table<Word>> table,
-                               const Bounds& bounds, unsigned threads, std::uint64_t max_bytes,
-                               nb::object progress) {
-  const ArcsView forward = checked_arcs(forward_offsets, forward_targets);
-  const ArcsView backward = checked_arcs(backward_offsets, backward_targets);
-  const std::size_t n = forward_offsets.size() - 1;
-  check_same_nodes(forward_offsets, backward_offsets, bounds);
-  const TopTable<Word> top = checked_table<Word>(table, bounds, first);
-  if (top.num_hubs != first || first >= n || radius == 0) {
-    throw std::invalid_argument("the table must hold all hubs before the rest");
+// The rest of the hubs, level by level, over mapped arrays that it keeps alive.
+class NativeRest {
+ public:
+  // The table is that of searches along the arcs: its first labels are the out-labels, its others the in-labels.
+  template <class Word>
+  static NativeRest* make(const Starts& forward_offsets, const Ranks& forward_targets,
+                          const Starts& backward_offsets, const Ranks& backward_targets, bool directed,
+                          std::uint32_t first, std::uint32_t radius, std::optional<Table<Word>> table,
+                          const Bounds& bounds, unsigned threads, std::uint64_t max_bytes) {
+    const ArcsView forward = checked_arcs(forward_offsets, forward_targets);
+    const ArcsView backward = checked_arcs(backward_offsets, backward_targets);
+    const std::size_t n = forward_offsets.size() - 1;
+    check_same_nodes(forward_offsets, backward_offsets, bounds);
+    const TopTable<Word> top = checked_table<Word>(table, bounds, first);
+    if (top.num_hubs != first || first >= n || radius == 0) {
+      throw std::invalid_argument("the table must hold all hubs before the rest");
+    }
+    auto made = std::unique_ptr<NativeRest>(new NativeRest(bounds, max_bytes));
+    made->kept_.push_back(std::make_shared<std::tuple<Starts, Ranks, Starts, Ranks, std::optional<Table<Word>>>>(
+        forward_offsets, forward_targets, backward_offsets, backward_targets, table));
+    const RestOfHubs rest{static_cast<Node>(n), first, directed, radius, std::max(1u, threads)};
+    run_polled(made->control_, nb::none(), [&] {
+      made->search_ = rest_search<Word>(rest, forward, backward, top.far, top.near, made->control_);
+    });
+    return made.release();
   }
-  const RestOfHubs rest{static_cast<Node>(n), first, directed, radius, std::max(1u, threads)};
-  Control control(max_bytes);
-  std::vector<HubShard> shards;
-  run_polled(control, std::move(progress),
-             [&] { shards = search_rest(rest, forward, backward, top.far, top.near, bounds, control); });
-  nb::list sides;
-  for (HubShard& shard : shards) sides.append(shard_arrays(std::move(shard)));
-  return nb::make_tuple(sides, control.peak_bytes());
-}
+  NativeRest(const NativeRest&) = delete;
+  NativeRest& operator=(const NativeRest&) = delete;
+
+  nb::object find(std::size_t part, std::size_t num_parts) {
+    if (part >= num_parts) throw std::invalid_argument("there is no such part");
+    std::vector<LevelEntries> sides;
+    run([&] { sides = search_->find(part, num_parts); });
+    nb::list found;
+    for (LevelEntries& side : sides) {
+      found.append(nb::make_tuple(to_numpy(std::move(side.nodes)), to_numpy(std::move(side.counts)),
+                                  to_numpy(std::move(side.hubs)), side.num_candidates));
+    }
+    return found;
+  }
+
+  // (nodes, counts, hubs) of each part, by side
+  using Level = std::vector<std::vector<std::tuple<Ranks, Ranks, Ranks>>>;
+  void add(const Level& level) {
+    std::vector<std::vector<LevelView>> sides(level.size());
+    for (std::size_t s = 0; s < level.size(); ++s) {
+      for (const auto& [nodes, counts, hubs] : level[s]) {
+        sides[s].push_back({{nodes.data(), nodes.size()}, {counts.data(), counts.size()}, {hubs.data(), hubs.size()}});
+      }
+    }
+    run([&] { search_->add(sides); });
+    kept_.push_back(std::make_shared<Level>(level));
+  }
+
+  void finish() {
+    run([&] { search_->finish(); });
+    finished_ = true;
+  }
+
+  nb::object shards(std::uint32_t first, std::uint32_t last) {
+    if (!finished_) throw std::invalid_argument("not all entries are found yet");
+    if (first >= last || last > bounds_.back()) throw std::invalid_argument("hubs are not a range of ranks");
+    std::vector<HubShard> found;
+    run([&] { found = search_->shards(first, last, bounds_); });
+    nb::list sides;
+    for (HubShard& shard : found) sides.append(shard_arrays(std::move(shard)));
+    return sides;
+  }
+
+  std::uint64_t peak_bytes() const { return control_.peak_bytes(); }
+
+ private:
+  NativeRest(const Bounds& bounds, std::uint64_t max_bytes) : control_(max_bytes), bounds_(bounds) {}
+
+  template <class Work>
+  void run(Work&& work) {
+    control_.stop.store(false);  // an earlier call may have been interrupted
+    run_polled(control_, nb::none(), work);
+  }
+
+  Control control_;  // declared first: the search is charged to it
+  const Bounds bounds_;
+  std::vector<std::shared_ptr<void>> kept_;
+  std::unique_ptr<RestSearch> search_;
+  bool finished_ = false;
+};
 
 // (first hub, last hub, bytes) of each slice, by ascending hubs
 using SliceArrays = std::vector<std::tuple<std::uint32_t, std::uint32_t, Bytes>>;
@@ -216,11 +280,11 @@ void bind_search(nb::module_& module) {
              nb::arg("pull_targets").noconvert(), nb::arg("first"), nb::arg("last"), nb::arg("radius"),
              nb::arg("plane_words"), nb::arg("table").none(), nb::arg("bounds"), nb::arg("threads"),
              nb::arg("max_bytes"), nb::arg("progress").none());
-  module.def("search_rest", &search_rest_of_hubs<Word>, nb::arg("forward_offsets").noconvert(),
+  module.def("rest_of_hubs", &NativeRest::make<Word>, nb::arg("forward_offsets").noconvert(),
              nb::arg("forward_targets").noconvert(), nb::arg("backward_offsets").noconvert(),
              nb::arg("backward_targets").noconvert(), nb::arg("directed"), nb::arg("first"), nb::arg("radius"),
              nb::arg("table").none(), nb::arg("bounds"), nb::arg("threads"), nb::arg("max_bytes"),
-             nb::arg("progress").none());
+             nb::rv_policy::take_ownership);
 }
 
 }  // namespace
@@ -230,6 +294,12 @@ void bind_shards(nb::module_& module) {
   module.attr("MOST_SHORT_HUBS") = kMostShortHubs;
   module.attr("MOST_SHORT_DISTANCE") = kMostShortDistance;
   module.def("plane_bytes", &PlaneWorker::bytes_for, nb::arg("num_nodes"), nb::arg("words"));
+  nb::class_<NativeRest>(module, "RestOfHubs")
+      .def("find", &NativeRest::find, nb::arg("part"), nb::arg("num_parts"))
+      .def("add", &NativeRest::add, nb::arg("level").noconvert())
+      .def("finish", &NativeRest::finish)
+      .def("shards", &NativeRest::shards, nb::arg("first"), nb::arg("last"))
+      .def_prop_ro("peak_bytes", &NativeRest::peak_bytes);
   bind_search<std::uint16_t>(module);
   bind_search<std::uint32_t>(module);
   module.def("merge_slices", &merge, nb::arg("slices"), nb::arg("begin"), nb::arg("end"),

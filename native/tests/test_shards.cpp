@@ -5,6 +5,7 @@
 #include "check.h"
 #include "graphs.h"
 #include "labels/pack.h"
+#include "labels/rest.h"
 #include "labels/shards.h"
 
 namespace dhilgt {
@@ -62,6 +63,38 @@ TopView<Word> view_of(const std::vector<TopRows<Word>>& table, std::span<const N
   return {std::move(parts), bounds.back()};
 }
 
+// The shards of two ranges of hubs have the entries of the shard of both.
+void check_ranges(const RestSearch& search, Node first, Node last, const std::vector<HubShard>& whole,
+                  std::span<const Node> bounds, Control& control) {
+  const Node middle = first + (last - first) / 2;
+  if (middle == first) return;
+  const std::vector<HubShard> left = search.shards(first, middle, bounds);
+  const std::vector<HubShard> right = search.shards(middle, last, bounds);
+  for (std::size_t s = 0; s < whole.size(); ++s) {
+    const HolderRows* rows[] = {&left[s].rows, &right[s].rows};
+    std::vector<std::uint8_t> bytes;
+    for (const HolderRows* part : rows) {
+      bytes.insert(bytes.end(), part->packed.bytes.begin(), part->packed.bytes.end());
+    }
+    CHECK(std::equal(bytes.begin(), bytes.end(), whole[s].rows.packed.bytes.begin(), whole[s].rows.packed.bytes.end()));
+    CHECK(rows[0]->num_entries + rows[1]->num_entries == whole[s].rows.num_entries);
+    for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
+      auto merged = [&](std::initializer_list<std::pair<const HubShard*, std::pair<Node, Node>>> shards) {
+        std::vector<Slice> slices;
+        for (const auto& [shard, hubs] : shards) {
+          const Offset* ends = shard->slices.offsets.data() + part;
+          slices.push_back({hubs.first, hubs.second, shard->slices.bytes.view().subspan(ends[0], ends[1] - ends[0])});
+        }
+        return merge_slices(slices, bounds[part], bounds[part + 1], bounds.back(), control);
+      };
+      const MergedRows once = merged({{&whole[s], {first, last}}});
+      const MergedRows twice = merged({{&left[s], {first, middle}}, {&right[s], {middle, last}}});
+      CHECK(std::equal(once.packed.bytes.begin(), once.packed.bytes.end(), twice.packed.bytes.begin(),
+                       twice.packed.bytes.end()));
+    }
+  }
+}
+
 // Units of two ranges: the best hubs by planes, the others hub by hub with the table of the best.
 template <class Word>
 void check_graph(std::uint64_t seed) {
@@ -90,10 +123,25 @@ void check_graph(std::uint64_t seed) {
     std::vector<TopRows<Word>> tables[2];
     for (int side = 0; side < sides; ++side) tables[side] = table_of<Word>(units[side], bounds, control);
     std::vector<HubShard> rest;  // the other hubs again, level by level
+    std::vector<std::vector<LevelEntries>> levels;  // of each part of the nodes
     if (num_top < n) {
-      rest = search_rest<Word>({n, num_top, directed, kUnreachable, threads}, ranked.graph.forward(),
-                               ranked.graph.backward(), view_of(tables[0], bounds),
-                               view_of(tables[directed ? 1 : 0], bounds), bounds, control);
+      const auto search = rest_search<Word>({n, num_top, directed, kUnreachable, threads}, ranked.graph.forward(),
+                                            ranked.graph.backward(), view_of(tables[0], bounds),
+                                            view_of(tables[directed ? 1 : 0], bounds), control);
+      for (std::uint64_t level = random.below(4); level > 0; --level) {
+        const std::size_t before = levels.size();
+        for (std::size_t part = 0; part < 3; ++part) levels.push_back(search->find(part, 3));
+        std::vector<std::vector<LevelView>> views(static_cast<std::size_t>(sides));
+        for (std::size_t i = before; i < levels.size(); ++i) {
+          for (std::size_t s = 0; s < views.size(); ++s) {
+            views[s].push_back({levels[i][s].nodes.view(), levels[i][s].counts.view(), levels[i][s].hubs.view()});
+          }
+        }
+        search->add(views);
+      }
+      search->finish();
+      rest = search->shards(num_top, n, bounds);
+      check_ranges(*search, num_top, n, rest, bounds, control);
     }
     for (int side = 0; side < sides; ++side) {
       check::context = "seed " + std::to_string(seed) + " side " + std::to_string(side);

@@ -144,6 +144,18 @@ _Shard = tuple[  # rows by hub, entries by node and where their parts end, numbe
     NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint8], int, int
 ]
 
+_LevelArrays = tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]
+
+class RestOfHubs:
+    def find(
+        self, part: int, num_parts: int
+    ) -> list[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], int]]: ...
+    def add(self, level: list[list[_LevelArrays]]) -> None: ...
+    def finish(self) -> None: ...
+    def shards(self, first: int, last: int) -> list[_Shard]: ...
+    @property
+    def peak_bytes(self) -> int: ...
+
 def search_hubs(
     push_offsets: NDArray[np.uint64],
     push_targets: NDArray[np.uint32],
@@ -159,7 +171,7 @@ def search_hubs(
     max_bytes: int,
     progress: Progress,
 ) -> tuple[_Shard, int, int, int]: ...
-def search_rest(
+def rest_of_hubs(
     forward_offsets: NDArray[np.uint64],
     forward_targets: NDArray[np.uint32],
     backward_offsets: NDArray[np.uint64],
@@ -171,8 +183,7 @@ def search_rest(
     bounds: list[int],
     threads: int,
     max_bytes: int,
-    progress: Progress,
-) -> tuple[list[_Shard], int]: ...
+) -> RestOfHubs: ...
 def merge_slices(
     slices: list[tuple[int, int, NDArray[np.uint8]]],
     begin: int,

@@ -31,11 +31,6 @@ def where(folder: Path, *, number: int) -> Outcome:
     return Outcome((), {"folder": str(folder), "pid": os.getpid()})
 
 
-def threads_of(folder: Path, *, number: int, threads: int = 1) -> Outcome:
-    """Say how many threads it got."""
-    return Outcome((), {"threads": threads})
-
-
 def slow(folder: Path, *, number: int, seconds: float) -> Outcome:
     """Take some time."""
     (folder.parent / f"begun-{number}").touch()

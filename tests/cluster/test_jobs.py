@@ -50,18 +50,6 @@ def test_outcomes_come_in_the_order_of_the_units(connection, tmp_path):
     ]
 
 
-def test_a_unit_with_a_whole_node_gets_the_number_of_its_cores(cluster, connection, tmp_path):
-    unit = Unit("all", small_units.threads_of, {"number": 1}, None, whole_node=True)
-    one = Unit("one", small_units.threads_of, {"number": 2}, None)
-    with (
-        an_extra_node(cluster, num_cpus=3),
-        JobFolder(tmp_path / "out", about=ABOUT) as folder,
-        Job(connection, folder, progress=False) as job,
-    ):
-        outcomes = job.run([unit, one], title="counting")
-    assert [done.facts["threads"] for done in outcomes] == [3, 1]
-
-
 def test_few_units_share_the_cores_of_the_smallest_node():
     def ray(*cores):
         nodes = [{"Alive": True, "Resources": {"CPU": float(count)}} for count in cores]
@@ -71,22 +59,6 @@ def test_few_units_share_the_cores_of_the_smallest_node():
     assert cores_each(ray(4, 4, 4, 4), 40, None) == 1
     assert cores_each(ray(4, 4, 4, 4), 1, None) == 4
     assert cores_each(ray(16, 1), 2, None) == 1  # the large one may be gone before they are begun
-
-
-def test_a_unit_is_begun_with_fewer_cores_when_the_large_node_is_gone(
-    cluster, connection, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(jobs, "_SECONDS_BETWEEN_LOOKS", 0.2)
-    cores = iter([64])  # of a node that is gone by the time that the unit is looked at
-    real = jobs.most_cores
-    monkeypatch.setattr(jobs, "most_cores", lambda *args: next(cores, None) or real(*args))
-    unit = Unit("all", small_units.threads_of, {"number": 1}, None, whole_node=True)
-    with (
-        JobFolder(tmp_path / "out", about=ABOUT) as folder,
-        Job(connection, folder, progress=False) as job,
-    ):
-        (done,) = job.run([unit], title="counting")
-    assert done.facts["threads"] == NODE["num_cpus"]
 
 
 def test_finished_units_are_not_done_again(connection, tmp_path):

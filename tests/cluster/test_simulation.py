@@ -67,5 +67,4 @@ def test_a_prediction_divides_units_and_nothing_else():
     measured = {"seconds": 16, "stages": stages}  # 2 s before the first stage
     assert predicted_seconds(measured, 1, 1) == 16
     assert predicted_seconds(measured, 2, 1) == 2 + 1 + 4 + 1 + 2
-    stages[1]["whole_node"] = True
-    assert predicted_seconds(measured, 1, 4) == 2 + 1 + 2 + 1 / 4 + 1
+    assert predicted_seconds(measured, 1, 4) == 2 + 1 + 2 + 1 + 1

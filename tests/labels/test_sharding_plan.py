@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from dhilgt.labels.sharding import HubShard
+from dhilgt.labels.sharding import HubShard, LevelPart
 from dhilgt.labels.sharding.plan import HubRange, ShardPlan
 
 NODES = 1 << 20
@@ -30,13 +30,52 @@ def test_few_entries_for_many_arcs_end_them():
     assert (stage.ranges[0].first, stage.ranges[-1].last) == (2048, 4096)
 
 
-def test_one_unit_finds_the_rest_if_little_is_left():
+def level(distance, candidates, *, entries=0, part=0):
+    return LevelPart(distance, part, "name", "hash", 0, "", entries, candidates, 0)
+
+
+def test_the_rest_is_found_level_by_level_if_little_is_left():
     stage = plan().next_stage([shard(0, 2048, 10**6, arcs=10**12)])
-    assert stage == ((HubRange(2048, NODES, "in"),), 2048, True)
+    assert stage.is_rest
+    assert (stage.ranges, stage.table_hubs) == ((HubRange(2048, NODES, "in"),), 2048)
+    assert stage.entries_left == pytest.approx(9 * 10**6, rel=0.01)  # of nine doublings
+
+
+def test_a_small_rest_has_no_levels_of_its_own():
+    found = [shard(0, 2048, 10**6)]
+    stage = plan().next_stage([shard(0, 2048, 10**6, arcs=10**12)])
+    assert plan().level_units(stage, found, []) == 0
+    assert plan().rest_ranges(stage, []) == ((2048, NODES),)
+
+
+def test_levels_are_divided_by_their_work_until_they_are_small():
+    found = [shard(0, 2048, 100 * NODES)]  # so that a test takes 37 ns
+    stage = plan().next_stage([shard(0, 2048, 10**6, arcs=10**12)])
+    levels = [level(1, 10**6)]
+    assert plan().level_units(stage, found, []) > 1
+    assert plan().level_units(stage, found, levels) == 1  # small, but larger ones may follow
+    levels += [level(2, 10**7), level(2, 10**7, part=1)]
+    assert plan().level_units(stage, found, levels) == 7
+    levels += [level(3, 10**12)]
+    assert plan().level_units(stage, found, levels) == 64
+    levels += [level(4, 10**6)]
+    assert plan().level_units(stage, found, levels) == 0
+    assert plan().level_units(stage, found, [*levels[:1], level(2, 10**5)]) == 0
+
+
+def test_hubs_of_the_rest_are_cut_by_their_entries():
+    stage = plan().next_stage([shard(0, 2048, 10**6, arcs=10**12)])
+    ranges = plan().rest_ranges(stage, [level(1, 0, entries=18 * 10**6)])
+    assert ranges[:4] == ((2048, 3072), (3072, 4096), (4096, 6144), (6144, 8192))
+    assert len(ranges) == 18
+    assert ranges[-1][1] == NODES
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(ranges))
+    few = ShardPlan(2050, 0, ("in",), (0, 2050), 512, 512)
+    assert few.rest_ranges(stage, [level(1, 0, entries=10**8)]) == ((2048, 2049), (2049, 2050))
 
 
 @pytest.mark.parametrize("memory", ["entries", "nodes"])
-def test_the_rest_is_one_unit_only_within_its_memory(memory):
+def test_the_rest_is_found_so_only_within_the_memory_of_a_unit(memory):
     found = [shard(0, 2048, 10**6, arcs=10**12)]
     limit = {"entries": 200_000, "nodes": 50 * NODES}[memory]
     assert not plan(limit).next_stage(found).is_rest
@@ -58,7 +97,7 @@ def test_the_next_stage_is_begun_early_unless_the_rest_is_expected():
     cheap = [shard(0, 2048, 10**8, arcs=10**6)]
     stage = plan().next_stage(cheap)
     assert plan().stage_after(stage, cheap)[0].first == 4096
-    ending = [shard(0, 2048, 10**8), shard(2048, 4096, 10**6, arcs=10**7)]
+    ending = [shard(0, 2048, 10**8), shard(2048, 4096, 10**6, arcs=2 * 10**6)]
     stage = plan().next_stage(ending)
     assert stage.table_hubs == 0
     assert plan().stage_after(stage, ending) == ()

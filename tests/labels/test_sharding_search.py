@@ -8,16 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhilgt import Graph, _native, generate
-from dhilgt.errors import ConfigError, MemoryLimitError
+from dhilgt.errors import ArtifactError, ConfigError, MemoryLimitError
 from dhilgt.labels.sharding import (
     RankedGraphFiles,
+    forget_rest,
     plan_shards,
     search_hubs,
+    search_level,
     search_rest,
     write_ranked_graph,
     write_top_table,
 )
 from dhilgt.labels.sharding.slices import opened_shards, slices_of
+from dhilgt.labels.sharding.table import mapped_table
 from tests.labels.cases import grid, path, random_graph, rows_of
 from tests.oracle import canonical_labels
 
@@ -86,6 +89,11 @@ def test_any_table_width_radius_and_number_of_threads(seed, data, tmp_path_facto
     top = write_top_table(files, best, folder)
     assert top.num_hubs == num_top
     rest = search_rest(files, top, **options) if num_top < n else []
+    levels = []
+    for parts in data.draw(st.lists(st.integers(1, 3), max_size=3)) if num_top < n else []:
+        levels += [search_level(files, top, levels, p, parts, **options) for p in range(parts)]
+    shared = search_rest(files, top, levels, **options) if num_top < n else []
+    assert [one.name for one in shared] == [one.name for one in rest]
     assert [one.side for one in rest] == list(files.sides)[: len(rest)]
     for side in files.sides:
         found = {e for one in best if one.side == side for e in entries_of(folder, one)}
@@ -168,6 +176,108 @@ def test_the_rest_of_the_hubs_within_a_memory_limit(tmp_path):
     assert many.name == rest.name  # with as many threads as have room for their tables
     with pytest.raises(MemoryLimitError, match="hubs 100 to 1199 outgrew the memory limit"):
         search_rest(files, top, max_memory=rest.peak_bytes // 2, **options)
+
+
+@pytest.fixture
+def rest_of_a_graph(tmp_path):
+    """A graph of 5,000 nodes, five pieces of which belong to the parts of a level in turn."""
+    graph = generate(5000, 4, seed=1, num_features=0, directed=True)
+    files = write_ranked_graph(graph, None, tmp_path / "graph")
+    options = {"label_bounds": [0, 2000, 5000], "folder": tmp_path}
+    best = [search_hubs(files, 0, 100, side=side, **options) for side in files.sides]
+    return files, write_top_table(files, best, tmp_path), options
+
+
+def test_units_share_the_levels_of_the_rest(rest_of_a_graph):
+    files, top, options = rest_of_a_graph
+    whole = search_rest(files, top, **options)
+    levels = []
+    for distance, parts in enumerate((1, 3, 2, 7), 1):
+        found = [search_level(files, top, levels, part, parts, **options) for part in range(parts)]
+        assert {one.distance for one in found} == {distance}
+        assert sum(one.num_entries > 0 for one in found) == min(parts, 5)
+        # The number of parts divides the work and nothing else.
+        forget_rest()
+        alone = search_level(files, top, levels, 0, 1, threads=2, **options)
+        assert alone.num_entries == sum(one.num_entries for one in found)
+        assert alone.num_candidates == sum(one.num_candidates for one in found) > 0
+        levels += found
+    assert [one.name for one in search_rest(files, top, levels, **options)] == [
+        one.name for one in whole
+    ]
+    cut = [
+        one
+        for first, last in ((100, 101), (101, 2500), (2500, 5000))
+        for one in search_rest(files, top, levels, first, last, **options)
+    ]
+    for side, one in zip(files.sides, whole, strict=True):
+        pieces = [other for other in cut if other.side == side]
+        assert sum(other.num_entries for other in pieces) == one.num_entries
+        assert max(other.max_distance for other in pieces) == one.max_distance
+        assert {other.name for other in pieces} == {
+            search_hubs(files, first, last, side=side, top=top, **options).name
+            for first, last in ((100, 101), (101, 2500), (2500, 5000))
+        }
+
+
+def test_a_process_goes_on_from_the_level_that_it_knows(rest_of_a_graph, monkeypatch):
+    files, top, options = rest_of_a_graph
+    started = []
+    real = _native.rest_of_hubs
+    monkeypatch.setattr(_native, "rest_of_hubs", lambda *args: started.append(1) or real(*args))
+    forget_rest()
+    first = [search_level(files, top, [], 0, 1, **options)]
+    second = [search_level(files, top, first, part, 2, **options) for part in range(2)]
+    search_rest(files, top, first + second, **options)
+    search_rest(files, top, first + second, 100, 200, **options)
+    assert len(started) == 1
+    again = search_level(files, top, first, 1, 2, **options)  # another process had died
+    assert again.name == second[1].name
+    assert len(started) == 2
+    search_rest(files, top, first, radius=1, **options)  # another search
+    assert len(started) == 3
+    (options["folder"] / second[0].name).write_bytes(b"other")
+    with pytest.raises(ArtifactError, match="is damaged"):
+        search_rest(files, top, first + second, **options)
+    forget_rest()
+
+
+def test_damaged_levels_never_reach_the_search(rest_of_a_graph):
+    files, top, options = rest_of_a_graph
+    table = mapped_table(files, top, options["folder"], "in")
+
+    def rest():
+        bounds = options["label_bounds"]
+        arrays = (*files.forward, *files.backward)
+        return _native.rest_of_hubs(*arrays, True, 100, 9, table, bounds, 1, 10**9)
+
+    def words(*values):
+        return np.array(values, np.uint32)
+
+    good = (words(300, 400), words(1, 2), words(150, 100, 399))
+    rest().add([[good], [good]])
+    bad = [
+        (words(300), words(1, 2), words(150, 100, 399)),  # other numbers of nodes and counts
+        (words(300, 400), words(1, 0), words(150)),  # a node without hubs
+        (words(300, 400), words(1, 3), words(150, 100, 399)),  # more hubs than there are
+        (words(300, 400), words(1, 1), words(150, 100, 399)),  # fewer
+        (words(400, 300), words(1, 2), words(150, 100, 299)),  # nodes that descend
+        (words(300, 5000), words(1, 2), words(150, 100, 399)),  # a node that does not exist
+        (words(99), words(1), words(98)),  # one of the best
+        (words(300), words(2), words(150, 150)),  # a hub twice
+        (words(300), words(1), words(300)),  # a hub that does not outrank its node
+        (words(300), words(1), words(99)),  # a hub of the table
+    ]
+    for arrays in bad:
+        with pytest.raises(ValueError):
+            rest().add([[arrays], []])
+    for wrong in (
+        lambda: rest().add([[good]]),
+        lambda: rest().find(2, 2),
+        lambda: rest().shards(100, 200),
+    ):
+        with pytest.raises(ValueError):
+            wrong()
 
 
 def test_the_same_unit_writes_the_same_bytes(tmp_path):

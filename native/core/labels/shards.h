@@ -56,22 +56,6 @@ template <class Word>
 HubShard search_hubs(const HubRange& range, const ArcsView& push, const ArcsView& pull,
                      const TopTable<Word>& top, std::span<const Node> bounds, Control& control);
 
-// All hubs from `first` on at once, level by level (tail.h): far less work than hub by hub, but by one unit.
-struct RestOfHubs {
-  Node num_nodes = 0;
-  Node first = 0;
-  bool directed = false;
-  Distance radius = kUnreachable;
-  unsigned threads = 1;
-};
-
-// The shard of each side, in-labels first. The tables hold the labels of all hubs before `first`; top_out is
-// ignored for undirected graphs.
-template <class Word>
-std::vector<HubShard> search_rest(const RestOfHubs& rest, const ArcsView& forward, const ArcsView& backward,
-                                  const TopView<Word>& top_in, const TopView<Word>& top_out,
-                                  std::span<const Node> bounds, Control& control);
-
 // The slices of entries that are given by hub, as one part of rows, or as a block.
 Slices slice_by_node(const PackedView& holders, std::span<const Node> bounds, unsigned threads,
                      Control& control);

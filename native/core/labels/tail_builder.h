@@ -49,11 +49,53 @@ class TailBuilder {
     received_in_.assign(tail_nodes_, 0);
   }
 
-  // Finds all entries; returns the sides, in-labels first, with all entries settled.
+  Distance depth() const { return depth_; }  // of the next level
+  std::size_t num_sides() const { return sides_.size(); }
+
+  // Calls visit(node, hubs) for the nodes of [begin, end) that have entries of one side in the next level, and
+  // keeps nothing. The examiner must hold the distance.
+  template <class Mark, class Visit>
+  void each_new(Examiner<Mark, Top>& examiner, std::size_t s, Node begin, Node end, Visit&& visit) const {
+    const Side<Top>& side = sides_[s];
+    const Side<Top>& opposite = sides_[sides_.size() - 1 - s];
+    if (depth_ > radius_) return;
+    std::vector<Node> neighbours;
+    for (Node node = begin; node < end; ++node) {
+      if ((node & 0xFFF) == 0) control_.check();
+      std::span<const Node> hubs;
+      if (depth_ == 1) {
+        better_neighbours(side, node, neighbours);
+        hubs = neighbours;
+      } else {
+        hubs = examiner.find(node, depth_, side, opposite);
+      }
+      if (!hubs.empty()) visit(node, hubs);
+    }
+  }
+
+  // Takes all entries of the next level, by side; their hubs must stay where they are.
+  void add_level(std::span<const std::vector<NewEntries>> level) {
+    for (std::size_t s = 0; s < sides_.size(); ++s) {
+      sides_[s].clear_frontier();
+      for (const NewEntries& added : level[s]) sides_[s].add(added, depth_);
+    }
+    ++depth_;
+    settle_if_worthwhile();
+  }
+
+  // An upper bound on the candidates of the level after the next one that hubs of a node make there.
+  std::uint64_t candidates_from(std::size_t s, Node node, std::span<const Node> hubs) const {
+    if (depth_ >= radius_) return 0;
+    const std::span<const Node> neighbours = sides_[s].push.of(node);
+    const auto from = std::upper_bound(neighbours.begin(), neighbours.end(), hubs.front());
+    return static_cast<std::uint64_t>(neighbours.end() - from) * hubs.size();
+  }
+
+  // Finds all entries that are left; returns the sides, in-labels first, with all entries settled.
   std::vector<Side<Top>>& run() {
-    start();
-    const Distance depth = run_levels<std::uint8_t>(2);
-    if (any_frontier() && depth <= radius_) run_levels<std::uint32_t>(depth);
+    if (depth_ == 1) start();
+    run_levels<std::uint8_t>();
+    if (any_frontier() && depth_ <= radius_) run_levels<std::uint32_t>();
     received_in_.clear();
     receivers_.clear();
     for (Side<Top>& side : sides_) {
@@ -69,22 +111,26 @@ class TailBuilder {
  private:
   // Distance 1: every better neighbour is a hub, without a test.
   void start() {
+    std::vector<std::vector<NewEntries>> level(sides_.size());
     std::vector<Node> hubs;
-    for (Side<Top>& side : sides_) {
+    for (std::size_t s = 0; s < sides_.size(); ++s) {
       for (Node node = first_hub_; node < num_nodes_; ++node) {
         if ((node & 0xFFF) == 0) control_.check();
-        hubs.clear();
-        for (const Node neighbour : side.pull.of(node)) {
-          if (neighbour >= node) break;
-          if (neighbour >= first_hub_) hubs.push_back(neighbour);
-        }
-        if (!hubs.empty()) {
-          const Node* stored = arenas_[0].store(hubs.data(), hubs.size());
-          side.add({node, static_cast<std::uint32_t>(hubs.size()), stored}, 1);
-        }
+        better_neighbours(sides_[s], node, hubs);
+        if (hubs.empty()) continue;
+        const Node* stored = arenas_[0].store(hubs.data(), hubs.size());
+        level[s].push_back({node, static_cast<std::uint32_t>(hubs.size()), stored});
       }
     }
-    settle_if_worthwhile();
+    add_level(level);
+  }
+
+  void better_neighbours(const Side<Top>& side, Node node, std::vector<Node>& hubs) const {
+    hubs.clear();
+    for (const Node neighbour : side.pull.of(node)) {
+      if (neighbour >= node) break;
+      if (neighbour >= first_hub_) hubs.push_back(neighbour);
+    }
   }
 
   // Settling copies all entries, so it waits until 1/16 of them are chained: the cost stays linear.
@@ -110,34 +156,26 @@ class TailBuilder {
     return false;
   }
 
-  // Runs levels from `depth` until no entries are found, the radius is reached or distances no longer
-  // fit a Mark; returns the next level.
+  // Runs levels until no entries are found, the radius is reached or distances no longer fit a Mark.
   template <class Mark>
-  Distance run_levels(Distance depth) {
+  void run_levels() {
     std::vector<Examiner<Mark, Top>> examiners;
     for (unsigned worker = 0; worker < threads_; ++worker) {
       examiners.emplace_back(num_nodes_, first_hub_, control_);
     }
     std::vector<std::vector<NewEntries>> level(sides_.size());
     const Distance last = std::min(radius_, Distance{Examiner<Mark, Top>::kMaxDepth});
-    for (; any_frontier() && depth <= last; ++depth) {
+    while (any_frontier() && depth_ <= last) {
       control_.check();
       // Both directions are computed before either is added: each is tested only against the other's
       // entries of smaller distances.
       for (std::size_t s = 0; s < sides_.size(); ++s) {
-        const Side<Top>& side = sides_[s];
-        const Side<Top>& opposite = sides_[sides_.size() - 1 - s];
-        collect_receivers(side);
-        find_level(examiners, side, opposite, depth, level[s]);
-      }
-      for (std::size_t s = 0; s < sides_.size(); ++s) {
-        sides_[s].clear_frontier();
-        for (const NewEntries& added : level[s]) sides_[s].add(added, depth);
         level[s].clear();
+        collect_receivers(sides_[s]);
+        find_level(examiners, sides_[s], sides_[sides_.size() - 1 - s], level[s]);
       }
-      settle_if_worthwhile();
+      add_level(level);
     }
-    return depth;
   }
 
   // Collects the nodes with a neighbour in the frontier.
@@ -159,14 +197,14 @@ class TailBuilder {
 
   template <class Mark>
   void find_level(std::vector<Examiner<Mark, Top>>& examiners, const Side<Top>& side, const Side<Top>& opposite,
-                  Distance depth, std::vector<NewEntries>& level) {
+                  std::vector<NewEntries>& level) {
     const unsigned threads = receivers_.size() < kParallelReceivers ? 1 : threads_;
     parallel_for(threads, receivers_.size(), 128, control_,
                  [&](unsigned worker, std::size_t begin, std::size_t end) {
                    std::uint64_t entries = 0;
                    for (std::size_t i = begin; i < end; ++i) {
                      const std::span<const Node> hubs =
-                         examiners[worker].find(receivers_[i], depth, side, opposite);
+                         examiners[worker].find(receivers_[i], depth_, side, opposite);
                      if (hubs.empty()) continue;
                      const Node* stored = arenas_[worker].store(hubs.data(), hubs.size());
                      new_entries_[worker].push_back(
@@ -187,6 +225,7 @@ class TailBuilder {
   const Distance radius_;
   const unsigned threads_;
   Control& control_;
+  Distance depth_ = 1;  // of the next level
   std::vector<Side<Top>> sides_;
   std::vector<Arena> arenas_;      // per worker
   std::vector<Arena> old_arenas_;  // hold the hubs of the frontier after settling

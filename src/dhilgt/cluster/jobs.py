@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from dhilgt._version import __version__
 from dhilgt.cluster.folder import JobFolder
-from dhilgt.cluster.nodes import capacity, check_fits, most_cores, pinned
+from dhilgt.cluster.nodes import capacity, check_fits, pinned
 from dhilgt.cluster.receive import receive
 from dhilgt.cluster.transfer import Parcel, clear_local, pack
 from dhilgt.cluster.unit_errors import failure, unit_error
@@ -39,7 +39,6 @@ _CALLS_PER_WORKER = 2  # one runs, one waits at the node, so that no worker is i
 class _Running(NamedTuple):
     call: Call
     attempt: int
-    cores: int = 1
 
 
 class Job:
@@ -186,37 +185,15 @@ class Job:
 
     def _submit(self, todo: deque[_Running]) -> None:
         limit = self._most_calls()
-        self._take_back(todo)
         while todo and len(self._running) < limit:
             where: dict[str, Any] = {}
             if todo[0].call.unit.inputs is None and self._apart:
                 if not self._seeing:
                     return  # done in this process
                 where = pinned(self._seeing[next(self._turn) % len(self._seeing)])
-            one = self._with_cores(todo.popleft())
-            options = {**self._options, "num_cpus": one.cores, **where}
+            one = todo.popleft()
+            options = {**self._options, **where}
             self._running[self._task.options(**options).remote(one.call)] = one
-
-    def _with_cores(self, one: _Running) -> _Running:
-        """Return a unit with the number of cores that it is begun with."""
-        unit = one.call.unit
-        if not unit.whole_node:
-            return one._replace(cores=self.num_cpus)
-        cores = max(self.num_cpus, most_cores(self._ray, self._memory))
-        unit = unit._replace(arguments={**unit.arguments, "threads": cores})
-        return one._replace(call=one.call._replace(unit=unit), cores=cores)
-
-    def _take_back(self, todo: deque[_Running]) -> None:
-        """Begin units again for which no node has the cores any more: Ray would wait for ever."""
-        large = {ref: one for ref, one in self._running.items() if one.cores > self.num_cpus}
-        if not large:
-            return
-        cores = most_cores(self._ray, self._memory)
-        for ref, one in large.items():
-            if one.cores > cores:
-                del self._running[ref]
-                self._given_up.append(ref)
-                todo.appendleft(one)
 
     def _ended(self, todo: deque[_Running], missing: set[str]) -> list[Unit]:
         """Wait for a call to end, and return the missing unit that is finished, if it is one."""

@@ -22,14 +22,18 @@ from dhilgt.labels.sharding import (
     HubRange,
     HubShard,
     LabelPart,
+    LevelPart,
     RankedGraphFiles,
     ShardPlan,
+    Stage,
     TopTable,
     finish,
+    forget_rest,
     merge_holders,
     merge_range,
     plan_shards,
     search_hubs,
+    search_level,
     search_rest,
     write_ranked_graph,
     write_table_part,
@@ -74,8 +78,7 @@ def build_labels(
         radius: The largest distance of an entry; None for any. "auto" is any, too, unless
             `max_entries` is given: no machine has to hold all labels.
         max_entries: Take the largest radius whose predicted number of entries is not above this.
-        threads: Threads of each unit of work; None for one, and for all cores of a machine in the
-            unit that finds the last entries alone.
+        threads: Threads of each unit of work; None for one.
         max_memory: Limit on the memory of each unit, beyond the mapped graph. Ray runs no more
             units on a machine than fit.
         progress: Show a progress bar when standard error is a terminal.
@@ -102,7 +105,7 @@ def build_labels(
         plan = plan_shards(files, num_ranges=num_parts(graph.num_nodes), max_memory=limit)
         options = {"radius": farthest, "max_memory": limit, "threads": workers}
         names = tuple(file.name for file in written.files)
-        build = _Build(job, plan, names, options, whole_node=threads is None)
+        build = _Build(job, plan, names, options)
         parts = build.merge(build.search())
         finish(path, files, parts, folder=folder.folder, radius=farthest, overwrite=overwrite)
         folder.remove()
@@ -154,14 +157,11 @@ class _Build:
         plan: ShardPlan,
         graph_files: tuple[str, ...],
         options: dict[str, Any],
-        *,
-        whole_node: bool,
     ) -> None:
         self._job = job
         self._plan = plan
         self._graph_files = graph_files
         self._options = options
-        self._whole_node = whole_node
 
     def search(self) -> list[HubShard]:
         """Return the shards of all hubs, stage by stage: each may need a table of the best ones."""
@@ -171,17 +171,57 @@ class _Build:
             table = self._write_table(best) if best else None
             if stage.is_rest:
                 assert table is not None
-                units = [self._rest(stage.ranges[0].first, table)]
-            else:
-                units = self._units(stage.ranges, table)
+                shards += self._search_rest(stage, table, shards)
+                continue
             outcomes = self._job.run(
-                units,
+                self._units(stage.ranges, table),
                 title=f"labels: hubs to {stage.ranges[-1].last}",
                 unit="hubs",
                 ahead=self._units(self._plan.stage_after(stage, shards), None),
             )
-            shards += [HubShard(**one) for done in outcomes for one in done.facts["shards"]]
+            shards += _shards_of(outcomes)
         return shards
+
+    def _search_rest(
+        self, stage: Stage, table: TopTable, shards: Sequence[HubShard]
+    ) -> list[HubShard]:
+        """Return the shards of all hubs that are left, found level by level."""
+        first = stage.table_hubs
+        levels: list[LevelPart] = []
+        options = {
+            **self._options,
+            "label_bounds": self._plan.label_bounds,
+            "top": table.to_json(),
+        }
+        while units := self._plan.level_units(stage, shards, levels):
+            known = {"levels": [one._asdict() for one in levels]}
+            inputs = (*self._inputs(table), *(one.name for one in levels))
+            distance = 1 + (levels[-1].distance if levels else 0)
+            of_level = [
+                Unit(
+                    f"the entries from hub {first} on at distance {distance}, part {part}",
+                    search_next_level,
+                    {**options, **known, "part": part, "num_parts": units},
+                    inputs,
+                )
+                for part in range(units)
+            ]
+            outcomes = self._job.run(of_level, title=f"labels: distance {distance}", unit="parts")
+            levels += [LevelPart(**done.facts) for done in outcomes]
+        known = {"levels": [one._asdict() for one in levels]}
+        inputs = (*self._inputs(table), *(one.name for one in levels))
+        units_of_hubs = [
+            Unit(
+                f"the search from hubs {begin} to {end - 1}, level by level",
+                search_others,
+                {**options, **known, "first": begin, "last": end},
+                inputs,
+                end - begin,
+            )
+            for begin, end in self._plan.rest_ranges(stage, levels)
+        ]
+        title = f"labels: hubs to {self._plan.num_nodes}"
+        return _shards_of(self._job.run(units_of_hubs, title=title, unit="hubs"))
 
     def _write_table(self, shards: list[HubShard]) -> TopTable:
         last = max(one.last for one in shards)
@@ -197,21 +237,6 @@ class _Build:
         ]
         outcomes = self._job.run(units, title="labels: table", unit="parts")
         return TopTable.from_json([dict(one.facts) for one in outcomes])
-
-    def _rest(self, first: int, table: TopTable) -> Unit:
-        arguments = {
-            **self._options,
-            "label_bounds": self._plan.label_bounds,
-            "top": table.to_json(),
-        }
-        return Unit(
-            f"the search from hub {first} and all after it",
-            search_others,
-            arguments,
-            self._inputs(table),
-            self._plan.num_nodes - first,
-            whole_node=self._whole_node,
-        )
 
     def _inputs(self, table: TopTable | None) -> tuple[str, ...]:
         parts = () if table is None else table.parts
@@ -304,10 +329,22 @@ def search_range(
     return _found([shard])
 
 
-def search_others(folder: Path, *, top: list[dict[str, Any]], **options: Any) -> Outcome:
-    """Find the entries of all other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
-    graph = _opened_graph(folder / _GRAPH)
-    return _found(search_rest(graph, TopTable.from_json(top), folder=folder, **options))
+def search_next_level(
+    folder: Path, *, top: list[dict[str, Any]], levels: list[dict[str, Any]], **options: Any
+) -> Outcome:
+    """Find entries of the next distance; `dhilgt.labels.sharding.search_level` as a unit."""
+    graph, table, known = _opened_graph(folder / _GRAPH), TopTable.from_json(top), _levels(levels)
+    found = search_level(graph, table, known, folder=folder, **options)
+    file = WrittenFile(found.name, found.num_bytes, found.file_sha256)
+    return Outcome((file,), found._asdict())
+
+
+def search_others(
+    folder: Path, *, top: list[dict[str, Any]], levels: list[dict[str, Any]], **options: Any
+) -> Outcome:
+    """Find the entries of other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
+    graph, table, known = _opened_graph(folder / _GRAPH), TopTable.from_json(top), _levels(levels)
+    return _found(search_rest(graph, table, known, folder=folder, **options))
 
 
 def _found(shards: list[HubShard]) -> Outcome:
@@ -330,6 +367,7 @@ def merge_labels(
     folder: Path, *, shards: list[dict[str, Any]], part: int, **options: Any
 ) -> Outcome:
     """Make a part of the labels; `dhilgt.labels.sharding.merge_range` as a unit."""
+    forget_rest()
     return _outcome(folder, merge_range(folder, _shards(shards), part, **options))
 
 
@@ -337,11 +375,20 @@ def merge_inverted(
     folder: Path, *, shards: list[dict[str, Any]], part: int, **options: Any
 ) -> Outcome:
     """Make a part of the inverted labels; `dhilgt.labels.sharding.merge_holders` as a unit."""
+    forget_rest()
     return _outcome(folder, merge_holders(folder, _shards(shards), part, **options))
 
 
 def _shards(values: list[dict[str, Any]]) -> list[HubShard]:
     return [HubShard(**one) for one in values]
+
+
+def _shards_of(outcomes: Sequence[Outcome]) -> list[HubShard]:
+    return [one for done in outcomes for one in _shards(done.facts["shards"])]
+
+
+def _levels(values: list[dict[str, Any]]) -> list[LevelPart]:
+    return [LevelPart(**one) for one in values]
 
 
 def _outcome(folder: Path, part: LabelPart) -> Outcome:

@@ -19,16 +19,6 @@ def capacity(ray: Any, num_cpus: int, memory: int | None) -> int:
     return sum(_room(node, num_cpus, memory) for node in _alive(ray))
 
 
-def most_cores(ray: Any, memory: int | None) -> int:
-    """Return the cores of the largest machine that has the memory for a unit; 1 if none has.
-
-    Args:
-        ray: The package, connected.
-        memory: Bytes of a unit; None if they are not counted.
-    """
-    return max((int(_resource(node, "CPU")) for node in _fitting(ray, memory)), default=1)
-
-
 def cores_each(ray: Any, num_units: int, memory: int | None) -> int:
     """Return how many cores each unit of a stage can have, if all are to run at the same time.
 

@@ -76,7 +76,6 @@ class Unit(NamedTuple):
         inputs: Files of the folder that it reads; a node that does not see the folder gets copies
             of them. None: it reads too many, and is done where the folder is seen.
         weight: Its share of the progress bar.
-        whole_node: Whether it takes all cores of a node, whose number it gets as `threads`.
     """
 
     name: str
@@ -84,7 +83,6 @@ class Unit(NamedTuple):
     arguments: Mapping[str, Any] = {}
     inputs: tuple[str, ...] | None = ()
     weight: int = 1
-    whole_node: bool = False
 
 
 class Node(NamedTuple):

@@ -11,11 +11,12 @@ from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.sharding.finish import finish, remove_work
 from dhilgt.labels.sharding.merge import merge_holders, merge_range
-from dhilgt.labels.sharding.plan import ShardPlan, plan_shards
+from dhilgt.labels.sharding.plan import ShardPlan, Stage, plan_shards
 from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
-from dhilgt.labels.sharding.search import search_hubs, search_rest
+from dhilgt.labels.sharding.rest import forget_rest, search_level, search_rest
+from dhilgt.labels.sharding.search import search_hubs
 from dhilgt.labels.sharding.table import write_top_table
-from dhilgt.labels.sharding.units import HubShard, TopTable
+from dhilgt.labels.sharding.units import HubShard, LevelPart, TopTable
 from dhilgt.store.files import explained
 from dhilgt.store.manifest import partial_path
 from dhilgt.store.target import BuildLock, exists_message
@@ -172,7 +173,7 @@ def search_stages(
         table_seconds = time.perf_counter() - begin
         if stage.is_rest:
             assert top is not None
-            found = search_rest(files, top, **options)
+            found = _search_rest(files, plan, stage, top, shards, options)
         else:
             found = [
                 search_hubs(files, one.first, one.last, side=one.side, top=top, **options)
@@ -180,3 +181,27 @@ def search_stages(
             ]
         shards += found
         yield FoundStage(found, top, table_seconds)
+
+
+def _search_rest(
+    files: RankedGraphFiles,
+    plan: ShardPlan,
+    stage: Stage,
+    top: TopTable,
+    shards: list[HubShard],
+    options: dict[str, Any],
+) -> list[HubShard]:
+    """Find the entries of the last stage, and note what it took with the first shard."""
+    begin = time.perf_counter()
+    levels: list[LevelPart] = []
+    while units := plan.level_units(stage, shards, levels):
+        levels += [
+            search_level(files, top, levels, part, units, **options) for part in range(units)
+        ]
+    found = [
+        shard
+        for first, last in plan.rest_ranges(stage, levels)
+        for shard in search_rest(files, top, levels, first, last, **options)
+    ]
+    forget_rest()
+    return [found[0]._replace(seconds=time.perf_counter() - begin), *found[1:]]

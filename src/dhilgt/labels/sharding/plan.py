@@ -9,7 +9,7 @@ import numpy as np
 
 from dhilgt import _native
 from dhilgt.labels.sharding.ranked import RankedGraphFiles
-from dhilgt.labels.sharding.units import HubShard
+from dhilgt.labels.sharding.units import HubShard, LevelPart
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import parse_size
 
@@ -28,8 +28,13 @@ _SCAN = 1.0  # passing over an arc or a node that no hub has reached
 _MISSING = 1 / 16  # of the entries: a table that lacks no more of them serves a further stage
 _TABLE_BYTES = 2.6  # of an entry in the table: groups of seven hubs and their distance
 _SHARING = 8  # units of a machine that map the same table, about: each has its part of the memory
-_REST_TEST = 4.0  # level by level: testing an entry of a label
-_MOST_REST = 20_000_000  # entries that one unit may find so: about a quarter of a minute
+_REST_TEST = 1.8  # level by level: of each entry that is found, per entry of a label
+_MOST_REST = 20_000_000  # entries that are found so: every worker holds all of them
+_LEVEL_ARC, _CANDIDATE, _CANDIDATE_TEST = 30.0, 20.0, 0.17  # of a level; the last per label entry
+_LEVEL_UNIT = 1e8  # of the work of a level, in nanoseconds: with less, reading the files costs more
+_MOST_LEVEL_UNITS = 64
+_SHALLOW = 4  # levels before this one may be small and be followed by large ones
+_REST_SHARD = 1_000_000  # entries, about
 _REST_BYTES, _REST_NODE_BYTES = 20, 60  # its memory per entry and per node
 _LEAST_RATIO = 0.5  # of the entries of a stage to those of the one before it, as a forecast
 
@@ -54,13 +59,18 @@ class Stage(NamedTuple):
     Attributes:
         ranges: The units.
         table_hubs: The searches take the table of so many hubs; 0 for none.
-        is_rest: Whether one unit does all ranges, which are the hubs that are left; see
-            `search_rest`.
+        entries_left: Of the last stage, whose hubs are searched from level by level (see
+            `level_units`), a forecast of its entries; 0 for other stages.
     """
 
     ranges: tuple[HubRange, ...]
     table_hubs: int
-    is_rest: bool = False
+    entries_left: int = 0
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it is the last stage, of all hubs that are left."""
+        return self.entries_left > 0
 
 
 class ShardPlan(NamedTuple):
@@ -94,7 +104,8 @@ class ShardPlan(NamedTuple):
         """Return the units that follow the finished ones; None after the last hub.
 
         The first stages search from many hubs at a time, whose searches touch most of the graph.
-        Once so few entries are left that one unit finds them in seconds, it does. On large graphs
+        Once so few entries are left that a worker can hold them, they are found level by level. On
+        large graphs
         there are stages between that search hub by hub, with a table of hubs before the stage:
         each doubles the number of hubs, so no table is far behind the hubs that it serves, and in
         each all units run at once. A table that lacks few entries serves the next stage, too.
@@ -116,13 +127,66 @@ class ShardPlan(NamedTuple):
             )
             return Stage((*early, *self._ranges(cuts[-1], last, self.hubs_at_once)), 0)
         if forecast.rest_fits:
-            return Stage(self._ranges(first, self.num_nodes, self.num_nodes), first, is_rest=True)
+            ranges = self._ranges(first, self.num_nodes, self.num_nodes)
+            return Stage(ranges, first, max(1, round(forecast.entries_left)))
         # A stage has at most as many entries as the one before it, as a rule far fewer.
         entries = sum(one.num_entries for one in before) / len(self.sides)
         units = min(_STAGE_UNITS, max(1, round(entries / _FEWEST_ENTRIES)))
         units = max(units, round(entries / _MOST_ENTRIES))
         size = -(-(last - first) // units)
         return Stage(self._ranges(first, last, size), self._table_hubs(shards, first))
+
+    def level_units(
+        self, stage: Stage, shards: Sequence[HubShard], levels: Sequence[LevelPart]
+    ) -> int:
+        """Return how many units share the next level of the last stage.
+
+        0 if the levels that are left are so small that whoever needs them finds them again: all of
+        a small stage, or the end of a large one.
+
+        Args:
+            stage: The stage.
+            shards: The shards of all stages before it.
+            levels: The files of its levels so far.
+        """
+        label = self._mean_label(shards)
+        if not levels:
+            all_levels = stage.entries_left * _REST_TEST * label
+            work = self.num_arcs * _LEVEL_ARC
+            return 0 if all_levels < 4 * _LEVEL_UNIT else _parted(work)
+        candidates: dict[int, int] = {}
+        for one in levels:
+            candidates[one.distance] = candidates.get(one.distance, 0) + one.num_candidates
+        last = max(candidates)
+        work = candidates[last] * (_CANDIDATE + _CANDIDATE_TEST * label)
+        declines = candidates[last] <= candidates.get(last - 1, 0) or last >= _SHALLOW
+        return 0 if work < 2 * _LEVEL_UNIT and declines else _parted(work)
+
+    def rest_ranges(self, stage: Stage, levels: Sequence[LevelPart]) -> tuple[tuple[int, int], ...]:
+        """Return the ranges of hubs whose shards are written by a unit each, in the last stage.
+
+        Args:
+            stage: The stage.
+            levels: The files of its levels.
+        """
+        cuts = [stage.table_hubs]
+        if levels:
+            while cuts[-1] < self.num_nodes:  # each twice as many hubs, with about as many entries
+                cuts.append(min(self.num_nodes, 2 * cuts[-1]))
+        else:
+            cuts.append(self.num_nodes)
+        each = sum(one.num_entries for one in levels) / (len(cuts) - 1)
+        pieces = max(1, round(each / _REST_SHARD))
+        return tuple(
+            (begin + (end - begin) * piece // pieces, begin + (end - begin) * (piece + 1) // pieces)
+            for begin, end in itertools.pairwise(cuts)
+            for piece in range(pieces)
+            if (end - begin) * piece // pieces < (end - begin) * (piece + 1) // pieces
+        )
+
+    def _mean_label(self, shards: Sequence[HubShard]) -> float:
+        entries = sum(one.num_entries for one in shards)
+        return entries / (len(self.sides) * self.num_nodes)
 
     def stage_after(self, stage: Stage, shards: Sequence[HubShard]) -> tuple[HubRange, ...]:
         """Return the units that probably follow a stage without a table, to begin them early.
@@ -220,6 +284,10 @@ def plan_shards(
     )
 
 
+def _parted(work: float) -> int:
+    return min(_MOST_LEVEL_UNITS, max(1, round(work / _LEVEL_UNIT)))
+
+
 def _ends_a_stage(rank: int) -> bool:
     stages, rest = divmod(rank, _FIRST_STAGE)
     return rest == 0 and stages.bit_count() == 1
@@ -240,6 +308,7 @@ class _Forecast:
         self._plan = plan
         self._before = before
         self._entries = sum(one.num_entries for one in shards)
+        self._label = plan._mean_label(shards)
         self._last = sum(one.num_entries for one in before)
         first = max(one.last for one in shards)
         self._nodes_left = plan.num_nodes - first
@@ -263,12 +332,16 @@ class _Forecast:
         return self._planes < other
 
     @property
-    def rest_fits(self) -> bool:
-        """Whether one unit can find all that is left, in little time and in its memory."""
-        plan = self._plan
+    def entries_left(self) -> float:
+        """All entries that are not found yet."""
         whole, part = divmod(self._stages_left, 1)
-        stages = [self._ratio ** (1 + stage) for stage in range(int(whole))]
-        left = self._last * (sum(stages) + part * self._ratio ** (1 + whole))
+        stages = sum(self._ratio ** (1 + stage) for stage in range(int(whole)))
+        return self._last * (stages + part * math.pow(self._ratio, 1 + whole))
+
+    @property
+    def rest_fits(self) -> bool:
+        """Whether a worker has the memory for all that is left, and finds it in little time."""
+        plan, left = self._plan, self.entries_left
         if left > _MOST_REST:
             return False
         if plan.memory is None:
@@ -276,11 +349,6 @@ class _Forecast:
         needed = _REST_BYTES * left + _REST_NODE_BYTES * len(plan.sides) * self._nodes_left
         table = self._entries * _TABLE_BYTES
         return needed <= plan.memory and table <= _SHARING * plan.memory
-
-    @property
-    def _label(self) -> float:
-        """Mean number of entries of a label so far."""
-        return self._entries / (len(self._plan.sides) * self._plan.num_nodes)
 
     @property
     def _planes(self) -> float:

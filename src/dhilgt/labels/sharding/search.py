@@ -1,4 +1,4 @@
-"""Units of a sharded build that find label entries: of a range of hubs, or of all that are left."""
+"""Units of a sharded build that find the label entries of a range of hubs."""
 
 import itertools
 import time
@@ -19,7 +19,6 @@ from dhilgt.utils.memory import format_bytes, memory_limit
 KIND = "hub-shard"
 FORMAT = 1
 NO_RADIUS = 2**32 - 1
-_THREAD_BYTES = 1 << 14  # of a thread that finds the rest, beside its table
 _WIDTHS = (8, 4, 2)  # words of 64 hubs in a row of the planes
 
 
@@ -61,7 +60,7 @@ def search_hubs(
         ArtifactError: If the table is damaged or the file cannot be written.
     """
     start = time.perf_counter()
-    bounds = _checked(files, first, last, side, label_bounds, radius)
+    bounds = checked_range(files, first, last, side, label_bounds, radius)
     limit, workers = memory_limit(max_memory), num_threads(threads)
     along, against = files.forward, files.backward
     push, pull = (along, against) if side == "in" else (against, along)
@@ -80,71 +79,13 @@ def search_hubs(
             None,
         )
     except _native.OutOfBudget as error:
-        raise _limit_error(first, last, error) from None
-    shard = _write(files, first, last, side, bounds, radius, Path(folder), found)
+        raise limit_error(first, last, error) from None
+    shard = write_shard(files, first, last, side, bounds, radius, Path(folder), found)
     seconds = time.perf_counter() - start
     return shard._replace(seconds=seconds, arcs=arcs, tests=tests, peak_bytes=peak)
 
 
-def search_rest(
-    files: RankedGraphFiles,
-    top: TopTable,
-    *,
-    label_bounds: Sequence[int],
-    folder: "str | PathLike[str]",
-    radius: int | None = None,
-    max_memory: int | str | None = None,
-    threads: int = 1,
-) -> list[HubShard]:
-    """Find the entries of all hubs after those of a table, and write one file per side.
-
-    Level by level, with the labels found so far: a fraction of the work of `search_hubs`, but one
-    unit, whose memory grows with the entries. The files are those that `search_hubs` would write.
-
-    Args:
-        files: The graph in rank space.
-        top: Labels of all hubs before the rest.
-        label_bounds: Ranks where the parts of the labels begin, and the number of nodes.
-        folder: Where to write, and where the table is.
-        radius: The largest distance of an entry; None for any.
-        max_memory: Limit on the memory beyond the mapped files; None for what is free.
-        threads: Threads to use, fewer where their memory would be a large part of the limit.
-
-    Raises:
-        MemoryLimitError: If the unit does not fit `max_memory`.
-        ArtifactError: If the table is damaged or a file cannot be written.
-    """
-    start = time.perf_counter()
-    first, last = top.num_hubs, files.num_nodes
-    bounds = _checked(files, first, last, "in", label_bounds, radius)
-    limit = memory_limit(max_memory)
-    # Each thread has a table over all nodes: together they may take a quarter of the memory.
-    thread_bytes = files.num_nodes + _THREAD_BYTES
-    workers = max(1, min(num_threads(threads), limit // 4 // thread_bytes))
-    try:
-        sides, peak = _native.search_rest(
-            *files.forward,
-            *files.backward,
-            files.directed,
-            first,
-            NO_RADIUS if radius is None else radius,
-            mapped_table(files, top, folder, "in"),
-            bounds,
-            workers,
-            limit,
-            None,
-        )
-    except _native.OutOfBudget as error:
-        raise _limit_error(first, last, error) from None
-    shards = [
-        _write(files, first, last, side, bounds, radius, Path(folder), found)
-        for side, found in zip(files.sides, sides, strict=True)
-    ]
-    seconds = (time.perf_counter() - start) / len(shards)
-    return [one._replace(seconds=seconds, peak_bytes=peak) for one in shards]
-
-
-def _write(
+def write_shard(
     files: RankedGraphFiles,
     first: int,
     last: int,
@@ -154,7 +95,7 @@ def _write(
     folder: Path,
     found: tuple[Any, ...],
 ) -> HubShard:
-    """Write the file of a shard, from the arrays that the native search returns."""
+    """Write the file of a shard, from the arrays that a native search returns."""
     rows, records, ends, slices, entries, longest = found
     sections: dict[str, Any] = {"holder_offsets": rows, "holder_records": records}
     for part, (begin, end) in enumerate(itertools.pairwise(ends.tolist())):
@@ -186,7 +127,7 @@ def _write(
     )
 
 
-def _checked(
+def checked_range(
     files: RankedGraphFiles,
     first: int,
     last: int,
@@ -194,6 +135,7 @@ def _checked(
     label_bounds: Sequence[int],
     radius: int | None,
 ) -> list[int]:
+    """Return the bounds of the parts, or raise if they, the hubs or the radius make no sense."""
     if side not in files.sides:
         raise ConfigError(f"{argument('side', side)}: the graph has the sides {files.sides}")
     if not 0 <= first < last <= files.num_nodes:
@@ -219,7 +161,8 @@ def _plane_words(num_nodes: int, num_hubs: int, threads: int, limit: int) -> int
     return 0
 
 
-def _limit_error(first: int, last: int, error: MemoryError) -> MemoryLimitError:
+def limit_error(first: int, last: int, error: MemoryError) -> MemoryLimitError:
+    """Return the error of a search for some hubs that outgrew its memory."""
     needed, limit, entries = error.args
     return MemoryLimitError(
         f"the label entries of the hubs {first} to {last - 1} outgrew the memory limit: "

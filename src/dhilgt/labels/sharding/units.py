@@ -37,6 +37,32 @@ class HubShard(NamedTuple):
     file_sha256: str = ""
 
 
+class LevelPart(NamedTuple):
+    """Entries of one distance, of the hubs that are searched from level by level, in one file.
+
+    Attributes:
+        distance: Of all entries.
+        part: Number of the part of the nodes that has them.
+        name: Name of the file.
+        sha256: Hash of the content.
+        num_bytes: Size of the file.
+        file_sha256: Hash of all its bytes.
+        num_entries: Entries in it, of all sides.
+        num_candidates: The next level tests at most so many for them.
+        peak_bytes: Largest memory of the search so far, beyond the mapped files.
+    """
+
+    distance: int
+    part: int
+    name: str
+    sha256: str
+    num_bytes: int
+    file_sha256: str
+    num_entries: int
+    num_candidates: int
+    peak_bytes: int
+
+
 class TablePart(NamedTuple):
     """The labels of a range of nodes restricted to the best hubs, in one file.
 

@@ -1,0 +1,260 @@
+#include "labels/rest.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "base/parallel.h"
+#include "labels/row_writer.h"
+#include "labels/slice_writer.h"
+#include "labels/tail_builder.h"
+
+namespace dhilgt {
+namespace {
+
+constexpr Node kNodesPerTask = 1024;  // neighbouring nodes that belong to the same part
+
+// The rows of a table by node, one read away: a test looks up one row after the other, in no order.
+template <class Word>
+class PlacedRows {
+ public:
+  PlacedRows() = default;
+  PlacedRows(const TopView<Word>& rows, Node first, Node num_nodes, Control& control)
+      : first_(first), places_(&control, num_nodes - first) {
+    for (Node node = first; node < num_nodes; ++node) places_[node - first] = rows.of(node);
+  }
+
+  std::span<const Word> of(Node node) const { return places_[node - first_]; }
+  void prefetch_place(Node node) const { __builtin_prefetch(&places_[node - first_]); }
+  void prefetch(Node node) const {
+    const std::span<const Word> words = of(node);
+    const char* line = reinterpret_cast<const char*>(words.data());
+    const std::size_t bytes = std::min<std::size_t>(words.size_bytes(), 512);
+    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(line + i);
+  }
+
+ private:
+  Node first_ = 0;
+  Buffer<std::span<const Word>> places_;
+};
+
+// Hubs counted from the first of a range, cut to the range.
+class HubFilter {
+ public:
+  HubFilter(Node first, Node last) : first_(first), last_(last) {}
+
+  // Calls visit(distance, hub - first) for the entries of groups whose hubs are in the range.
+  template <class Visit>
+  void each(std::span<const Node> words, Visit&& visit) const {
+    each_group(words, [&](Distance distance, std::span<const Node> hubs) {
+      if (hubs.front() >= last_ || hubs.back() < first_) return;  // hubs ascend
+      for (const Node hub : hubs) {
+        if (hub >= first_ && hub < last_) visit(distance, hub - first_);
+      }
+    });
+  }
+
+ private:
+  const Node first_;
+  const Node last_;
+};
+
+// Calls visit(distance, node, hub - first) for the entries of some hubs, by distance, node, hub. A level goes
+// through the nodes that have entries of its distance or farther ones.
+template <class Top, class Visit>
+void each_tail_entry(const Side<Top>& side, const HubFilter& chosen, Buffer<Node>& left,
+                     Buffer<std::uint32_t>& places, Visit&& visit) {
+  const std::size_t tail_nodes = places.size();
+  left.resize(0);
+  for (Node at = 0; at < tail_nodes; ++at) {
+    places[at] = 0;
+    if (!side.settled.of(at).empty()) left.push_back(at);
+  }
+  for (Distance distance = 1; !left.empty(); ++distance) {
+    std::size_t kept = 0;
+    for (const Node at : left) {
+      const std::span<const Node> words = side.settled.of(at);
+      std::size_t place = places[at];
+      const std::size_t begin = place;
+      while (place < words.size() && words[place] == distance) place += kGroupWords;
+      chosen.each(words.subspan(begin, place - begin),
+                  [&](Distance, Node hub) { visit(distance, at + side.first_hub, hub); });
+      places[at] = static_cast<std::uint32_t>(place);
+      if (place < words.size()) left[kept++] = at;
+    }
+    left.resize(kept);
+  }
+}
+
+template <class Top>
+HolderRows rows_of_side(const Side<Top>& side, Node first, Node last, Node num_nodes, Control& control) {
+  const Node tail_nodes = num_nodes - side.first_hub;
+  const HubFilter chosen(first, last);
+  const Charge end_memory(control, (std::uint64_t{last - first} + 1) * 2 * sizeof(std::size_t));
+  std::vector<std::size_t> ends(std::size_t{last - first} + 1, 0);
+  for (Node at = 0; at < tail_nodes; ++at) {
+    chosen.each(side.settled.of(at), [&](Distance, Node hub) { ++ends[hub + 1]; });
+  }
+  std::vector<RowWriter> writers;
+  RowWriter& rows = writers.emplace_back(control);
+  Buffer<Node> left(&control);
+  Buffer<std::uint32_t> places(&control, tail_nodes);
+  write_rows(first, num_nodes, ends, rows, control,
+             [&](auto&& visit) { each_tail_entry(side, chosen, left, places, visit); });
+  return joined_rows(writers, control);
+}
+
+template <class Top>
+Slices slices_of_side(const Side<Top>& side, Node first, Node last, std::span<const Node> bounds,
+                      Control& control) {
+  const HubFilter chosen(first, last);
+  std::vector<SliceWriter> writers;
+  SliceWriter& out = writers.emplace_back(bounds, 0, bounds.size() - 1, control);
+  DecodedLabel label;
+  for (Node node = side.first_hub; node < bounds.back(); ++node) {
+    if ((node & 0xFFF) == 0) control.check();
+    label.hubs.assign(1, 0);
+    label.segments.assign(1, {0, 1});
+    chosen.each(side.settled.of(node - side.first_hub), [&](Distance distance, Node hub) {
+      label.hubs.push_back(hub);
+      if (label.segments.back().distance != distance) label.segments.push_back({distance, 0});
+      label.segments.back().end = static_cast<Node>(label.hubs.size());
+    });
+    if (label.hubs.size() > 1) out.add(node, label.view());
+  }
+  out.close();
+  return SliceWriter::joined(writers, control);
+}
+
+LevelEntries joined_entries(std::vector<LevelEntries>& tasks, Control& control) {
+  LevelEntries all{Buffer<Node>(&control), Buffer<Node>(&control), Buffer<Node>(&control)};
+  for (LevelEntries& task : tasks) {
+    all.nodes.append(task.nodes.data(), task.nodes.size());
+    all.counts.append(task.counts.data(), task.counts.size());
+    all.hubs.append(task.hubs.data(), task.hubs.size());
+    all.num_candidates += task.num_candidates;
+    task = {};
+  }
+  return all;
+}
+
+template <class Word>
+class RestSearchOf final : public RestSearch {
+  using Top = PlacedRows<Word>;
+
+ public:
+  RestSearchOf(const RestOfHubs& rest, const ArcsView& forward, const ArcsView& backward,
+               const TopView<Word>& top_in, const TopView<Word>& top_out, Control& control)
+      : rest_(rest),
+        control_(control),
+        builder_({rest.num_nodes, rest.directed, forward, backward}, rest.first,
+                 rest.first == 0 ? Top() : Top(top_in, rest.first, rest.num_nodes, control),
+                 rest.first == 0 || !rest.directed ? Top() : Top(top_out, rest.first, rest.num_nodes, control),
+                 rest.radius, rest.threads, control) {}
+
+  std::vector<LevelEntries> find(std::size_t part, std::size_t num_parts) const override {
+    if (builder_.depth() <= Examiner<std::uint8_t, Top>::kMaxDepth) return find_with<std::uint8_t>(part, num_parts);
+    return find_with<std::uint32_t>(part, num_parts);
+  }
+
+  void add(std::span<const std::vector<LevelView>> sides) override {
+    if (sides.size() != builder_.num_sides()) throw std::invalid_argument("a level has entries of every side");
+    std::vector<std::vector<NewEntries>> level(sides.size());
+    for (std::size_t s = 0; s < sides.size(); ++s) {
+      for (const LevelView& part : sides[s]) {
+        check(part);
+        const Node* hubs = part.hubs.data();
+        for (std::size_t i = 0; i < part.nodes.size(); ++i) {
+          level[s].push_back({part.nodes[i], part.counts[i], hubs});
+          hubs += part.counts[i];
+        }
+      }
+    }
+    builder_.add_level(level);
+  }
+
+  void finish() override { sides_ = &builder_.run(); }
+
+  std::vector<HubShard> shards(Node first, Node last, std::span<const Node> bounds) const override {
+    std::vector<HubShard> found;
+    for (const Side<Top>& side : *sides_) {
+      found.push_back({rows_of_side(side, first, last, rest_.num_nodes, control_),
+                       slices_of_side(side, first, last, bounds, control_)});
+    }
+    return found;
+  }
+
+ private:
+  template <class Mark>
+  std::vector<LevelEntries> find_with(std::size_t part, std::size_t num_parts) const {
+    std::vector<Examiner<Mark, Top>> examiners;
+    for (unsigned worker = 0; worker < rest_.threads; ++worker) {
+      examiners.emplace_back(rest_.num_nodes, rest_.first, control_);
+    }
+    const std::size_t all_tasks = (std::size_t{rest_.num_nodes} - rest_.first + kNodesPerTask - 1) / kNodesPerTask;
+    const std::size_t num_tasks = part < all_tasks ? (all_tasks - part - 1) / num_parts + 1 : 0;
+    std::vector<LevelEntries> sides;
+    for (std::size_t s = 0; s < builder_.num_sides(); ++s) {
+      std::vector<LevelEntries> tasks(num_tasks);
+      parallel_for(rest_.threads, num_tasks, 1, control_, [&](unsigned worker, std::size_t i, std::size_t) {
+        const Node from = rest_.first + static_cast<Node>(part + i * num_parts) * kNodesPerTask;
+        const Node to = std::min<Node>(rest_.num_nodes, from + kNodesPerTask);
+        LevelEntries found{Buffer<Node>(&control_), Buffer<Node>(&control_), Buffer<Node>(&control_)};
+        builder_.each_new(examiners[worker], s, from, to, [&](Node node, std::span<const Node> hubs) {
+          found.nodes.push_back(node);
+          found.counts.push_back(static_cast<Node>(hubs.size()));
+          found.hubs.append(hubs.data(), hubs.size());
+          found.num_candidates += builder_.candidates_from(s, node, hubs);
+        });
+        control_.entries.fetch_add(found.hubs.size(), std::memory_order_relaxed);
+        tasks[i] = std::move(found);
+      });
+      sides.push_back(joined_entries(tasks, control_));
+    }
+    return sides;
+  }
+
+  // Entries may come from a damaged file; all of them are places in arrays.
+  void check(const LevelView& part) const {
+    if (part.nodes.size() != part.counts.size()) throw std::invalid_argument("every node has a number of hubs");
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < part.nodes.size(); ++i) {
+      const Node node = part.nodes[i];
+      if (node < (i == 0 ? rest_.first : part.nodes[i - 1] + 1) || node >= rest_.num_nodes) {
+        throw std::invalid_argument("nodes of a level must ascend among those that are left");
+      }
+      const std::size_t count = part.counts[i];
+      if (count == 0 || count > part.hubs.size() - at) throw std::invalid_argument("hubs do not fit their counts");
+      Node next = rest_.first;
+      for (const Node hub : part.hubs.subspan(at, count)) {
+        if (hub < next || hub >= node) throw std::invalid_argument("hubs of a node must ascend and outrank it");
+        next = hub + 1;
+      }
+      at += count;
+    }
+    if (at != part.hubs.size()) throw std::invalid_argument("hubs do not fit their counts");
+  }
+
+  const RestOfHubs rest_;
+  Control& control_;
+  TailBuilder<Top> builder_;
+  const std::vector<Side<Top>>* sides_ = nullptr;  // after finish()
+};
+
+}  // namespace
+
+template <class Word>
+std::unique_ptr<RestSearch> rest_search(const RestOfHubs& rest, const ArcsView& forward,
+                                        const ArcsView& backward, const TopView<Word>& top_in,
+                                        const TopView<Word>& top_out, Control& control) {
+  return std::make_unique<RestSearchOf<Word>>(rest, forward, backward, top_in, top_out, control);
+}
+
+template std::unique_ptr<RestSearch> rest_search(const RestOfHubs&, const ArcsView&, const ArcsView&,
+                                                 const TopView<std::uint16_t>&, const TopView<std::uint16_t>&,
+                                                 Control&);
+template std::unique_ptr<RestSearch> rest_search(const RestOfHubs&, const ArcsView&, const ArcsView&,
+                                                 const TopView<std::uint32_t>&, const TopView<std::uint32_t>&,
+                                                 Control&);
+
+}  // namespace dhilgt
