@@ -55,17 +55,17 @@ def test_levels_are_divided_by_their_work_until_they_are_small():
     assert plan().level_units(stage, found, []) > 1
     assert plan().level_units(stage, found, levels) == 1  # small, but larger ones may follow
     levels += [level(2, 10**7), level(2, 10**7, part=1)]
-    assert plan().level_units(stage, found, levels) == 7
+    assert plan().level_units(stage, found, levels) == 8  # 20 + 17 ns each
     levels += [level(3, 10**12)]
     assert plan().level_units(stage, found, levels) == 64
-    levels += [level(4, 10**6)]
+    levels += [level(4, 10**5)]
     assert plan().level_units(stage, found, levels) == 0
     assert plan().level_units(stage, found, [*levels[:1], level(2, 10**5)]) == 0
 
 
 def test_hubs_of_the_rest_are_cut_by_their_entries():
     stage = plan().next_stage([shard(0, 2048, 10**6, arcs=10**12)])
-    ranges = plan().rest_ranges(stage, [level(1, 0, entries=18 * 10**6)])
+    ranges = plan().rest_ranges(stage, [level(1, 0, entries=36 * 10**6)])
     assert ranges[:4] == ((2048, 3072), (3072, 4096), (4096, 6144), (6144, 8192))
     assert len(ranges) == 18
     assert ranges[-1][1] == NODES

@@ -59,33 +59,6 @@ class HubFilter {
   const Node last_;
 };
 
-// Calls visit(distance, node, hub - first) for the entries of some hubs, by distance, node, hub. A level goes
-// through the nodes that have entries of its distance or farther ones.
-template <class Top, class Visit>
-void each_tail_entry(const Side<Top>& side, const HubFilter& chosen, Buffer<Node>& left,
-                     Buffer<std::uint32_t>& places, Visit&& visit) {
-  const std::size_t tail_nodes = places.size();
-  left.resize(0);
-  for (Node at = 0; at < tail_nodes; ++at) {
-    places[at] = 0;
-    if (!side.settled.of(at).empty()) left.push_back(at);
-  }
-  for (Distance distance = 1; !left.empty(); ++distance) {
-    std::size_t kept = 0;
-    for (const Node at : left) {
-      const std::span<const Node> words = side.settled.of(at);
-      std::size_t place = places[at];
-      const std::size_t begin = place;
-      while (place < words.size() && words[place] == distance) place += kGroupWords;
-      chosen.each(words.subspan(begin, place - begin),
-                  [&](Distance, Node hub) { visit(distance, at + side.first_hub, hub); });
-      places[at] = static_cast<std::uint32_t>(place);
-      if (place < words.size()) left[kept++] = at;
-    }
-    left.resize(kept);
-  }
-}
-
 template <class Top>
 HolderRows rows_of_side(const Side<Top>& side, Node first, Node last, Node num_nodes, Control& control) {
   const Node tail_nodes = num_nodes - side.first_hub;
@@ -97,10 +70,12 @@ HolderRows rows_of_side(const Side<Top>& side, Node first, Node last, Node num_n
   }
   std::vector<RowWriter> writers;
   RowWriter& rows = writers.emplace_back(control);
-  Buffer<Node> left(&control);
-  Buffer<std::uint32_t> places(&control, tail_nodes);
-  write_rows(first, num_nodes, ends, rows, control,
-             [&](auto&& visit) { each_tail_entry(side, chosen, left, places, visit); });
+  write_rows(first, num_nodes, ends, rows, control, [&](auto&& visit) {
+    for (Node at = 0; at < tail_nodes; ++at) {
+      chosen.each(side.settled.of(at),
+                  [&](Distance distance, Node hub) { visit(distance, at + side.first_hub, hub); });
+    }
+  });
   return joined_rows(writers, control);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -51,23 +52,60 @@ inline HolderRows joined_rows(std::vector<RowWriter>& writers, Control& control)
 
 inline constexpr std::size_t kEntriesAtOnce = std::size_t{1} << 22;  // 32 MB
 
+// An entry of a hub.
+struct HolderEntry {
+  Distance distance;
+  Node node;
+};
+
+// Makes the row of a hub from its entries, those of each distance by node.
+inline void row_of(Node hub, std::span<HolderEntry> entries, DecodedLabel& row) {
+  constexpr Distance kShort = 64;  // nearly all distances are
+  row.hubs.resize(entries.size() + 1);
+  row.hubs[0] = hub;
+  row.segments.assign(1, {0, 1});
+  Node ends[kShort] = {};
+  bool is_short = true;
+  for (const HolderEntry& entry : entries) {
+    if (entry.distance >= kShort) {
+      is_short = false;
+      break;
+    }
+    ++ends[entry.distance];
+  }
+  if (is_short) {
+    Node end = 1;
+    for (Distance distance = 1; distance < kShort; ++distance) {
+      const Node count = ends[distance];
+      ends[distance] = end;  // where its nodes begin
+      end += count;
+      if (count > 0) row.segments.push_back({distance, end});
+    }
+    for (const HolderEntry& entry : entries) row.hubs[ends[entry.distance]++] = entry.node;
+    return;
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const HolderEntry& a, const HolderEntry& b) { return a.distance < b.distance; });
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    row.hubs[i + 1] = entries[i].node;
+    if (row.segments.back().distance != entries[i].distance) row.segments.push_back({entries[i].distance, 0});
+    row.segments.back().end = static_cast<Node>(i + 2);
+  }
+}
+
 // Regroups entries by hub, some hubs at a time, so that this takes little more memory than the entries
 // themselves. `ends` has the number of entries of hub first_hub + i at place i + 1. each_entry(visit) calls
-// visit(distance, node, hub - first_hub) for all of them, those of a hub by distance, then node; it is
-// called several times.
+// visit(distance, node, hub - first_hub) for all of them, those of a hub and distance by node; it is called
+// several times.
 template <class EachEntry>
 void write_rows(Node first_hub, Node num_nodes, std::vector<std::size_t>& ends, RowWriter& rows,
                 Control& control, EachEntry&& each_entry) {
-  struct Entry {
-    Distance distance;
-    Node node;
-  };
   const auto num_hubs = static_cast<Node>(ends.size() - 1);
   for (Node hub = 0; hub < num_hubs; ++hub) ends[hub + 1] += ends[hub];
   const Charge row_memory(control, std::uint64_t{num_nodes} * sizeof(Node));  // one hub may have all nodes
-  const std::size_t fit = std::min<std::uint64_t>(kEntriesAtOnce, control.free_bytes() / (4 * sizeof(Entry)));
+  const std::size_t fit = std::min<std::uint64_t>(kEntriesAtOnce, control.free_bytes() / (4 * sizeof(HolderEntry)));
   const std::size_t most = std::max(ends[num_hubs] / 4 + kPieceNodes, fit);
-  Buffer<Entry> entries(&control);
+  Buffer<HolderEntry> entries(&control);
   DecodedLabel row;
   for (Node begin = 0; begin < num_hubs;) {
     Node end = begin + 1;
@@ -79,13 +117,8 @@ void write_rows(Node first_hub, Node num_nodes, std::vector<std::size_t>& ends, 
       if (hub >= begin && hub < end) entries[cursors[hub - begin]++ - ends[begin]] = {distance, node};
     });
     for (Node hub = begin; hub < end; ++hub) {
-      row.hubs.assign(1, first_hub + hub);
-      row.segments.assign(1, {0, 1});
-      for (std::size_t i = ends[hub] - ends[begin]; i < ends[hub + 1] - ends[begin]; ++i) {
-        row.hubs.push_back(entries[i].node);
-        if (row.segments.back().distance != entries[i].distance) row.segments.push_back({entries[i].distance, 0});
-        row.segments.back().end = static_cast<Node>(row.hubs.size());
-      }
+      const std::size_t from = ends[hub] - ends[begin];
+      row_of(first_hub + hub, {entries.data() + from, ends[hub + 1] - ends[hub]}, row);
       rows.add(row.view());
     }
     begin = end;

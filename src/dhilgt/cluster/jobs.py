@@ -24,6 +24,7 @@ from dhilgt.cluster.units import (
     forget_places,
     noted_place,
     perform,
+    warm_up,
 )
 from dhilgt.errors import DhilgtError
 from dhilgt.utils.progress import progress_bar
@@ -95,7 +96,7 @@ class Job:
         self._running: dict[Any, _Running] = {}  # calls under way, by reference
         self._given_up: list[Any] = []  # calls that were asked to end
         self._asked, self._limit = -math.inf, 0  # when, and how many calls may be under way
-        self._most_calls()
+        self._warm_up()
 
     def run(
         self,
@@ -166,6 +167,12 @@ class Job:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _warm_up(self) -> None:
+        """Start processes on the nodes while this one prepares the first units."""
+        ready = self._ray.remote(warm_up).options(**self._options)
+        for _ in range(self._most_calls() // _CALLS_PER_WORKER):
+            ready.remote()
 
     # ---- the loop ----
 

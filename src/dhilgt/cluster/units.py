@@ -155,6 +155,10 @@ class Report(NamedTuple):
 # ---- in a worker -------------------------------------------------------------------------------
 
 
+def warm_up() -> None:
+    """Do nothing: with this function a process has imported what a unit needs."""
+
+
 def perform(call: Call) -> Report:
     """Do a unit and return the report; the function that Ray runs on a worker.
 

@@ -32,9 +32,10 @@ _REST_TEST = 1.8  # level by level: of each entry that is found, per entry of a 
 _MOST_REST = 20_000_000  # entries that are found so: every worker holds all of them
 _LEVEL_ARC, _CANDIDATE, _CANDIDATE_TEST = 30.0, 20.0, 0.17  # of a level; the last per label entry
 _LEVEL_UNIT = 1e8  # of the work of a level, in nanoseconds: with less, reading the files costs more
+_SMALL_LEVEL = 3e7  # every worker may do as much by itself
 _MOST_LEVEL_UNITS = 64
 _SHALLOW = 4  # levels before this one may be small and be followed by large ones
-_REST_SHARD = 1_000_000  # entries, about
+_REST_SHARD = 2_000_000  # entries, about
 _REST_BYTES, _REST_NODE_BYTES = 20, 60  # its memory per entry and per node
 _LEAST_RATIO = 0.5  # of the entries of a stage to those of the one before it, as a forecast
 
@@ -152,15 +153,14 @@ class ShardPlan(NamedTuple):
         label = self._mean_label(shards)
         if not levels:
             all_levels = stage.entries_left * _REST_TEST * label
-            work = self.num_arcs * _LEVEL_ARC
-            return 0 if all_levels < 4 * _LEVEL_UNIT else _parted(work)
+            return 0 if all_levels < 4 * _LEVEL_UNIT else _parted(self.num_arcs * _LEVEL_ARC)
         candidates: dict[int, int] = {}
         for one in levels:
             candidates[one.distance] = candidates.get(one.distance, 0) + one.num_candidates
         last = max(candidates)
         work = candidates[last] * (_CANDIDATE + _CANDIDATE_TEST * label)
         declines = candidates[last] <= candidates.get(last - 1, 0) or last >= _SHALLOW
-        return 0 if work < 2 * _LEVEL_UNIT and declines else _parted(work)
+        return 0 if work < _SMALL_LEVEL and declines else _parted(work)
 
     def rest_ranges(self, stage: Stage, levels: Sequence[LevelPart]) -> tuple[tuple[int, int], ...]:
         """Return the ranges of hubs whose shards are written by a unit each, in the last stage.
@@ -285,7 +285,7 @@ def plan_shards(
 
 
 def _parted(work: float) -> int:
-    return min(_MOST_LEVEL_UNITS, max(1, round(work / _LEVEL_UNIT)))
+    return min(_MOST_LEVEL_UNITS, math.ceil(work / _LEVEL_UNIT))
 
 
 def _ends_a_stage(rank: int) -> bool:
