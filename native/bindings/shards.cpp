@@ -67,6 +67,7 @@ void check_part(const Starts& starts, const ArrayIn<Word>& words, std::size_t nu
   }
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < words.size(); i += kGroupWords) {
+    if (words.data()[i] == 0) throw std::invalid_argument("the table has an entry without a distance");
     for (std::size_t k = 1; k < kGroupWords; ++k) largest = std::max<std::uint32_t>(largest, words.data()[i + k]);
   }
   if (words.size() > 0 && largest >= num_hubs) throw std::invalid_argument("the table names a hub it has not");
@@ -139,6 +140,48 @@ nb::object search_range(const Starts& push_offsets, const Ranks& push_targets, c
   return nb::make_tuple(shard_arrays(std::move(shard)), num_arcs, num_tests, control.peak_bytes());
 }
 
+// (nodes, counts, hubs) of each part of a level
+using LevelParts = std::vector<std::tuple<Ranks, Ranks, Ranks>>;
+using Level = std::vector<LevelParts>;  // by side
+
+std::vector<LevelView> views_of(const LevelParts& parts) {
+  std::vector<LevelView> views;
+  for (const auto& [nodes, counts, hubs] : parts) {
+    views.push_back({{nodes.data(), nodes.size()}, {counts.data(), counts.size()}, {hubs.data(), hubs.size()}});
+  }
+  return views;
+}
+
+std::vector<std::vector<LevelView>> views_of(const Level& level) {
+  std::vector<std::vector<LevelView>> sides;
+  for (const LevelParts& parts : level) sides.push_back(views_of(parts));
+  return sides;
+}
+
+// The groups of some nodes, from earlier ones and the levels that follow, of one side.
+nb::object settled(const std::optional<std::tuple<Starts, Ranks>>& before,
+                   const std::vector<std::tuple<std::uint32_t, LevelParts>>& levels, std::uint32_t first,
+                   std::uint32_t begin, std::uint32_t end, std::uint32_t num_nodes, std::uint64_t max_bytes) {
+  if (begin < first || begin > end || end > num_nodes) throw std::invalid_argument("the rows are not a range of ranks");
+  std::optional<TopPart<Node>> earlier;
+  if (before.has_value()) {
+    const auto& [starts, words] = *before;
+    check_part<std::uint32_t>(starts, words, end - begin, num_nodes);
+    earlier = TopPart<Node>{begin, {starts.data(), starts.size()}, {words.data(), words.size()}};
+  }
+  std::vector<WholeLevel> whole;
+  for (const auto& [distance, parts] : levels) {
+    if (parts.empty()) throw std::invalid_argument("a level has parts");
+    whole.push_back({distance, views_of(parts)});
+  }
+  Control control(max_bytes);
+  TopRows<Node> rows;
+  run_polled(control, nb::none(), [&] {
+    rows = settled_rows(earlier ? &*earlier : nullptr, whole, first, begin, end, control);
+  });
+  return nb::make_tuple(to_numpy(std::move(rows.starts)), to_numpy(std::move(rows.words)), control.peak_bytes());
+}
+
 // The rest of the hubs, level by level, over mapped arrays that it keeps alive.
 class NativeRest {
  public:
@@ -156,7 +199,7 @@ class NativeRest {
     if (top.num_hubs != first || first >= n || radius == 0) {
       throw std::invalid_argument("the table must hold all hubs before the rest");
     }
-    auto made = std::unique_ptr<NativeRest>(new NativeRest(bounds, max_bytes));
+    auto made = std::unique_ptr<NativeRest>(new NativeRest(bounds, first, max_bytes));
     made->kept_.push_back(std::make_shared<std::tuple<Starts, Ranks, Starts, Ranks, std::optional<Table<Word>>>>(
         forward_offsets, forward_targets, backward_offsets, backward_targets, table));
     const RestOfHubs rest{static_cast<Node>(n), first, directed, radius, std::max(1u, threads)};
@@ -180,17 +223,28 @@ class NativeRest {
     return found;
   }
 
-  // (nodes, counts, hubs) of each part, by side
-  using Level = std::vector<std::vector<std::tuple<Ranks, Ranks, Ranks>>>;
   void add(const Level& level) {
-    std::vector<std::vector<LevelView>> sides(level.size());
-    for (std::size_t s = 0; s < level.size(); ++s) {
-      for (const auto& [nodes, counts, hubs] : level[s]) {
-        sides[s].push_back({{nodes.data(), nodes.size()}, {counts.data(), counts.size()}, {hubs.data(), hubs.size()}});
+    run([&] { search_->add(views_of(level)); });
+    levels_.push_back(std::make_shared<Level>(level));
+  }
+
+  // settled: (offsets in groups, groups) of each range of nodes, by side
+  using Settled = std::vector<TableParts<std::uint32_t>>;
+  void settle(std::uint32_t distance, const Settled& settled, const Level& level) {
+    std::vector<std::vector<TopPart<Node>>> sides(settled.size());
+    for (std::size_t s = 0; s < settled.size(); ++s) {
+      if (settled[s].size() != bounds_.size() - 1) throw std::invalid_argument("settled labels do not fit the bounds");
+      for (std::size_t i = 0; i < settled[s].size(); ++i) {
+        const auto& [starts, words] = settled[s][i];
+        const auto begin = std::max(bounds_[i], first_);
+        const auto end = std::max(bounds_[i + 1], begin);
+        check_part<std::uint32_t>(starts, words, end - begin, bounds_.back());
+        sides[s].push_back({begin, {starts.data(), starts.size()}, {words.data(), words.size()}});
       }
     }
-    run([&] { search_->add(sides); });
-    kept_.push_back(std::make_shared<Level>(level));
+    run([&] { search_->take_settled(distance, sides, views_of(level)); });
+    levels_.clear();
+    levels_.push_back(std::make_shared<std::tuple<Settled, Level>>(settled, level));
   }
 
   void finish() {
@@ -211,7 +265,8 @@ class NativeRest {
   std::uint64_t peak_bytes() const { return control_.peak_bytes(); }
 
  private:
-  NativeRest(const Bounds& bounds, std::uint64_t max_bytes) : control_(max_bytes), bounds_(bounds) {}
+  NativeRest(const Bounds& bounds, std::uint32_t first, std::uint64_t max_bytes)
+      : control_(max_bytes), bounds_(bounds), first_(first) {}
 
   template <class Work>
   void run(Work&& work) {
@@ -221,7 +276,9 @@ class NativeRest {
 
   Control control_;  // declared first: the search is charged to it
   const Bounds bounds_;
+  const std::uint32_t first_;
   std::vector<std::shared_ptr<void>> kept_;
+  std::vector<std::shared_ptr<void>> levels_;
   std::unique_ptr<RestSearch> search_;
   bool finished_ = false;
 };
@@ -297,11 +354,15 @@ void bind_shards(nb::module_& module) {
   nb::class_<NativeRest>(module, "RestOfHubs")
       .def("find", &NativeRest::find, nb::arg("part"), nb::arg("num_parts"))
       .def("add", &NativeRest::add, nb::arg("level").noconvert())
+      .def("settle", &NativeRest::settle, nb::arg("distance"), nb::arg("settled").noconvert(),
+           nb::arg("level").noconvert())
       .def("finish", &NativeRest::finish)
       .def("shards", &NativeRest::shards, nb::arg("first"), nb::arg("last"))
       .def_prop_ro("peak_bytes", &NativeRest::peak_bytes);
   bind_search<std::uint16_t>(module);
   bind_search<std::uint32_t>(module);
+  module.def("settled_rows", &settled, nb::arg("before").noconvert().none(), nb::arg("levels").noconvert(),
+             nb::arg("first"), nb::arg("begin"), nb::arg("end"), nb::arg("num_nodes"), nb::arg("max_bytes"));
   module.def("merge_slices", &merge, nb::arg("slices"), nb::arg("begin"), nb::arg("end"),
              nb::arg("num_nodes"), nb::arg("max_bytes"), nb::arg("progress").none());
   module.def("top_rows", &top_rows, nb::arg("slices"), nb::arg("begin"), nb::arg("end"), nb::arg("num_nodes"),

@@ -1,4 +1,5 @@
 // Labels from independent units: ranges of hubs searched alone, merged by ranges of nodes.
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -124,20 +125,39 @@ void check_graph(std::uint64_t seed) {
     for (int side = 0; side < sides; ++side) tables[side] = table_of<Word>(units[side], bounds, control);
     std::vector<HubShard> rest;  // the other hubs again, level by level
     std::vector<std::vector<LevelEntries>> levels;  // of each part of the nodes
+    std::deque<TopRows<Node>> rows_kept;
     if (num_top < n) {
       const auto search = rest_search<Word>({n, num_top, directed, kUnreachable, threads}, ranked.graph.forward(),
                                             ranked.graph.backward(), view_of(tables[0], bounds),
                                             view_of(tables[directed ? 1 : 0], bounds), control);
-      for (std::uint64_t level = random.below(4); level > 0; --level) {
+      std::vector<std::vector<WholeLevel>> recent(static_cast<std::size_t>(sides));  // not settled, by side
+      std::vector<std::vector<TopPart<Node>>> settled(recent.size());
+      const auto num_levels = static_cast<Distance>(random.below(5));
+      for (Distance distance = 1; distance <= num_levels; ++distance) {
         const std::size_t before = levels.size();
         for (std::size_t part = 0; part < 3; ++part) levels.push_back(search->find(part, 3));
-        std::vector<std::vector<LevelView>> views(static_cast<std::size_t>(sides));
+        std::vector<std::vector<LevelView>> views(recent.size());
         for (std::size_t i = before; i < levels.size(); ++i) {
           for (std::size_t s = 0; s < views.size(); ++s) {
             views[s].push_back({levels[i][s].nodes.view(), levels[i][s].counts.view(), levels[i][s].hubs.view()});
           }
         }
         search->add(views);
+        for (std::size_t s = 0; s < views.size(); ++s) recent[s].push_back({distance, views[s]});
+        if (random.below(2) == 0) continue;
+        for (std::size_t s = 0; s < views.size(); ++s) {
+          std::vector<TopPart<Node>> parts;
+          for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
+            const Node begin = std::max(bounds[part], num_top);
+            const Node end = std::max(bounds[part + 1], begin);
+            const TopPart<Node>* earlier = settled[s].empty() ? nullptr : &settled[s][part];
+            rows_kept.push_back(settled_rows(earlier, recent[s], num_top, begin, end, control));
+            parts.push_back({begin, rows_kept.back().starts.view(), rows_kept.back().words.view()});
+          }
+          settled[s] = parts;
+          recent[s].clear();
+        }
+        search->take_settled(distance, settled, views);
       }
       search->finish();
       rest = search->shards(num_top, n, bounds);

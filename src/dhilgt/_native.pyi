@@ -151,6 +151,12 @@ class RestOfHubs:
         self, part: int, num_parts: int
     ) -> list[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], int]]: ...
     def add(self, level: list[list[_LevelArrays]]) -> None: ...
+    def settle(
+        self,
+        distance: int,
+        settled: list[list[tuple[NDArray[np.uint64], NDArray[np.uint32]]]],
+        level: list[list[_LevelArrays]],
+    ) -> None: ...
     def finish(self) -> None: ...
     def shards(self, first: int, last: int) -> list[_Shard]: ...
     @property
@@ -184,6 +190,15 @@ def rest_of_hubs(
     threads: int,
     max_bytes: int,
 ) -> RestOfHubs: ...
+def settled_rows(
+    before: tuple[NDArray[np.uint64], NDArray[np.uint32]] | None,
+    levels: list[tuple[int, list[_LevelArrays]]],
+    first: int,
+    begin: int,
+    end: int,
+    num_nodes: int,
+    max_bytes: int,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], int]: ...
 def merge_slices(
     slices: list[tuple[int, int, NDArray[np.uint8]]],
     begin: int,

@@ -15,7 +15,9 @@ from tests.cluster.small_units import FullDisk
 UNITS = {
     "search": labels.search_range,
     "table": labels.write_table,
-    "rest": labels.search_others,
+    "level": labels.find_level,
+    "settled": labels.settle_entries,
+    "rest": labels.write_others,
     "merge": labels.merge_labels,
 }
 
@@ -42,6 +44,14 @@ def dying_table(folder: Path, **arguments: Any) -> Outcome:
     return _dying("table", folder, arguments)
 
 
+def dying_level(folder: Path, **arguments: Any) -> Outcome:
+    return _dying("level", folder, arguments)
+
+
+def dying_settled(folder: Path, **arguments: Any) -> Outcome:
+    return _dying("settled", folder, arguments)
+
+
 def dying_rest(folder: Path, **arguments: Any) -> Outcome:
     return _dying("rest", folder, arguments)
 
@@ -63,7 +73,9 @@ def slow_merge(folder: Path, **arguments: Any) -> Outcome:
 DYING: dict[str, Callable[..., Outcome]] = {
     "search_range": dying_search,
     "write_table": dying_table,
-    "search_others": dying_rest,
+    "find_level": dying_level,
+    "settle_entries": dying_settled,
+    "write_others": dying_rest,
     "merge_labels": dying_merge,
 }
 SLOW: dict[str, Callable[..., Outcome]] = {

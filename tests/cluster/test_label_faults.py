@@ -28,8 +28,10 @@ def graph():
 
 
 def cut_small(patch):
-    """Gives a small graph stages of all three kinds, with many units."""
+    """Gives a small graph stages of all kinds, with many units."""
     patch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 1024)
+    for name, value in {"_LEVEL_UNIT": 1e4, "_SMALL_LEVEL": 1e4, "_FEWEST_SETTLED": 100}.items():
+        patch.setattr(f"dhilgt.labels.sharding.plan.{name}", value)
     forecast = "dhilgt.labels.sharding.plan._Forecast"
     patch.setattr(f"{forecast}.planes_are_cheapest", property(lambda _: False))
     patch.setattr(f"{forecast}.rest_fits", property(lambda one: one._stages_left < 1))

@@ -1,6 +1,7 @@
 #include "labels/rest.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -14,14 +15,30 @@ namespace {
 
 constexpr Node kNodesPerTask = 1024;  // neighbouring nodes that belong to the same part
 
-// The rows of a table by node, one read away: a test looks up one row after the other, in no order.
+// The part of a level that a node belongs to.
+std::size_t part_of(Node node, Node first, std::size_t num_parts) {
+  return (node - first) / kNodesPerTask % num_parts;
+}
+
+// Groups by node, one read away: a test looks up one node after the other, in no order.
 template <class Word>
 class PlacedRows {
  public:
   PlacedRows() = default;
+  // No groups, of nodes from 0 on.
+  PlacedRows(Node num_nodes, Control& control) : places_(&control) { places_.assign(num_nodes, {}); }
+  // The rows of a table from a node on.
   PlacedRows(const TopView<Word>& rows, Node first, Node num_nodes, Control& control)
       : first_(first), places_(&control, num_nodes - first) {
     for (Node node = first; node < num_nodes; ++node) places_[node - first] = rows.of(node);
+  }
+
+  // Sets the groups of consecutive nodes.
+  void place(const TopPart<Word>& part) {
+    for (std::size_t i = 0; i + 1 < part.starts.size(); ++i) {
+      const Offset* start = part.starts.data() + i;
+      places_[part.first - first_ + i] = part.words.subspan(start[0] * kGroupWords, (start[1] - start[0]) * kGroupWords);
+    }
   }
 
   std::span<const Word> of(Node node) const { return places_[node - first_]; }
@@ -43,10 +60,10 @@ class HubFilter {
  public:
   HubFilter(Node first, Node last) : first_(first), last_(last) {}
 
-  // Calls visit(distance, hub - first) for the entries of groups whose hubs are in the range.
-  template <class Visit>
-  void each(std::span<const Node> words, Visit&& visit) const {
-    each_group(words, [&](Distance distance, std::span<const Node> hubs) {
+  // Calls visit(distance, hub - first) for the entries of a node whose hubs are in the range.
+  template <class Side, class Visit>
+  void each(const Side& side, Node at, Visit&& visit) const {
+    side.each_entry(at, [&](Distance distance, std::span<const Node> hubs) {
       if (hubs.front() >= last_ || hubs.back() < first_) return;  // hubs ascend
       for (const Node hub : hubs) {
         if (hub >= first_ && hub < last_) visit(distance, hub - first_);
@@ -59,28 +76,27 @@ class HubFilter {
   const Node last_;
 };
 
-template <class Top>
-HolderRows rows_of_side(const Side<Top>& side, Node first, Node last, Node num_nodes, Control& control) {
+template <class Side>
+HolderRows rows_of_side(const Side& side, Node first, Node last, Node num_nodes, Control& control) {
   const Node tail_nodes = num_nodes - side.first_hub;
   const HubFilter chosen(first, last);
   const Charge end_memory(control, (std::uint64_t{last - first} + 1) * 2 * sizeof(std::size_t));
   std::vector<std::size_t> ends(std::size_t{last - first} + 1, 0);
   for (Node at = 0; at < tail_nodes; ++at) {
-    chosen.each(side.settled.of(at), [&](Distance, Node hub) { ++ends[hub + 1]; });
+    chosen.each(side, at, [&](Distance, Node hub) { ++ends[hub + 1]; });
   }
   std::vector<RowWriter> writers;
   RowWriter& rows = writers.emplace_back(control);
   write_rows(first, num_nodes, ends, rows, control, [&](auto&& visit) {
     for (Node at = 0; at < tail_nodes; ++at) {
-      chosen.each(side.settled.of(at),
-                  [&](Distance distance, Node hub) { visit(distance, at + side.first_hub, hub); });
+      chosen.each(side, at, [&](Distance distance, Node hub) { visit(distance, at + side.first_hub, hub); });
     }
   });
   return joined_rows(writers, control);
 }
 
-template <class Top>
-Slices slices_of_side(const Side<Top>& side, Node first, Node last, std::span<const Node> bounds,
+template <class Side>
+Slices slices_of_side(const Side& side, Node first, Node last, std::span<const Node> bounds,
                       Control& control) {
   const HubFilter chosen(first, last);
   std::vector<SliceWriter> writers;
@@ -90,7 +106,7 @@ Slices slices_of_side(const Side<Top>& side, Node first, Node last, std::span<co
     if ((node & 0xFFF) == 0) control.check();
     label.hubs.assign(1, 0);
     label.segments.assign(1, {0, 1});
-    chosen.each(side.settled.of(node - side.first_hub), [&](Distance distance, Node hub) {
+    chosen.each(side, node - side.first_hub, [&](Distance distance, Node hub) {
       label.hubs.push_back(hub);
       if (label.segments.back().distance != distance) label.segments.push_back({distance, 0});
       label.segments.back().end = static_cast<Node>(label.hubs.size());
@@ -116,6 +132,8 @@ LevelEntries joined_entries(std::vector<LevelEntries>& tasks, Control& control) 
 template <class Word>
 class RestSearchOf final : public RestSearch {
   using Top = PlacedRows<Word>;
+  using Settled = PlacedRows<Node>;
+  using Builder = TailBuilder<Top, Settled>;
 
  public:
   RestSearchOf(const RestOfHubs& rest, const ArcsView& forward, const ArcsView& backward,
@@ -128,11 +146,40 @@ class RestSearchOf final : public RestSearch {
                  rest.radius, rest.threads, control) {}
 
   std::vector<LevelEntries> find(std::size_t part, std::size_t num_parts) const override {
-    if (builder_.depth() <= Examiner<std::uint8_t, Top>::kMaxDepth) return find_with<std::uint8_t>(part, num_parts);
+    if (builder_.depth() <= Builder::template ExaminerOf<std::uint8_t>::kMaxDepth) return find_with<std::uint8_t>(part, num_parts);
     return find_with<std::uint32_t>(part, num_parts);
   }
 
-  void add(std::span<const std::vector<LevelView>> sides) override {
+  void add(std::span<const std::vector<LevelView>> sides) override { builder_.add_level(entries_of(sides)); }
+
+  void take_settled(Distance distance, std::span<const std::vector<TopPart<Node>>> settled,
+                    std::span<const std::vector<LevelView>> level) override {
+    if (settled.size() != builder_.num_sides()) throw std::invalid_argument("settled labels have all sides");
+    const std::vector<std::vector<NewEntries>> entries = entries_of(level);
+    std::vector<Settled> sides;
+    for (const std::vector<TopPart<Node>>& parts : settled) {
+      Settled& rows = sides.emplace_back(rest_.num_nodes - rest_.first, control_);
+      for (TopPart<Node> part : parts) {
+        part.first -= rest_.first;
+        rows.place(part);
+      }
+    }
+    builder_.take_settled(std::move(sides), distance, entries);
+  }
+
+  void finish() override { builder_.run(); }
+
+  std::vector<HubShard> shards(Node first, Node last, std::span<const Node> bounds) const override {
+    std::vector<HubShard> found;
+    for (const auto& side : builder_.sides()) {
+      found.push_back({rows_of_side(side, first, last, rest_.num_nodes, control_),
+                       slices_of_side(side, first, last, bounds, control_)});
+    }
+    return found;
+  }
+
+ private:
+  std::vector<std::vector<NewEntries>> entries_of(std::span<const std::vector<LevelView>> sides) const {
     if (sides.size() != builder_.num_sides()) throw std::invalid_argument("a level has entries of every side");
     std::vector<std::vector<NewEntries>> level(sides.size());
     for (std::size_t s = 0; s < sides.size(); ++s) {
@@ -145,24 +192,12 @@ class RestSearchOf final : public RestSearch {
         }
       }
     }
-    builder_.add_level(level);
+    return level;
   }
 
-  void finish() override { sides_ = &builder_.run(); }
-
-  std::vector<HubShard> shards(Node first, Node last, std::span<const Node> bounds) const override {
-    std::vector<HubShard> found;
-    for (const Side<Top>& side : *sides_) {
-      found.push_back({rows_of_side(side, first, last, rest_.num_nodes, control_),
-                       slices_of_side(side, first, last, bounds, control_)});
-    }
-    return found;
-  }
-
- private:
   template <class Mark>
   std::vector<LevelEntries> find_with(std::size_t part, std::size_t num_parts) const {
-    std::vector<Examiner<Mark, Top>> examiners;
+    std::vector<typename Builder::template ExaminerOf<Mark>> examiners;
     for (unsigned worker = 0; worker < rest_.threads; ++worker) {
       examiners.emplace_back(rest_.num_nodes, rest_.first, control_);
     }
@@ -212,11 +247,56 @@ class RestSearchOf final : public RestSearch {
 
   const RestOfHubs rest_;
   Control& control_;
-  TailBuilder<Top> builder_;
-  const std::vector<Side<Top>>* sides_ = nullptr;  // after finish()
+  Builder builder_;
 };
 
 }  // namespace
+
+TopRows<Node> settled_rows(const TopPart<Node>* before, std::span<const WholeLevel> levels, Node first, Node begin,
+                           Node end, Control& control) {
+  struct Cursor {  // in a part of a level
+    std::size_t node = 0;
+    std::size_t hub = 0;
+  };
+  std::vector<std::vector<Cursor>> cursors;
+  for (const WholeLevel& level : levels) {
+    std::vector<Cursor>& of_level = cursors.emplace_back();
+    for (const LevelView& part : level.parts) {
+      if (part.nodes.size() != part.counts.size()) throw std::invalid_argument("every node has a number of hubs");
+      const auto at = std::lower_bound(part.nodes.begin(), part.nodes.end(), begin) - part.nodes.begin();
+      const std::size_t hubs = std::accumulate(part.counts.begin(), part.counts.begin() + at, std::size_t{0});
+      of_level.push_back({static_cast<std::size_t>(at), hubs});
+    }
+  }
+  TopRows<Node> rows{Buffer<Offset>(&control), Buffer<Node>(&control)};
+  rows.starts.reserve_more(std::size_t{end} - begin + 1);
+  rows.starts.push_back(0);
+  for (Node node = begin; node < end; ++node) {
+    if ((node & 0xFFF) == 0) control.check();
+    if (before != nullptr) {
+      const Offset* start = before->starts.data() + (node - begin);
+      const std::span<const Node> words = before->words.subspan(start[0] * kGroupWords, (start[1] - start[0]) * kGroupWords);
+      rows.words.append(words.data(), words.size());
+    }
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      const std::size_t part = part_of(node, first, levels[i].parts.size());
+      const LevelView& view = levels[i].parts[part];
+      Cursor& cursor = cursors[i][part];
+      if (cursor.node == view.nodes.size() || view.nodes[cursor.node] != node) continue;
+      const std::size_t count = view.counts[cursor.node++];
+      if (count > view.hubs.size() - cursor.hub) throw std::invalid_argument("hubs do not fit their counts");
+      const std::size_t at = rows.words.size();
+      const std::size_t added = groups_for(count) * kGroupWords;
+      rows.words.reserve_more(added);
+      rows.words.resize(at + added);
+      GroupWriter<Node> writer(rows.words.data() + at);
+      for (std::size_t k = 0; k < count; ++k) writer.add(levels[i].distance, view.hubs[cursor.hub++]);
+    }
+    rows.starts.push_back(rows.words.size() / kGroupWords);
+  }
+  rows.words.shrink_to_fit();
+  return rows;
+}
 
 template <class Word>
 std::unique_ptr<RestSearch> rest_search(const RestOfHubs& rest, const ArcsView& forward,

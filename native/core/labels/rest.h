@@ -47,11 +47,26 @@ class RestSearch {
   // Takes all entries of the next level: for each side, those of every part. Hubs stay where they are and must
   // outlive this object. Throws std::invalid_argument if they are no entries.
   virtual void add(std::span<const std::vector<LevelView>> sides) = 0;
+  // Takes settled labels: for each side, the entries of all nodes up to a distance as groups, in parts by ascending
+  // nodes, and those of that distance as for add(). The memory stays where it is; hubs are ranks.
+  virtual void take_settled(Distance distance, std::span<const std::vector<TopPart<Node>>> settled,
+                            std::span<const std::vector<LevelView>> level) = 0;
   // Finds the entries of all levels that are left.
   virtual void finish() = 0;
   // Returns the shard of each side for the hubs [first, last), in-labels first; after finish().
   virtual std::vector<HubShard> shards(Node first, Node last, std::span<const Node> bounds) const = 0;
 };
+
+// A level with all its parts, of one side.
+struct WholeLevel {
+  Distance distance;
+  std::vector<LevelView> parts;
+};
+
+// The entries of the nodes [begin, end) as groups: those of `before`, if any, which are those of the same nodes, and
+// of levels by ascending distance that follow.
+TopRows<Node> settled_rows(const TopPart<Node>* before, std::span<const WholeLevel> levels, Node first, Node begin,
+                           Node end, Control& control);
 
 // The tables hold the labels of all hubs before `first`; top_out is ignored for undirected graphs. All memory of
 // the arguments must outlive the object.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,9 +23,15 @@ struct TailGraph {
   ArcsView backward;
 };
 
-template <class Top>
+template <class Top, class Settled = TailLabels>
 class TailBuilder {
+  static constexpr bool kInMemory = std::is_same_v<Settled, TailLabels>;
+
  public:
+  using OneSide = Side<Top, Settled>;
+  template <class Mark>
+  using ExaminerOf = Examiner<Mark, OneSide>;
+
   // `top_in` and `top_out` are the labels of the hubs before first_hub; top_out is ignored for undirected
   // graphs.
   TailBuilder(const TailGraph& graph, Node first_hub, Top top_in, Top top_out, Distance radius,
@@ -55,9 +62,9 @@ class TailBuilder {
   // Calls visit(node, hubs) for the nodes of [begin, end) that have entries of one side in the next level, and
   // keeps nothing. The examiner must hold the distance.
   template <class Mark, class Visit>
-  void each_new(Examiner<Mark, Top>& examiner, std::size_t s, Node begin, Node end, Visit&& visit) const {
-    const Side<Top>& side = sides_[s];
-    const Side<Top>& opposite = sides_[sides_.size() - 1 - s];
+  void each_new(ExaminerOf<Mark>& examiner, std::size_t s, Node begin, Node end, Visit&& visit) const {
+    const OneSide& side = sides_[s];
+    const OneSide& opposite = sides_[sides_.size() - 1 - s];
     if (depth_ > radius_) return;
     std::vector<Node> neighbours;
     for (Node node = begin; node < end; ++node) {
@@ -91,21 +98,37 @@ class TailBuilder {
     return static_cast<std::uint64_t>(neighbours.end() - from) * hubs.size();
   }
 
-  // Finds all entries that are left; returns the sides, in-labels first, with all entries settled.
-  std::vector<Side<Top>>& run() {
+  // Finds all entries that are left; returns the sides, in-labels first. In memory, all entries are settled.
+  std::vector<OneSide>& run() {
     if (depth_ == 1) start();
     run_levels<std::uint8_t>();
     if (any_frontier() && depth_ <= radius_) run_levels<std::uint32_t>();
     received_in_.clear();
     receivers_.clear();
-    for (Side<Top>& side : sides_) {
-      side.settle(threads_, control_);
-      side.chains.clear();
-      side.frontier.clear();
+    for (OneSide& side : sides_) side.frontier.clear();
+    if constexpr (kInMemory) {
+      for (OneSide& side : sides_) {
+        side.settle(threads_, control_);
+        side.chains.clear();
+      }
+      arenas_.clear();
+      old_arenas_.clear();
     }
-    arenas_.clear();
-    old_arenas_.clear();
     return sides_;
+  }
+
+  const std::vector<OneSide>& sides() const { return sides_; }
+
+  // Takes settled labels from elsewhere, by side, which hold all entries up to a distance, and the entries of
+  // that distance, from which the next level follows.
+  void take_settled(std::vector<Settled> settled, Distance distance, std::span<const std::vector<NewEntries>> level) {
+    for (std::size_t s = 0; s < sides_.size(); ++s) {
+      sides_[s].settled = std::move(settled[s]);
+      sides_[s].drop_chained();
+      sides_[s].clear_frontier();
+      for (const NewEntries& added : level[s]) sides_[s].make_frontier(added);
+    }
+    depth_ = distance + 1;
   }
 
  private:
@@ -125,7 +148,7 @@ class TailBuilder {
     add_level(level);
   }
 
-  void better_neighbours(const Side<Top>& side, Node node, std::vector<Node>& hubs) const {
+  void better_neighbours(const OneSide& side, Node node, std::vector<Node>& hubs) const {
     hubs.clear();
     for (const Node neighbour : side.pull.of(node)) {
       if (neighbour >= node) break;
@@ -135,14 +158,18 @@ class TailBuilder {
 
   // Settling copies all entries, so it waits until 1/16 of them are chained: the cost stays linear.
   void settle_if_worthwhile() {
+    if constexpr (!kInMemory) return;  // it is done elsewhere
+    else settle_when_many();
+  }
+  void settle_when_many() {
     std::uint64_t chained = 0;
     std::uint64_t settled = 0;
-    for (const Side<Top>& side : sides_) {
+    for (const OneSide& side : sides_) {
       chained += side.num_chained;
       settled += side.num_settled;
     }
     if (chained * 16 < settled) return;
-    for (Side<Top>& side : sides_) side.settle(threads_, control_);
+    for (OneSide& side : sides_) side.settle(threads_, control_);
     // Now only the frontier points into the arenas, and it does not reach into the older ones.
     old_arenas_.clear();
     old_arenas_.swap(arenas_);
@@ -150,7 +177,7 @@ class TailBuilder {
   }
 
   bool any_frontier() const {
-    for (const Side<Top>& side : sides_) {
+    for (const OneSide& side : sides_) {
       if (!side.frontier_nodes.empty()) return true;
     }
     return false;
@@ -159,12 +186,12 @@ class TailBuilder {
   // Runs levels until no entries are found, the radius is reached or distances no longer fit a Mark.
   template <class Mark>
   void run_levels() {
-    std::vector<Examiner<Mark, Top>> examiners;
+    std::vector<ExaminerOf<Mark>> examiners;
     for (unsigned worker = 0; worker < threads_; ++worker) {
       examiners.emplace_back(num_nodes_, first_hub_, control_);
     }
     std::vector<std::vector<NewEntries>> level(sides_.size());
-    const Distance last = std::min(radius_, Distance{Examiner<Mark, Top>::kMaxDepth});
+    const Distance last = std::min(radius_, Distance{ExaminerOf<Mark>::kMaxDepth});
     while (any_frontier() && depth_ <= last) {
       control_.check();
       // Both directions are computed before either is added: each is tested only against the other's
@@ -179,7 +206,7 @@ class TailBuilder {
   }
 
   // Collects the nodes with a neighbour in the frontier.
-  void collect_receivers(const Side<Top>& side) {
+  void collect_receivers(const OneSide& side) {
     receivers_.resize(0);
     ++round_;
     for (const Node node : side.frontier_nodes) {
@@ -196,7 +223,7 @@ class TailBuilder {
   }
 
   template <class Mark>
-  void find_level(std::vector<Examiner<Mark, Top>>& examiners, const Side<Top>& side, const Side<Top>& opposite,
+  void find_level(std::vector<ExaminerOf<Mark>>& examiners, const OneSide& side, const OneSide& opposite,
                   std::vector<NewEntries>& level) {
     const unsigned threads = receivers_.size() < kParallelReceivers ? 1 : threads_;
     parallel_for(threads, receivers_.size(), 128, control_,
@@ -226,7 +253,7 @@ class TailBuilder {
   const unsigned threads_;
   Control& control_;
   Distance depth_ = 1;  // of the next level
-  std::vector<Side<Top>> sides_;
+  std::vector<OneSide> sides_;
   std::vector<Arena> arenas_;      // per worker
   std::vector<Arena> old_arenas_;  // hold the hubs of the frontier after settling
   std::vector<std::vector<NewEntries>> new_entries_;  // per worker

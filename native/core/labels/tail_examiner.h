@@ -31,7 +31,7 @@ bool any_within(std::span<const Word> words, const Mark* marks, Distance depth) 
 
 // Working memory of one worker. `Mark` is a byte while distances fit: the table of marks is then small
 // enough for the cache.
-template <class Mark, class Top>
+template <class Mark, class Side>
 class Examiner {
  public:
   static constexpr Mark kNotAHub = std::numeric_limits<Mark>::max();
@@ -44,7 +44,7 @@ class Examiner {
   }
 
   // Returns the new hubs of `node` at distance `depth`; valid until the next call.
-  std::span<const Node> find(Node node, Distance depth, const Side<Top>& side, const Side<Top>& opposite) {
+  std::span<const Node> find(Node node, Distance depth, const Side& side, const Side& opposite) {
     collect_neighbour_hubs(node, side);
     if (neighbour_hubs_.empty()) return {};
     mark_label(node, side, [](Distance distance) { return static_cast<Mark>(distance); });
@@ -79,7 +79,7 @@ class Examiner {
 
   // The hubs that the neighbours found in the previous level. These arrays are scattered in memory, so
   // each step prefetches for all neighbours before the next step reads.
-  void collect_neighbour_hubs(Node node, const Side<Top>& side) {
+  void collect_neighbour_hubs(Node node, const Side& side) {
     const std::span<const Node> neighbours = tail_of(side.pull.of(node));
     for (const Node neighbour : neighbours) __builtin_prefetch(&side.frontier[neighbour - first_hub_]);
     neighbour_hubs_.clear();
@@ -99,7 +99,7 @@ class Examiner {
 
   // Sets the mark of every known hub of a node to value(distance).
   template <class Value>
-  void mark_label(Node node, const Side<Top>& side, Value&& value) {
+  void mark_label(Node node, const Side& side, Value&& value) {
     auto mark_group = [&](Distance distance, auto hubs) {
       for (const auto hub : hubs) marks_[hub] = value(distance);
     };
@@ -111,7 +111,7 @@ class Examiner {
   }
 
   // Is there a better hub w with d(hub, w) + d(w, node) <= depth?
-  bool is_covered(Node hub, Distance depth, const Side<Top>& opposite) const {
+  bool is_covered(Node hub, Distance depth, const Side& opposite) const {
     if (first_hub_ > 0 && any_within(opposite.top.of(hub), marks_.data(), depth)) return true;
     if (any_within(opposite.settled.of(hub - first_hub_), marks_.data(), depth)) return true;
     bool covered = false;
@@ -125,11 +125,11 @@ class Examiner {
 
   // Reading a label takes two dependent reads. The first, its place, is prefetched when a candidate is
   // collected; the label itself some candidates before it is tested.
-  void prefetch_place(Node hub, const Side<Top>& opposite) const {
+  void prefetch_place(Node hub, const Side& opposite) const {
     if (first_hub_ > 0) opposite.top.prefetch_place(hub);
     opposite.settled.prefetch_place(hub - first_hub_);
   }
-  void prefetch_label(Node hub, const Side<Top>& opposite) const {
+  void prefetch_label(Node hub, const Side& opposite) const {
     if (first_hub_ > 0) opposite.top.prefetch(hub);
     opposite.settled.prefetch(hub - first_hub_);
   }

@@ -66,14 +66,14 @@ struct FoundHubs {
 // One direction of the labels. Most entries are settled: those of a node are contiguous in memory.
 // Entries of the last levels stay in linked lists ("chained") until there are enough of them to be
 // copied. Arrays per tail node are indexed by rank - first_hub. `Top` are the labels of the better hubs as
-// groups, in memory (GroupedLabels) or mapped (TopView).
-template <class Top>
+// groups, `Settled` the settled ones: in memory (GroupedLabels) or mapped (PlacedRows).
+template <class Top, class Settled = TailLabels>
 struct Side {
   const ArcsView pull;   // the neighbours a node takes candidates from
   const ArcsView push;   // the neighbours that take candidates from a node
   const Node first_hub;  // the first that is not in `top`
   Top top;
-  TailLabels settled;
+  Settled settled;
   Buffer<TailSegment> chains;
   Buffer<std::uint32_t> first_chained;  // per tail node
   Buffer<std::uint32_t> last_chained;   // per tail node
@@ -100,6 +100,13 @@ struct Side {
     frontier.assign(tail_nodes, {nullptr, 0});
   }
 
+  // Calls visit(distance, hubs) for the entries of a tail node, by ascending distance.
+  template <class Visit>
+  void each_entry(Node at, Visit&& visit) const {
+    each_group(settled.of(at), visit);
+    each_chained(at, [&](const TailSegment& segment) { visit(segment.distance, std::span(segment.hubs, segment.count)); });
+  }
+
   // Calls visit(segment) for the chained segments of a tail node.
   template <class Visit>
   void each_chained(Node at, Visit&& visit) const {
@@ -119,8 +126,20 @@ struct Side {
     }
     last_chained[at] = index;
     num_chained += added.count;
-    frontier[at] = {added.hubs, added.count};
+    make_frontier(added);
+  }
+
+  void make_frontier(const NewEntries& added) {
+    frontier[added.node - first_hub] = {added.hubs, added.count};
     frontier_nodes.push_back(added.node);
+  }
+
+  // Forgets the chained entries, which are settled elsewhere.
+  void drop_chained() {
+    std::fill(first_chained.begin(), first_chained.end(), kNoSegment);
+    std::fill(last_chained.begin(), last_chained.end(), kNoSegment);
+    chains.resize(0);
+    num_chained = 0;
   }
 
   void clear_frontier() {

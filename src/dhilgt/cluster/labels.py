@@ -24,8 +24,11 @@ from dhilgt.labels.sharding import (
     LabelPart,
     LevelPart,
     RankedGraphFiles,
+    RestFound,
+    SettledPart,
     ShardPlan,
     Stage,
+    TablePart,
     TopTable,
     finish,
     forget_rest,
@@ -33,8 +36,10 @@ from dhilgt.labels.sharding import (
     merge_range,
     plan_shards,
     search_hubs,
+    search_last_stage,
     search_level,
     search_rest,
+    settle_levels,
     write_ranked_graph,
     write_table_part,
 )
@@ -187,41 +192,60 @@ class _Build:
     ) -> list[HubShard]:
         """Return the shards of all hubs that are left, found level by level."""
         first = stage.table_hubs
-        levels: list[LevelPart] = []
-        options = {
-            **self._options,
+        last_hub = self._plan.num_nodes
+        title = f"labels: hubs to {last_hub}"
+        common = {
             "label_bounds": self._plan.label_bounds,
+            "max_memory": self._options["max_memory"],
             "top": table.to_json(),
         }
-        while units := self._plan.level_units(stage, shards, levels):
-            known = {"levels": [one._asdict() for one in levels]}
-            inputs = (*self._inputs(table), *(one.name for one in levels))
-            distance = 1 + (levels[-1].distance if levels else 0)
-            of_level = [
-                Unit(
-                    f"the entries from hub {first} on at distance {distance}, part {part}",
-                    search_next_level,
-                    {**options, **known, "part": part, "num_parts": units},
-                    inputs,
-                )
-                for part in range(units)
-            ]
-            outcomes = self._job.run(of_level, title=f"labels: distance {distance}", unit="parts")
-            levels += [LevelPart(**done.facts) for done in outcomes]
-        known = {"levels": [one._asdict() for one in levels]}
-        inputs = (*self._inputs(table), *(one.name for one in levels))
-        units_of_hubs = [
-            Unit(
-                f"the search from hubs {begin} to {end - 1}, level by level",
-                search_others,
-                {**options, **known, "first": begin, "last": end},
-                inputs,
-                end - begin,
+
+        def unit(name: str, function: Any, found: RestFound, weight: int = 1, **own: Any) -> Unit:
+            arguments = {**common, **own, "found": found.to_json()}
+            inputs = (*self._inputs(table), *found.file_names)
+            return Unit(f"{name}, from hub {first} on", function, arguments, inputs, weight)
+
+        def find(found: RestFound, units: int) -> list[LevelPart]:
+            level = f"distance {found.distance + 1}"
+            options = {**self._options, "num_parts": units}
+            outcomes = self._job.run(
+                [
+                    unit(f"part {part} of {level}", find_level, found, part=part, **options)
+                    for part in range(units)
+                ],
+                title=f"{title}, {level}",
+                unit="parts",
             )
-            for begin, end in self._plan.rest_ranges(stage, levels)
-        ]
-        title = f"labels: hubs to {self._plan.num_nodes}"
-        return _shards_of(self._job.run(units_of_hubs, title=title, unit="hubs"))
+            return [LevelPart(**done.facts) for done in outcomes]
+
+        def settle(found: RestFound) -> list[SettledPart]:
+            level = f"distance {found.distance}"
+            outcomes = self._job.run(
+                [
+                    unit(f"part {part} of all to {level}", settle_entries, found, part=part)
+                    for part in range(self._plan.num_parts)
+                ],
+                title=f"{title}, to {level}",
+                unit="parts",
+            )
+            return [SettledPart(**done.facts) for done in outcomes]
+
+        def write(found: RestFound, ranges: Sequence[tuple[int, int]]) -> list[HubShard]:
+            units = [
+                unit(
+                    f"hubs {begin} to {end - 1}",
+                    write_others,
+                    found,
+                    end - begin,
+                    first=begin,
+                    last=end,
+                    **self._options,
+                )
+                for begin, end in ranges
+            ]
+            return _shards_of(self._job.run(units, title=title, unit="hubs"))
+
+        return search_last_stage(self._plan, stage, shards, find=find, settle=settle, write=write)
 
     def _write_table(self, shards: list[HubShard]) -> TopTable:
         last = max(one.last for one in shards)
@@ -329,22 +353,37 @@ def search_range(
     return _found([shard])
 
 
-def search_next_level(
-    folder: Path, *, top: list[dict[str, Any]], levels: list[dict[str, Any]], **options: Any
+def find_level(
+    folder: Path, *, top: list[dict[str, Any]], found: dict[str, Any], **options: Any
 ) -> Outcome:
-    """Find entries of the next distance; `dhilgt.labels.sharding.search_level` as a unit."""
-    graph, table, known = _opened_graph(folder / _GRAPH), TopTable.from_json(top), _levels(levels)
-    found = search_level(graph, table, known, folder=folder, **options)
-    file = WrittenFile(found.name, found.num_bytes, found.file_sha256)
-    return Outcome((file,), found._asdict())
+    """Find a part of the next level; `dhilgt.labels.sharding.search_level` as a unit."""
+    part = search_level(*_search_state(folder, top, found), folder=folder, **options)
+    return Outcome((_file_of(part),), part._asdict())
 
 
-def search_others(
-    folder: Path, *, top: list[dict[str, Any]], levels: list[dict[str, Any]], **options: Any
+def settle_entries(
+    folder: Path, *, top: list[dict[str, Any]], found: dict[str, Any], **options: Any
 ) -> Outcome:
-    """Find the entries of other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
-    graph, table, known = _opened_graph(folder / _GRAPH), TopTable.from_json(top), _levels(levels)
-    return _found(search_rest(graph, table, known, folder=folder, **options))
+    """Settle the entries of a range; `dhilgt.labels.sharding.settle_levels` as a unit."""
+    part = settle_levels(*_search_state(folder, top, found), folder=folder, **options)
+    return Outcome((_file_of(part),), part._asdict())
+
+
+def write_others(
+    folder: Path, *, top: list[dict[str, Any]], found: dict[str, Any], **options: Any
+) -> Outcome:
+    """Write the entries of other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
+    return _found(search_rest(*_search_state(folder, top, found), folder=folder, **options))
+
+
+def _search_state(
+    folder: Path, top: list[dict[str, Any]], found: dict[str, Any]
+) -> tuple[RankedGraphFiles, TopTable, RestFound]:
+    return _opened_graph(folder / _GRAPH), TopTable.from_json(top), RestFound.from_json(found)
+
+
+def _file_of(part: LevelPart | SettledPart | TablePart) -> WrittenFile:
+    return WrittenFile(part.name, part.num_bytes, part.file_sha256)
 
 
 def _found(shards: list[HubShard]) -> Outcome:
@@ -359,8 +398,7 @@ def write_table(
     """Write a part of the table; `dhilgt.labels.sharding.write_table_part` as a unit."""
     graph = _opened_graph(folder / _GRAPH)
     table = write_table_part(graph, _shards(shards), part, folder=folder, **options)
-    file = WrittenFile(table.name, table.num_bytes, table.file_sha256)
-    return Outcome((file,), table._asdict())
+    return Outcome((_file_of(table),), table._asdict())
 
 
 def merge_labels(
@@ -385,10 +423,6 @@ def _shards(values: list[dict[str, Any]]) -> list[HubShard]:
 
 def _shards_of(outcomes: Sequence[Outcome]) -> list[HubShard]:
     return [one for done in outcomes for one in _shards(done.facts["shards"])]
-
-
-def _levels(values: list[dict[str, Any]]) -> list[LevelPart]:
-    return [LevelPart(**one) for one in values]
 
 
 def _outcome(folder: Path, part: LabelPart) -> Outcome:

@@ -2,10 +2,16 @@
 
 from dhilgt.labels.sharding.build import FoundStage, build_sharded, search_stages
 from dhilgt.labels.sharding.finish import finish, remove_work
+from dhilgt.labels.sharding.last_stage import search_last_stage
 from dhilgt.labels.sharding.merge import merge_holders, merge_range
 from dhilgt.labels.sharding.plan import HubRange, ShardPlan, Stage, plan_shards
 from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
-from dhilgt.labels.sharding.rest import forget_rest, search_level, search_rest
+from dhilgt.labels.sharding.rest import (
+    forget_rest,
+    search_level,
+    search_rest,
+    settle_levels,
+)
 from dhilgt.labels.sharding.search import search_hubs
 from dhilgt.labels.sharding.table import write_table_part, write_top_table
 from dhilgt.labels.sharding.units import (
@@ -13,6 +19,8 @@ from dhilgt.labels.sharding.units import (
     LabelPart,
     LevelPart,
     PartFile,
+    RestFound,
+    SettledPart,
     TablePart,
     TopTable,
 )
@@ -25,6 +33,8 @@ __all__ = [
     "LevelPart",
     "PartFile",
     "RankedGraphFiles",
+    "RestFound",
+    "SettledPart",
     "ShardPlan",
     "Stage",
     "TablePart",
@@ -37,9 +47,11 @@ __all__ = [
     "plan_shards",
     "remove_work",
     "search_hubs",
+    "search_last_stage",
     "search_level",
     "search_rest",
     "search_stages",
+    "settle_levels",
     "write_ranked_graph",
     "write_table_part",
     "write_top_table",

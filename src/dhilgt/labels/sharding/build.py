@@ -10,13 +10,19 @@ from dhilgt.errors import ArtifactError
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.sharding.finish import finish, remove_work
+from dhilgt.labels.sharding.last_stage import search_last_stage
 from dhilgt.labels.sharding.merge import merge_holders, merge_range
 from dhilgt.labels.sharding.plan import ShardPlan, Stage, plan_shards
 from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
-from dhilgt.labels.sharding.rest import forget_rest, search_level, search_rest
+from dhilgt.labels.sharding.rest import (
+    forget_rest,
+    search_level,
+    search_rest,
+    settle_levels,
+)
 from dhilgt.labels.sharding.search import search_hubs
 from dhilgt.labels.sharding.table import write_top_table
-from dhilgt.labels.sharding.units import HubShard, LevelPart, TopTable
+from dhilgt.labels.sharding.units import HubShard, TopTable
 from dhilgt.store.files import explained
 from dhilgt.store.manifest import partial_path
 from dhilgt.store.target import BuildLock, exists_message
@@ -193,15 +199,22 @@ def _search_rest(
 ) -> list[HubShard]:
     """Find the entries of the last stage, and note what it took with the first shard."""
     begin = time.perf_counter()
-    levels: list[LevelPart] = []
-    while units := plan.level_units(stage, shards, levels):
-        levels += [
-            search_level(files, top, levels, part, units, **options) for part in range(units)
-        ]
-    found = [
-        shard
-        for first, last in plan.rest_ranges(stage, levels)
-        for shard in search_rest(files, top, levels, first, last, **options)
-    ]
+    common = {key: options[key] for key in ("label_bounds", "folder", "max_memory")}
+    found = search_last_stage(
+        plan,
+        stage,
+        shards,
+        find=lambda found, units: [
+            search_level(files, top, found, part, units, **options) for part in range(units)
+        ],
+        settle=lambda found: [
+            settle_levels(files, top, found, part, **common) for part in range(plan.num_parts)
+        ],
+        write=lambda found, ranges: [
+            shard
+            for first, last in ranges
+            for shard in search_rest(files, top, found, first, last, **options)
+        ],
+    )
     forget_rest()
     return [found[0]._replace(seconds=time.perf_counter() - begin), *found[1:]]

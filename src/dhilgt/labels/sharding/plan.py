@@ -9,7 +9,7 @@ import numpy as np
 
 from dhilgt import _native
 from dhilgt.labels.sharding.ranked import RankedGraphFiles
-from dhilgt.labels.sharding.units import HubShard, LevelPart
+from dhilgt.labels.sharding.units import HubShard, RestFound
 from dhilgt.utils.checks import whole_number
 from dhilgt.utils.memory import parse_size
 
@@ -29,14 +29,16 @@ _MISSING = 1 / 16  # of the entries: a table that lacks no more of them serves a
 _TABLE_BYTES = 2.6  # of an entry in the table: groups of seven hubs and their distance
 _SHARING = 8  # units of a machine that map the same table, about: each has its part of the memory
 _REST_TEST = 1.8  # level by level: of each entry that is found, per entry of a label
-_MOST_REST = 20_000_000  # entries that are found so: every worker holds all of them
 _LEVEL_ARC, _CANDIDATE, _CANDIDATE_TEST = 30.0, 20.0, 0.17  # of a level; the last per label entry
 _LEVEL_UNIT = 1e8  # of the work of a level, in nanoseconds: with less, reading the files costs more
 _SMALL_LEVEL = 3e7  # every worker may do as much by itself
-_MOST_LEVEL_UNITS = 64
+_MOST_LEVEL_UNITS = 4096
+_FEWEST_SETTLED = 1_000_000
+_MOST_DEEP_REST = 20_000_000  # entries, where there are many levels with few of them each
 _SHALLOW = 4  # levels before this one may be small and be followed by large ones
 _REST_SHARD = 2_000_000  # entries, about
-_REST_BYTES, _REST_NODE_BYTES = 20, 60  # its memory per entry and per node
+_REST_BYTES = 10  # of an entry in mapped files
+_REST_NODE_BYTES = 100  # of a node, in the memory of a worker
 _LEAST_RATIO = 0.5  # of the entries of a stage to those of the one before it, as a forecast
 
 
@@ -105,11 +107,10 @@ class ShardPlan(NamedTuple):
         """Return the units that follow the finished ones; None after the last hub.
 
         The first stages search from many hubs at a time, whose searches touch most of the graph.
-        Once so few entries are left that a worker can hold them, they are found level by level. On
-        large graphs
-        there are stages between that search hub by hub, with a table of hubs before the stage:
-        each doubles the number of hubs, so no table is far behind the hubs that it serves, and in
-        each all units run at once. A table that lacks few entries serves the next stage, too.
+        Once that is faster, one last stage finds all others level by level. Where the memory of a
+        worker does not allow that, there are stages between that search hub by hub, with a table of
+        hubs before the stage: each doubles the number of hubs, so no table is far behind the hubs
+        that it serves. A table that lacks few entries serves the next stage, too.
 
         Args:
             shards: The shards of all stages so far, in any order.
@@ -137,9 +138,7 @@ class ShardPlan(NamedTuple):
         size = -(-(last - first) // units)
         return Stage(self._ranges(first, last, size), self._table_hubs(shards, first))
 
-    def level_units(
-        self, stage: Stage, shards: Sequence[HubShard], levels: Sequence[LevelPart]
-    ) -> int:
+    def level_units(self, stage: Stage, shards: Sequence[HubShard], found: RestFound) -> int:
         """Return how many units share the next level of the last stage.
 
         0 if the levels that are left are so small that whoever needs them finds them again: all of
@@ -148,41 +147,49 @@ class ShardPlan(NamedTuple):
         Args:
             stage: The stage.
             shards: The shards of all stages before it.
-            levels: The files of its levels so far.
+            found: What is found of it so far.
         """
         label = self._mean_label(shards)
-        if not levels:
+        if not found.distance:
             all_levels = stage.entries_left * _REST_TEST * label
             return 0 if all_levels < 4 * _LEVEL_UNIT else _parted(self.num_arcs * _LEVEL_ARC)
-        candidates: dict[int, int] = {}
-        for one in levels:
-            candidates[one.distance] = candidates.get(one.distance, 0) + one.num_candidates
-        last = max(candidates)
-        work = candidates[last] * (_CANDIDATE + _CANDIDATE_TEST * label)
-        declines = candidates[last] <= candidates.get(last - 1, 0) or last >= _SHALLOW
+        before, last = (0, *found.candidates)[-2:]
+        work = last * (_CANDIDATE + _CANDIDATE_TEST * label)
+        declines = last <= before or found.distance >= _SHALLOW
         return 0 if work < _SMALL_LEVEL and declines else _parted(work)
 
-    def rest_ranges(self, stage: Stage, levels: Sequence[LevelPart]) -> tuple[tuple[int, int], ...]:
+    def is_worth_settling(self, found: RestFound) -> bool:
+        """Return whether the levels since the last settling have enough entries for the next.
+
+        Settling writes all entries anew: with half as many new ones, three times as often as they
+        are found at the most.
+
+        Args:
+            found: What is found of the last stage so far.
+        """
+        settled = sum(found.entries[: found.settled_distance])
+        return sum(found.entries) - settled >= max(_FEWEST_SETTLED, settled // 2)
+
+    def rest_ranges(self, stage: Stage, found: RestFound) -> tuple[tuple[int, int], ...]:
         """Return the ranges of hubs whose shards are written by a unit each, in the last stage.
 
         Args:
             stage: The stage.
-            levels: The files of its levels.
+            found: What is found of it before.
         """
         cuts = [stage.table_hubs]
-        if levels:
+        if found.distance:
             while cuts[-1] < self.num_nodes:  # each twice as many hubs, with about as many entries
                 cuts.append(min(self.num_nodes, 2 * cuts[-1]))
         else:
             cuts.append(self.num_nodes)
-        each = sum(one.num_entries for one in levels) / (len(cuts) - 1)
-        pieces = max(1, round(each / _REST_SHARD))
-        return tuple(
-            (begin + (end - begin) * piece // pieces, begin + (end - begin) * (piece + 1) // pieces)
+        pieces = max(1, round(sum(found.entries) / (len(cuts) - 1) / _REST_SHARD))
+        bounds = {
+            begin + (end - begin) * piece // pieces
             for begin, end in itertools.pairwise(cuts)
-            for piece in range(pieces)
-            if (end - begin) * piece // pieces < (end - begin) * (piece + 1) // pieces
-        )
+            for piece in range(pieces + 1)
+        }
+        return tuple(itertools.pairwise(sorted(bounds)))
 
     def _mean_label(self, shards: Sequence[HubShard]) -> float:
         entries = sum(one.num_entries for one in shards)
@@ -318,14 +325,17 @@ class _Forecast:
         if first > 2 * _FIRST_STAGE and earlier:
             self._ratio = min(1.0, max(_LEAST_RATIO, self._last / earlier))
         self._stages_left = math.log2(plan.num_nodes / first)
+        # On long paths few nodes take part in each level of a search.
+        longest = max(one.max_distance for one in before)
+        self._is_deep = longest > _native.MOST_PLANE_LEVELS
 
     @property
     def planes_are_cheapest(self) -> bool:
         """Whether the next stage is found fastest from many hubs at a time."""
         if any(one.tests for one in self._before):
             return False  # it was not before
-        if max(one.max_distance for one in self._before) > _native.MOST_PLANE_LEVELS:
-            return False  # on long paths few nodes take part in each level of a search
+        if self._is_deep:
+            return False
         other = self._one_by_one
         if self.rest_fits:
             other = min(other, self._last * self._ratio * _REST_TEST * self._label)
@@ -340,15 +350,15 @@ class _Forecast:
 
     @property
     def rest_fits(self) -> bool:
-        """Whether a worker has the memory for all that is left, and finds it in little time."""
-        plan, left = self._plan, self.entries_left
-        if left > _MOST_REST:
+        """Whether workers have the memory to find all that is left level by level."""
+        plan = self._plan
+        if self._is_deep and self.entries_left > _MOST_DEEP_REST:
             return False
         if plan.memory is None:
             return True
-        needed = _REST_BYTES * left + _REST_NODE_BYTES * len(plan.sides) * self._nodes_left
-        table = self._entries * _TABLE_BYTES
-        return needed <= plan.memory and table <= _SHARING * plan.memory
+        own = _REST_NODE_BYTES * len(plan.sides) * self._nodes_left
+        mapped = self._entries * _TABLE_BYTES + self.entries_left * _REST_BYTES
+        return own <= plan.memory and mapped <= _SHARING * plan.memory
 
     @property
     def _planes(self) -> float:

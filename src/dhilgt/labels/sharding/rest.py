@@ -1,8 +1,10 @@
 """Units that find the label entries of all hubs from a rank on, level by level.
 
 A level has the entries of one distance. Many units share a large level, each for a part of the
-nodes; the next one begins with the files of all of them. Small levels at the end are not worth
-files: every unit that writes the shards of some hubs finds them all by itself.
+nodes; the next one begins with the files of all of them. Now and then the entries so far are
+settled: written node by node, in which form they are tested fastest. All of these files are mapped,
+so that the processes of a machine share their memory. Small levels at the end are not worth files:
+every unit that writes the shards of some hubs finds them by itself.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,14 +17,14 @@ from dhilgt import _native
 from dhilgt.errors import ArtifactError
 from dhilgt.labels.sharding.ranked import RankedGraphFiles
 from dhilgt.labels.sharding.search import NO_RADIUS, checked_range, limit_error, write_shard
-from dhilgt.labels.sharding.sections import Sections, write_sections
+from dhilgt.labels.sharding.sections import SectionFile, Sections, write_sections
 from dhilgt.labels.sharding.table import mapped_table
-from dhilgt.labels.sharding.units import HubShard, LevelPart, TopTable
+from dhilgt.labels.sharding.units import HubShard, LevelPart, RestFound, SettledPart, TopTable
 from dhilgt.store.files import explained
 from dhilgt.utils.checks import num_threads
 from dhilgt.utils.memory import memory_limit
 
-KIND = "level"
+LEVEL, SETTLED = "level", "settled-entries"
 FORMAT = 1
 _THREAD_BYTES = 1 << 14  # of a thread, beside its table
 _ARRAYS = ("nodes", "counts", "hubs")
@@ -31,7 +33,7 @@ _ARRAYS = ("nodes", "counts", "hubs")
 def search_level(
     files: RankedGraphFiles,
     top: TopTable,
-    levels: Sequence[LevelPart],
+    found: RestFound,
     part: int,
     num_parts: int,
     *,
@@ -46,7 +48,7 @@ def search_level(
     Args:
         files: The graph in rank space.
         top: Labels of all hubs before those that are left.
-        levels: The files of all levels so far.
+        found: What is found so far.
         part: Number of the part of the nodes, from 0 on.
         num_parts: Number of parts of this level.
         label_bounds: Ranks where the parts of the labels begin, and the number of nodes.
@@ -56,40 +58,85 @@ def search_level(
         threads: Threads to use, fewer where their memory would be a large part of the limit.
 
     Raises:
-        MemoryLimitError: If the entries so far do not fit `max_memory`.
+        MemoryLimitError: If the search does not fit `max_memory`.
         ArtifactError: If a file is damaged or cannot be written.
     """
     bounds = checked_range(files, top.num_hubs, files.num_nodes, "in", label_bounds, radius)
     limits = (bounds, Path(folder), radius, max_memory, threads)
-    distance = 1 + max((one.distance for one in levels), default=0)
-    with _search(files, top, levels, *limits, whole=False) as native:
+    with _search(files, top, found, *limits, whole=False) as native:
         sides = native.find(part, num_parts)
+    distance = found.distance + 1
     sections = {
         f"{side}_{name}": array
         for side, arrays in zip(files.sides, sides, strict=True)
         for name, array in zip(_ARRAYS, arrays[:3], strict=True)
     }
-    params = {
-        "kind": KIND,
-        "format": FORMAT,
-        "fingerprint": files.fingerprint,
-        "sides": list(files.sides),
-        "first": top.num_hubs,
-        "distance": distance,
-        "part": part,
-    }
-    name = f"level-{distance:05d}-{part:05d}"
-    with explained("write", Path(folder) / name):
-        written = write_sections(Path(folder), name, params, sections)
+    about = {"kind": LEVEL, "first": top.num_hubs, "distance": distance, "part": part}
+    written = _write(files, Path(folder), f"level-{distance:05d}-{part:05d}", about, sections)
     entries = sum(len(hubs) for *_, hubs, _ in sides)
     candidates = sum(count for *_, count in sides)
     return LevelPart(distance, part, *written, entries, candidates, native.peak_bytes)
 
 
+def settle_levels(
+    files: RankedGraphFiles,
+    top: TopTable,
+    found: RestFound,
+    part: int,
+    *,
+    label_bounds: Sequence[int],
+    folder: "str | PathLike[str]",
+    max_memory: int | str | None = None,
+) -> SettledPart:
+    """Write all entries of one range of nodes up to the last level, node by node.
+
+    Args:
+        files: The graph in rank space.
+        top: Labels of all hubs before those that are left.
+        found: What is found so far.
+        part: Number of the range of nodes.
+        label_bounds: Ranks where the parts of the labels begin, and the number of nodes.
+        folder: Where to write, and where the other files are.
+        max_memory: Limit on the memory beyond the mapped files; None for what is free.
+
+    Raises:
+        MemoryLimitError: If the range does not fit `max_memory`.
+        ArtifactError: If a file is damaged or cannot be written.
+    """
+    folder, first = Path(folder), top.num_hubs
+    begin, end = (max(first, bound) for bound in label_bounds[part : part + 2])
+    levels = [
+        (distance, _level_arrays(files, parts, folder))
+        for distance, parts in _by_distance(found.levels)
+        if distance > found.settled_distance
+    ]
+    sections: dict[str, Any] = {}
+    peak = 0
+    for number, side in enumerate(files.sides):
+        before = _settled_arrays(files, found, folder, part, side) if found.settled else None
+        try:
+            starts, words, used = _native.settled_rows(
+                before,
+                [(distance, sides[number]) for distance, sides in levels],
+                first,
+                begin,
+                end,
+                files.num_nodes,
+                memory_limit(max_memory),
+            )
+        except _native.OutOfBudget as error:
+            raise limit_error(first, files.num_nodes, error) from None
+        sections |= {f"{side}_starts": starts, f"{side}_words": words}
+        peak = max(peak, used)
+    about = {"kind": SETTLED, "first": first, "distance": found.distance, "part": part}
+    written = _write(files, folder, f"settled-{found.distance:05d}-{part:05d}", about, sections)
+    return SettledPart(found.distance, part, *written, peak)
+
+
 def search_rest(
     files: RankedGraphFiles,
     top: TopTable,
-    levels: Sequence[LevelPart] = (),
+    found: RestFound | None = None,
     first: int | None = None,
     last: int | None = None,
     *,
@@ -99,15 +146,14 @@ def search_rest(
     max_memory: int | str | None = None,
     threads: int = 1,
 ) -> list[HubShard]:
-    """Find the entries of all hubs after those of a table; write those of some, one file per side.
+    """Find the entries of all levels that are left; write those of some hubs, one file per side.
 
-    With the labels found so far this is a fraction of the work of `search_hubs`, but its memory
-    grows with the entries. The files are those that `search_hubs` would write.
+    The files are those that `search_hubs` would write, with a fraction of its work.
 
     Args:
         files: The graph in rank space.
         top: Labels of all hubs before the rest.
-        levels: The files of the levels that have been found.
+        found: What is found so far; None for nothing.
         first: Rank of the first hub to write; None for the first after the table.
         last: Rank after the last one; None for all.
         label_bounds: Ranks where the parts of the labels begin, and the number of nodes.
@@ -124,11 +170,11 @@ def search_rest(
     last = files.num_nodes if last is None else last
     bounds = checked_range(files, first, last, "in", label_bounds, radius)
     limits = (bounds, Path(folder), radius, max_memory, threads)
-    with _search(files, top, levels, *limits, whole=True) as native:
+    with _search(files, top, found or RestFound(), *limits, whole=True) as native:
         sides = native.shards(first, last)
     shards = [
-        write_shard(files, first, last, side, bounds, radius, Path(folder), found)
-        for side, found in zip(files.sides, sides, strict=True)
+        write_shard(files, first, last, side, bounds, radius, Path(folder), arrays)
+        for side, arrays in zip(files.sides, sides, strict=True)
     ]
     return [one._replace(peak_bytes=native.peak_bytes) for one in shards]
 
@@ -143,7 +189,7 @@ def forget_rest() -> None:
 
 class _Kept(NamedTuple):
     native: _native.RestOfHubs
-    taken: tuple[str, ...]  # files of the levels
+    found: RestFound
     is_whole: bool
 
 
@@ -155,7 +201,7 @@ _kept: dict[tuple[Any, ...], _Kept] = {}
 def _search(
     files: RankedGraphFiles,
     top: TopTable,
-    levels: Sequence[LevelPart],
+    found: RestFound,
     bounds: list[int],
     folder: Path,
     radius: int | None,
@@ -167,27 +213,33 @@ def _search(
     """Yield the search after some levels, or, if `whole`, after all that follow them, too."""
     tables = tuple(one.name for one in top.parts)
     key = (folder, files.fingerprint, tables, radius, max_memory, threads, *bounds)
-    wanted = tuple(one.name for one in levels)
-    found = _kept.pop(key, None)
+    kept = _kept.pop(key, None)
     forget_rest()
     try:
-        if found is None or not _leads_to(found, wanted, whole=whole):
+        if kept is None or not _leads_to(kept, found, whole=whole):
             native = _started(files, top, bounds, folder, radius, max_memory, threads)
-            found = _Kept(native, (), is_whole=False)
-        for level in _by_distance(levels[len(found.taken) :]):
-            found.native.add(_entries(files, level, folder))
-        if whole and not found.is_whole:
-            found.native.finish()
-        yield found.native
+            kept = _Kept(native, RestFound(), is_whole=False)
+        known = kept.found.distance
+        if found.settled != kept.found.settled:
+            known = found.settled_distance
+            kept.native.settle(known, *_settled(files, found, folder))
+        for distance, level in _by_distance(found.levels):
+            if distance > known:
+                kept.native.add(_level_arrays(files, level, folder))
+        if whole and not kept.is_whole:
+            kept.native.finish()
+        yield kept.native
     except _native.OutOfBudget as error:
         raise limit_error(top.num_hubs, files.num_nodes, error) from None
-    _kept[key] = _Kept(found.native, wanted, whole)
+    _kept[key] = _Kept(kept.native, found, whole)
 
 
-def _leads_to(kept: _Kept, wanted: tuple[str, ...], *, whole: bool) -> bool:
+def _leads_to(kept: _Kept, found: RestFound, *, whole: bool) -> bool:
     if kept.is_whole:
-        return whole and kept.taken == wanted
-    return kept.taken == wanted[: len(kept.taken)]
+        return whole and kept.found == found
+    if found.settled != kept.found.settled:
+        return True  # it takes them in the place of its own
+    return found.levels[: len(kept.found.levels)] == kept.found.levels
 
 
 def _started(
@@ -215,25 +267,68 @@ def _started(
     )
 
 
-def _entries(
+# ---- files -------------------------------------------------------------------------------------
+
+
+def _write(
+    files: RankedGraphFiles,
+    folder: Path,
+    prefix: str,
+    about: dict[str, Any],
+    sections: dict[str, Any],
+) -> SectionFile:
+    params = {
+        **about,
+        "format": FORMAT,
+        "fingerprint": files.fingerprint,
+        "sides": list(files.sides),
+    }
+    with explained("write", folder / prefix):
+        return write_sections(folder, prefix, params, sections)
+
+
+def _opened(files: RankedGraphFiles, part: LevelPart | SettledPart, folder: Path) -> Sections:
+    sections = Sections(folder / part.name, part.sha256)
+    if sections.params.get("fingerprint") != files.fingerprint:
+        raise ArtifactError(f"{sections.path} was made from another graph or order; make it again")
+    return sections
+
+
+def _level_arrays(
     files: RankedGraphFiles, level: Iterable[LevelPart], folder: Path
 ) -> list[list[tuple[Any, Any, Any]]]:
     """Return the mapped entries of a level, by side and part."""
     sides: list[list[tuple[Any, Any, Any]]] = [[] for _ in files.sides]
     for one in sorted(level, key=lambda part: part.part):
-        sections = Sections(folder / one.name, one.sha256)
-        if sections.params.get("fingerprint") != files.fingerprint:
-            raise ArtifactError(
-                f"{sections.path} was made from another graph or order; make it again"
-            )
+        sections = _opened(files, one, folder)
         for side, name in zip(sides, files.sides, strict=True):
             nodes, counts, hubs = (sections.array(f"{name}_{array}") for array in _ARRAYS)
             side.append((nodes, counts, hubs))
     return sides
 
 
-def _by_distance(levels: Iterable[LevelPart]) -> list[list[LevelPart]]:
+def _settled_arrays(
+    files: RankedGraphFiles, found: RestFound, folder: Path, part: int, side: str
+) -> tuple[Any, Any]:
+    """Return the mapped entries of a range of nodes."""
+    sections = _opened(files, found.settled[part], folder)
+    return sections.array(f"{side}_starts"), sections.array(f"{side}_words")
+
+
+def _settled(
+    files: RankedGraphFiles, found: RestFound, folder: Path
+) -> tuple[list[list[tuple[Any, Any]]], list[list[tuple[Any, Any, Any]]]]:
+    """Return the settled entries, by side and range of nodes, and the last level among them."""
+    settled = [
+        [_settled_arrays(files, found, folder, part, side) for part in range(len(found.settled))]
+        for side in files.sides
+    ]
+    last = [one for one in found.levels if one.distance == found.settled_distance]
+    return settled, _level_arrays(files, last, folder)
+
+
+def _by_distance(levels: Iterable[LevelPart]) -> list[tuple[int, list[LevelPart]]]:
     found: dict[int, list[LevelPart]] = {}
     for one in levels:
         found.setdefault(one.distance, []).append(one)
-    return [found[distance] for distance in sorted(found)]
+    return sorted(found.items())

@@ -1,5 +1,6 @@
 """What the units of a sharded build return: small tuples of plain values, to be sent as JSON."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 
@@ -61,6 +62,99 @@ class LevelPart(NamedTuple):
     num_entries: int
     num_candidates: int
     peak_bytes: int
+
+
+class SettledPart(NamedTuple):
+    """All such entries of a range of nodes up to a distance, in one file.
+
+    Attributes:
+        distance: The longest one.
+        part: Number of the range.
+        name: Name of the file.
+        sha256: Hash of the content.
+        num_bytes: Size of the file.
+        file_sha256: Hash of all its bytes.
+        peak_bytes: Largest memory of its making.
+    """
+
+    distance: int
+    part: int
+    name: str
+    sha256: str
+    num_bytes: int
+    file_sha256: str
+    peak_bytes: int
+
+
+class RestFound(NamedTuple):
+    """What is found so far of the hubs that are searched from level by level.
+
+    Attributes:
+        levels: Files of the levels that are not settled, and of the last one that is.
+        settled: Files of the settled entries, one per range of nodes; none at first.
+        entries: Number of entries of each level, from distance 1 on.
+        candidates: As many are tested at most for the level after each level.
+    """
+
+    levels: tuple[LevelPart, ...] = ()
+    settled: tuple[SettledPart, ...] = ()
+    entries: tuple[int, ...] = ()
+    candidates: tuple[int, ...] = ()
+
+    @property
+    def distance(self) -> int:
+        """The last level."""
+        return len(self.entries)
+
+    @property
+    def settled_distance(self) -> int:
+        """The last level that is settled."""
+        return self.settled[0].distance if self.settled else 0
+
+    def with_level(self, parts: Sequence[LevelPart]) -> Self:
+        """Return it with one more level.
+
+        Args:
+            parts: All parts of the level.
+        """
+        return self._replace(
+            levels=(*self.levels, *parts),
+            entries=(*self.entries, sum(one.num_entries for one in parts)),
+            candidates=(*self.candidates, sum(one.num_candidates for one in parts)),
+        )
+
+    def with_settled(self, parts: Sequence[SettledPart]) -> Self:
+        """Return it with the entries of all levels settled.
+
+        Args:
+            parts: Of all ranges of nodes.
+        """
+        last = tuple(one for one in self.levels if one.distance == self.distance)
+        return self._replace(levels=last, settled=tuple(parts))
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """Names of the files that the search goes on from."""
+        return tuple(one.name for one in self.settled) + tuple(one.name for one in self.levels)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        values = self._asdict()
+        return {
+            **values,
+            "levels": [one._asdict() for one in self.levels],
+            "settled": [one._asdict() for one in self.settled],
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return what plain JSON values say."""
+        return cls(
+            tuple(LevelPart(**one) for one in values["levels"]),
+            tuple(SettledPart(**one) for one in values["settled"]),
+            tuple(values["entries"]),
+            tuple(values["candidates"]),
+        )
 
 
 class TablePart(NamedTuple):
