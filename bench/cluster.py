@@ -1,7 +1,8 @@
 """Labels and tokens on a cluster of one machine: time, and what the simulator predicts.
 
-Every ratio is of one run: the plain call, one worker, two, and, with 16 cores, one and four nodes
-of four cores. `python -m bench.cluster` writes `cluster.jsonl` and its table.
+Every ratio is of one run of this program: the plain call, one worker and two, each three times in
+turn, and, with 16 cores, a larger graph on one node of four cores and on four of them.
+`python -m bench.cluster` writes `cluster.jsonl` and its table.
 """
 
 import hashlib
@@ -19,16 +20,25 @@ from typing import Any
 from bench import graphs
 from bench.measure import Bench
 from bench.simulation import Stage, Workers, simulate
-from dhilgt import HubLabels, Tokens
+from dhilgt import Graph, HubLabels, Tokens, generate
 
 GRAPH = "ogbn-arxiv"
+LARGE_NODES, LARGE_DEGREE = 600_000, 20.0
+REPEATS = 3
 _STORE_BYTES = 200 << 20  # object store of a node; units pass names of files
 _SECONDS_BETWEEN_LOOKS = 0.1
 
 
+def loaded(name: str) -> tuple[str, Graph]:
+    """Return the graph of this name, or the large generated one, and what to call it."""
+    if name == GRAPH:
+        return graphs.load(name)
+    return name, generate(LARGE_NODES, LARGE_DEGREE, seed=1, num_features=0)
+
+
 def plain(threads: int) -> dict[str, Any]:
     """Measure `HubLabels.build`, `save` and `Tokens.build`, with files as a cluster writes them."""
-    name, graph = graphs.load(GRAPH)
+    name, graph = loaded(GRAPH)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         labels = HubLabels.build(graph, threads=threads, progress=False)
@@ -49,9 +59,9 @@ def plain(threads: int) -> dict[str, Any]:
         }
 
 
-def on_cluster(nodes: int, cores: int) -> dict[str, Any]:
+def on_cluster(nodes: int, cores: int, what: str = GRAPH) -> dict[str, Any]:
     """Measure the same on nodes of some cores each; Ray is started before the clock."""
-    name, graph = graphs.load(GRAPH)
+    name, graph = loaded(what)
     with tempfile.TemporaryDirectory() as folder, local_cluster(nodes, cores) as address:
         stages = recorded_stages()
         with worker_memory() as memory:
@@ -168,37 +178,48 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def predicted_seconds(measured: dict[str, Any], nodes: int, cores: int) -> float:
-    """Return what the simulator makes of the units of a run with one worker, for more of them.
+def predicted_seconds(measured: dict[str, Any], nodes: int, cores: int, of: int = 1) -> float:
+    """Return what the simulator makes of the units of a run with few workers, for more of them.
 
     Args:
         measured: The line of the run with one worker.
         nodes: Nodes to predict for.
         cores: Cores of each.
+        of: Workers of the run, each with one core.
     """
-    # One worker cannot be faster than its units: such a stage was done before, as a table is that
-    # serves several stages.
-    done = [one for one in measured["stages"] if one["seconds"] >= 0.5 * sum(one["unit_seconds"])]
+    # A stage that took less than its units was done before, as a table that serves several is.
+    done = [
+        one for one in measured["stages"] if one["seconds"] >= 0.5 * sum(one["unit_seconds"]) / of
+    ]
     stages = [Stage(one["stage"], tuple(one["unit_seconds"])) for one in done]
     units = sum(one["units"] for one in done[1:])
-    beside = sum(one["seconds"] - sum(one["unit_seconds"]) for one in done[1:])
+    ideal = {id(stage): simulate([stage], Workers(of)).seconds for stage in stages}
+    beside = sum(
+        one["seconds"] - ideal[id(stage)] for one, stage in zip(done[1:], stages[1:], strict=True)
+    )
     # What is not done by units, and the start of the workers, which the first stage waits for.
     alone = measured["seconds"] - sum(one["seconds"] for one in done)
-    alone += done[0]["seconds"] - sum(done[0]["unit_seconds"])
-    overhead = max(0.0, beside / units)
+    alone += done[0]["seconds"] - ideal[id(stages[0])]
+    overhead = max(0.0, beside * of / units)
     run = simulate(stages, Workers(nodes * cores, unit_overhead_seconds=overhead))
     return alone + run.seconds
 
 
 def table_rows(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the rows of the table from the lines of a run."""
-    (alone,) = (one for one in lines if one["what"] == "plain")
-    runs = {(one["nodes"], one["cores"]): one for one in lines if one["what"] == "cluster"}
-    assert {one["tokens_digest"] for one in runs.values()} == {alone["tokens_digest"]}
-    one, two = runs[1, 1], runs[2, 1]
+    digests: dict[str, set[str]] = {}
+    runs: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
+    for line in lines:
+        digests.setdefault(line["graph"], set()).add(line["tokens_digest"])
+        key = (line["graph"], line.get("nodes", 0), line.get("cores", 0))
+        runs.setdefault(key, []).append(line)
+    assert all(len(found) == 1 for found in digests.values()), "tokens differ"
+    middle = {key: sorted(found, key=_seconds)[len(found) // 2] for key, found in runs.items()}
+    name = lines[0]["graph"]
+    alone, one, two = (middle[name, nodes, min(nodes, 1)] for nodes in (0, 1, 2))
     rows = [
         (
-            f"{one['graph']}, labels and tokens, one core",
+            f"{name}, labels and tokens, one core",
             f"plain {alone['seconds']:.1f} s, one worker {one['seconds']:.1f} s, "
             f"{one['seconds'] / alone['seconds']:.2f} x",
         ),
@@ -208,21 +229,23 @@ def table_rows(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
             f"simulator predicts {predicted_seconds(one, 2, 1):.1f} s",
         ),
     ]
-    if (4, 4) in runs:
-        node, four = runs[1, 4], runs[4, 4]
+    for (graph, nodes, cores), four in middle.items():
+        if (nodes, cores) != (4, 4):
+            continue
+        node = middle[graph, 1, 4]
         rows += [
+            (f"{graph}, a node of four cores", f"{node['seconds']:.1f} s"),
             (
-                "a node of four cores",
-                f"{node['seconds']:.1f} s; the simulator predicts "
-                f"{predicted_seconds(one, 1, 4):.1f} s",
-            ),
-            (
-                "four nodes of four cores",
+                f"{graph}, four nodes of four cores",
                 f"{four['seconds']:.1f} s, {node['seconds'] / four['seconds']:.2f} x of one node; "
-                f"the simulator predicts {predicted_seconds(one, 4, 4):.1f} s",
+                f"the simulator predicts {predicted_seconds(node, 4, 4, of=4):.1f} s",
             ),
         ]
     return rows
+
+
+def _seconds(line: dict[str, Any]) -> float:
+    return float(line["seconds"])
 
 
 def main() -> None:
@@ -234,11 +257,13 @@ def main() -> None:
             print(f"| {what} | {measured} |")
         return
     bench = Bench("cluster", [plain, on_cluster], __doc__ or "")
-    sizes = [(1, 1), (2, 1)]
+    lines = []
+    for _ in range(REPEATS):
+        lines.append(bench.measured(plain, 1))
+        lines += [bench.measured(on_cluster, nodes, 1) for nodes in (1, 2)]
     if len(os.sched_getaffinity(0)) >= 16:
-        sizes += [(1, 4), (4, 4)]
-    lines = [bench.measured(plain, 1)]
-    lines += [bench.measured(on_cluster, nodes, cores) for nodes, cores in sizes]
+        name = f"generated, {LARGE_NODES:,} nodes"
+        lines += [bench.measured(on_cluster, nodes, 4, name) for nodes in (1, 4)]
     for what, measured in table_rows(lines):
         bench.row(what, measured)
     bench.finish()

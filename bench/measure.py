@@ -86,6 +86,8 @@ class Bench:
         figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         line = {**figures, "machine": self._machine, "command": script_command()}
         self._lines.append(signed_line(line).decode())
+        text = "\n".join(self._lines) + "\n"
+        (self.folder / f"{self._name}.jsonl").write_text(text, encoding="utf-8")
         return figures
 
     def row(self, what: str, measured: str) -> None:
@@ -93,9 +95,7 @@ class Bench:
         self._rows.append((what, measured))
 
     def finish(self) -> None:
-        """Write the figures and the table, and print the table."""
-        text = "\n".join(self._lines) + "\n"
-        (self.folder / f"{self._name}.jsonl").write_text(text, encoding="utf-8")
+        """Write the table, and print it."""
         lines = ["| what | measured |", "|---|---|"]
         lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in self._rows]
         table_path = self.folder / f"{self._name}-table.md"
