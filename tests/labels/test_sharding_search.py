@@ -14,10 +14,12 @@ from dhilgt.labels.sharding import (
     RestFound,
     forget_rest,
     plan_shards,
+    read_found,
     search_hubs,
     search_level,
     search_rest,
     settle_levels,
+    write_found,
     write_ranked_graph,
     write_top_table,
 )
@@ -267,6 +269,17 @@ def test_a_process_goes_on_from_the_level_that_it_knows(rest_of_a_graph, monkeyp
         with pytest.raises(ArtifactError, match="is damaged"):
             search_rest(files, top, state, **options)
     forget_rest()
+
+
+def test_what_is_found_is_read_as_it_was_written(tmp_path):
+    found = RestFound(entries=(3, 4), candidates=(5, 6))
+    name = write_found(found, tmp_path)
+    assert write_found(found, tmp_path) == name
+    assert read_found(tmp_path, name) == found
+    read_found.cache_clear()
+    (tmp_path / name).write_bytes(b"{}")
+    with pytest.raises(ArtifactError, match=f"{name} is damaged; remove it"):
+        read_found(tmp_path, name)
 
 
 def test_damaged_levels_never_reach_the_search(rest_of_a_graph):

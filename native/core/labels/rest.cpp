@@ -43,12 +43,7 @@ class PlacedRows {
 
   std::span<const Word> of(Node node) const { return places_[node - first_]; }
   void prefetch_place(Node node) const { __builtin_prefetch(&places_[node - first_]); }
-  void prefetch(Node node) const {
-    const std::span<const Word> words = of(node);
-    const char* line = reinterpret_cast<const char*>(words.data());
-    const std::size_t bytes = std::min<std::size_t>(words.size_bytes(), 512);
-    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(line + i);
-  }
+  void prefetch(Node node) const { prefetch_groups(of(node)); }
 
  private:
   Node first_ = 0;

@@ -44,12 +44,7 @@ class TopView {
     const TopPart<Word>& part = part_of(node);
     __builtin_prefetch(part.starts.data() + (node - part.first));
   }
-  void prefetch(Node node) const {
-    const std::span<const Word> words = of(node);
-    const char* line = reinterpret_cast<const char*>(words.data());
-    const std::size_t bytes = std::min<std::size_t>(words.size_bytes(), 512);
-    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(line + i);
-  }
+  void prefetch(Node node) const { prefetch_groups(of(node)); }
 
  private:
   // Parts have about the same number of nodes, so that the first guess is right or nearly so.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
@@ -35,11 +35,13 @@ from dhilgt.labels.sharding import (
     merge_holders,
     merge_range,
     plan_shards,
+    read_found,
     search_hubs,
     search_last_stage,
     search_level,
     search_rest,
     settle_levels,
+    write_found,
     write_ranked_graph,
     write_table_part,
 )
@@ -110,7 +112,7 @@ def build_labels(
         plan = plan_shards(files, num_ranges=num_parts(graph.num_nodes), max_memory=limit)
         options = {"radius": farthest, "max_memory": limit, "threads": workers}
         names = tuple(file.name for file in written.files)
-        build = _Build(job, plan, names, options)
+        build = _Build(job, plan, names, folder.folder, options)
         parts = build.merge(build.search())
         finish(path, files, parts, folder=folder.folder, radius=farthest, overwrite=overwrite)
         folder.remove()
@@ -161,9 +163,11 @@ class _Build:
         job: Job,
         plan: ShardPlan,
         graph_files: tuple[str, ...],
+        folder: Path,
         options: dict[str, Any],
     ) -> None:
         self._job = job
+        self._folder = folder
         self._plan = plan
         self._graph_files = graph_files
         self._options = options
@@ -200,17 +204,23 @@ class _Build:
             "top": table.to_json(),
         }
 
-        def unit(name: str, function: Any, found: RestFound, weight: int = 1, **own: Any) -> Unit:
-            arguments = {**common, **own, "found": found.to_json()}
-            inputs = (*self._inputs(table), *found.file_names)
-            return Unit(f"{name}, from hub {first} on", function, arguments, inputs, weight)
+        def units_after(found: RestFound) -> Callable[..., Unit]:
+            file = write_found(found, self._folder)
+            inputs = (*self._inputs(table), *found.file_names, file)
+
+            def unit(name: str, function: Any, weight: int = 1, **own: Any) -> Unit:
+                arguments = {**common, **own, "found": file}
+                return Unit(f"{name}, from hub {first} on", function, arguments, inputs, weight)
+
+            return unit
 
         def find(found: RestFound, units: int) -> list[LevelPart]:
+            unit = units_after(found)
             level = f"distance {found.distance + 1}"
             options = {**self._options, "num_parts": units}
             outcomes = self._job.run(
                 [
-                    unit(f"part {part} of {level}", find_level, found, part=part, **options)
+                    unit(f"part {part} of {level}", find_level, part=part, **options)
                     for part in range(units)
                 ],
                 title=f"{title}, {level}",
@@ -219,10 +229,11 @@ class _Build:
             return [LevelPart(**done.facts) for done in outcomes]
 
         def settle(found: RestFound) -> list[SettledPart]:
+            unit = units_after(found)
             level = f"distance {found.distance}"
             outcomes = self._job.run(
                 [
-                    unit(f"part {part} of all to {level}", settle_entries, found, part=part)
+                    unit(f"part {part} of all to {level}", settle_entries, part=part)
                     for part in range(self._plan.num_parts)
                 ],
                 title=f"{title}, to {level}",
@@ -231,11 +242,11 @@ class _Build:
             return [SettledPart(**done.facts) for done in outcomes]
 
         def write(found: RestFound, ranges: Sequence[tuple[int, int]]) -> list[HubShard]:
+            unit = units_after(found)
             units = [
                 unit(
                     f"hubs {begin} to {end - 1}",
                     write_others,
-                    found,
                     end - begin,
                     first=begin,
                     last=end,
@@ -353,33 +364,29 @@ def search_range(
     return _found([shard])
 
 
-def find_level(
-    folder: Path, *, top: list[dict[str, Any]], found: dict[str, Any], **options: Any
-) -> Outcome:
+def find_level(folder: Path, *, top: list[dict[str, Any]], found: str, **options: Any) -> Outcome:
     """Find a part of the next level; `dhilgt.labels.sharding.search_level` as a unit."""
     part = search_level(*_search_state(folder, top, found), folder=folder, **options)
     return Outcome((_file_of(part),), part._asdict())
 
 
 def settle_entries(
-    folder: Path, *, top: list[dict[str, Any]], found: dict[str, Any], **options: Any
+    folder: Path, *, top: list[dict[str, Any]], found: str, **options: Any
 ) -> Outcome:
     """Settle the entries of a range; `dhilgt.labels.sharding.settle_levels` as a unit."""
     part = settle_levels(*_search_state(folder, top, found), folder=folder, **options)
     return Outcome((_file_of(part),), part._asdict())
 
 
-def write_others(
-    folder: Path, *, top: list[dict[str, Any]], found: dict[str, Any], **options: Any
-) -> Outcome:
+def write_others(folder: Path, *, top: list[dict[str, Any]], found: str, **options: Any) -> Outcome:
     """Write the entries of other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
     return _found(search_rest(*_search_state(folder, top, found), folder=folder, **options))
 
 
 def _search_state(
-    folder: Path, top: list[dict[str, Any]], found: dict[str, Any]
+    folder: Path, top: list[dict[str, Any]], found: str
 ) -> tuple[RankedGraphFiles, TopTable, RestFound]:
-    return _opened_graph(folder / _GRAPH), TopTable.from_json(top), RestFound.from_json(found)
+    return _opened_graph(folder / _GRAPH), TopTable.from_json(top), read_found(folder, found)
 
 
 def _file_of(part: LevelPart | SettledPart | TablePart) -> WrittenFile:

@@ -8,9 +8,11 @@ from dhilgt.labels.sharding.plan import HubRange, ShardPlan, Stage, plan_shards
 from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
 from dhilgt.labels.sharding.rest import (
     forget_rest,
+    read_found,
     search_level,
     search_rest,
     settle_levels,
+    write_found,
 )
 from dhilgt.labels.sharding.search import search_hubs
 from dhilgt.labels.sharding.table import write_table_part, write_top_table
@@ -45,6 +47,7 @@ __all__ = [
     "merge_holders",
     "merge_range",
     "plan_shards",
+    "read_found",
     "remove_work",
     "search_hubs",
     "search_last_stage",
@@ -52,6 +55,7 @@ __all__ = [
     "search_rest",
     "search_stages",
     "settle_levels",
+    "write_found",
     "write_ranked_graph",
     "write_table_part",
     "write_top_table",

@@ -7,8 +7,10 @@ so that the processes of a machine share their memory. Small levels at the end a
 every unit that writes the shards of some hubs finds them by itself.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +19,10 @@ from dhilgt import _native
 from dhilgt.errors import ArtifactError
 from dhilgt.labels.sharding.ranked import RankedGraphFiles
 from dhilgt.labels.sharding.search import NO_RADIUS, checked_range, limit_error, write_shard
-from dhilgt.labels.sharding.sections import SectionFile, Sections, write_sections
+from dhilgt.labels.sharding.sections import SectionFile, Sections, write_once, write_sections
 from dhilgt.labels.sharding.table import mapped_table
 from dhilgt.labels.sharding.units import HubShard, LevelPart, RestFound, SettledPart, TopTable
-from dhilgt.store.files import explained
+from dhilgt.store.files import canonical_json, explained, strict_json
 from dhilgt.utils.checks import num_threads
 from dhilgt.utils.memory import memory_limit
 
@@ -177,6 +179,41 @@ def search_rest(
         for side, arrays in zip(files.sides, sides, strict=True)
     ]
     return [one._replace(peak_bytes=native.peak_bytes) for one in shards]
+
+
+def write_found(found: RestFound, folder: "str | PathLike[str]") -> str:
+    """Write what is found so far to a file, and return its name, which holds its hash.
+
+    It names a file for each part of a level: too much to send it with each of as many units.
+
+    Args:
+        found: What is found.
+        folder: Where to.
+    """
+    text = canonical_json(found.to_json())
+    name = f"found-{hashlib.sha256(text).hexdigest()}"
+    with explained("write", Path(folder) / name):
+        write_once(Path(folder), name, iter([memoryview(text)]), lambda _: name)
+    return name
+
+
+@lru_cache(maxsize=1)  # all units of a level read the same
+def read_found(folder: Path, name: str) -> RestFound:
+    """Return what `write_found` wrote.
+
+    Args:
+        folder: Where it is.
+        name: Name of the file.
+
+    Raises:
+        ArtifactError: If the file is missing or damaged.
+    """
+    path = folder / name
+    with explained("read", path):
+        text = path.read_bytes()
+    if name != f"found-{hashlib.sha256(text).hexdigest()}":
+        raise ArtifactError(f"{path} is damaged; remove it and run the build again")
+    return RestFound.from_json(strict_json(text))
 
 
 def forget_rest() -> None:
