@@ -16,6 +16,7 @@ from dhilgt.errors import ArtifactError
 from dhilgt.labels.sharding import build_sharded
 from tests.cluster import faulty_units
 from tests.cluster.conftest import NODE
+from tests.cluster.stages import cut_small
 
 pytestmark = pytest.mark.full
 
@@ -27,26 +28,16 @@ def graph():
     return generate(NUM_NODES, 4, **GRAPH_OPTIONS)
 
 
-def cut_small(patch):
-    """Gives a small graph stages of all kinds, with many units."""
-    patch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 1024)
-    for name, value in {"_LEVEL_UNIT": 1e4, "_SMALL_LEVEL": 1e4, "_FEWEST_SETTLED": 100}.items():
-        patch.setattr(f"dhilgt.labels.sharding.plan.{name}", value)
-    forecast = "dhilgt.labels.sharding.plan._Forecast"
-    patch.setattr(f"{forecast}.planes_are_cheapest", property(lambda _: False))
-    patch.setattr(f"{forecast}.rest_fits", property(lambda one: one._stages_left < 1))
-
-
 @pytest.fixture(autouse=True)
 def _cut_small(monkeypatch):
-    cut_small(monkeypatch)
+    cut_small(monkeypatch, 1024)
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
     path = tmp_path_factory.mktemp("one") / "labels"
     with pytest.MonkeyPatch.context() as patch:
-        cut_small(patch)
+        cut_small(patch, 1024)
         build_sharded(graph(), path, num_ranges=cluster_labels.num_parts(NUM_NODES))
     return bytes_of(path)
 
@@ -134,10 +125,10 @@ DRIVER = """
 import sys
 import pytest
 from dhilgt import HubLabels
-from tests.cluster import faulty_units, test_label_faults as faults
+from tests.cluster import faulty_units, stages, test_label_faults as faults
 
 with pytest.MonkeyPatch.context() as patch:
-    faults.cut_small(patch)
+    stages.cut_small(patch, 1024)
     faults.put(patch, faulty_units.SLOW)
     HubLabels.build(faults.graph(), cluster=sys.argv[1], path=sys.argv[2], progress=False)
 """
@@ -167,5 +158,5 @@ def test_a_full_disk_on_a_node(connection, expected, tmp_path, monkeypatch):
     with pytest.raises(ArtifactError, match=r"the disk of node .* is full, at the search from"):
         build(tmp_path)
     monkeypatch.undo()
-    cut_small(monkeypatch)
+    cut_small(monkeypatch, 1024)
     assert build(tmp_path) == expected

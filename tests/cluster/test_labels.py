@@ -11,6 +11,7 @@ from dhilgt.cluster import labels as cluster_labels
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, GraphWarning
 from dhilgt.labels.sharding import build_sharded
 from tests.cluster.conftest import an_extra_node, kept_busy
+from tests.cluster.stages import cut_small
 from tests.module_cli import command, ended
 
 GRAPHS = {
@@ -19,17 +20,9 @@ GRAPHS = {
 }
 
 
-def cut_small(patch):
-    """Gives small graphs stages of all three kinds."""
-    patch.setattr("dhilgt.labels.sharding.plan._FIRST_STAGE", 512)
-    forecast = "dhilgt.labels.sharding.plan._Forecast"
-    patch.setattr(f"{forecast}.planes_are_cheapest", property(lambda _: False))
-    patch.setattr(f"{forecast}.rest_fits", property(lambda one: one._stages_left < 1))
-
-
 @pytest.fixture(autouse=True)
 def _cut_small(monkeypatch):
-    cut_small(monkeypatch)
+    cut_small(monkeypatch, 512)
 
 
 def bytes_of(folder):
@@ -41,7 +34,7 @@ def expected(tmp_path_factory):
     """The files of the units run one after the other, in one process."""
     found = {}
     with pytest.MonkeyPatch.context() as patch:
-        cut_small(patch)
+        cut_small(patch, 512)
         for name, graph in GRAPHS.items():
             path = tmp_path_factory.mktemp("one") / "labels"
             build_sharded(graph, path, num_ranges=cluster_labels.num_parts(graph.num_nodes))

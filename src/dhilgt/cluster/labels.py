@@ -220,7 +220,7 @@ class _Build:
             options = {**self._options, "num_parts": units}
             outcomes = self._job.run(
                 [
-                    unit(f"part {part} of {level}", find_level, part=part, **options)
+                    unit(f"part {part} of {units}, {level}", find_level, part=part, **options)
                     for part in range(units)
                 ],
                 title=f"{title}, {level}",
