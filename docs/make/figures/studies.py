@@ -13,9 +13,13 @@ SHORT = "brief"
 PARTS = ("no readout", "no virtual nodes", "no SPD bias")
 
 
+def measured() -> list[ablation.Effect]:
+    """Return all effects of the ablation."""
+    return ablation.effects([*records("ablation.jsonl"), *records("ablation-paper.jsonl")])
+
+
 def effects(recipe: str) -> list[ablation.Effect]:
-    measured = ablation.effects(records("ablation.jsonl"))
-    return [effect for effect in measured if effect.recipe == recipe and effect.difference]
+    return [effect for effect in measured() if effect.recipe == recipe and effect.difference]
 
 
 def with_verdict(effects: list[ablation.Effect], verdict: str) -> list[ablation.Effect]:
@@ -60,8 +64,7 @@ def ablations() -> Iterator[str]:
 
 def written(data: str) -> tuple[str, Difference, Difference, Difference]:
     """Return the score of the paper's recipe, and the differences without each of its parts."""
-    measured = ablation.effects(records("ablation.jsonl"))
-    found = {e.variant: e for e in measured if (e.recipe, e.data) == ("paper", data)}
+    found = {e.variant: e for e in measured() if (e.recipe, e.data) == ("paper", data)}
     differences = [found[part].difference for part in PARTS]
     known = [one for one in differences if one is not None]
     assert len(known) == len(PARTS)
