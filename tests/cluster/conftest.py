@@ -7,6 +7,8 @@ temporary files of its own: a short path, as the names of sockets have at most 1
 import contextlib
 import shutil
 import tempfile
+import time
+from pathlib import Path
 
 import pytest
 
@@ -61,13 +63,19 @@ def kept_busy(ray):
     from dhilgt.cluster.nodes import pinned
 
     sleep = ray.remote(small_units.sleep)
-    refs = [
-        sleep.options(max_retries=0, **pinned(node["NodeID"])).remote(600)
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
-    try:
-        yield
-    finally:
-        for ref in refs:
-            ray.cancel(ref, force=True)
+    with tempfile.TemporaryDirectory() as folder:
+        marks = [
+            (Path(folder, node["NodeID"]), pinned(node["NodeID"]))
+            for node in ray.nodes()
+            if node["Alive"]
+        ]
+        refs = [sleep.options(**where).remote(600, mark) for mark, where in marks]
+        try:
+            limit = time.monotonic() + 60
+            while not all(mark.exists() for mark, _ in marks):  # until then a unit may go there
+                assert time.monotonic() < limit
+                time.sleep(0.02)
+            yield
+        finally:
+            for ref in refs:
+                ray.cancel(ref, force=True)

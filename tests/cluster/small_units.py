@@ -38,8 +38,9 @@ def slow(folder: Path, *, number: int, seconds: float) -> Outcome:
     return write(folder, number=number)
 
 
-def sleep(seconds: float) -> None:
-    """Keep a worker busy."""
+def sleep(seconds: float, mark: Path) -> None:
+    """Keep a core busy, and say when that begins."""
+    mark.touch()
     time.sleep(seconds)
 
 
