@@ -86,7 +86,7 @@ def table_rows(whole: dict[str, Any], part: dict[str, Any]) -> list[tuple[str, s
         ),
         (
             "time there",
-            f"one machine, two threads: {whole['seconds']:.0f} s; two workers: "
+            f"one machine with all of its cores: {whole['seconds']:.0f} s; two workers: "
             f"{part['seconds']:.0f} s; by the simulator 4 workers {seconds[4]:.0f} s and 16 "
             f"workers {seconds[16]:.0f} s, {seconds[4] / seconds[16]:.1f} x of 4",
         ),

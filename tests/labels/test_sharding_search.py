@@ -256,6 +256,11 @@ def test_a_process_goes_on_from_the_level_that_it_knows(rest_of_a_graph, monkeyp
     search_level(files, top, two, 0, 1, **options)
     settled_two = two.with_settled(settled(files, top, two, options))
     third = [search_level(files, top, settled_two, 0, 1, **options)]
+    before = len(started)
+    # A build that was stopped begins anew in the same process.
+    assert search_level(files, top, none, 0, 1, **options).name == one.levels[0].name
+    assert len(started) == before + 1
+    started.pop()
     search_rest(files, top, settled_two.with_level(third), **options)
     search_rest(files, top, settled_two.with_level(third), 100, 200, **options)
     assert len(started) == 1

@@ -275,7 +275,7 @@ def _leads_to(kept: _Kept, found: RestFound, *, whole: bool) -> bool:
     if kept.is_whole:
         return whole and kept.found == found
     if found.settled != kept.found.settled:
-        return True  # it takes them in the place of its own
+        return bool(found.settled)  # it takes them in the place of its own
     return found.levels[: len(kept.found.levels)] == kept.found.levels
 
 
