@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhilgt import _native
 from dhilgt.datasets.optional import import_optional
+from dhilgt.graph.both_directions import both_directions
 from dhilgt.graph.graph import Graph
-from dhilgt.utils import checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def statistics(
         from dhilgt.datasets.loading import load
 
         graph = load(graph, root, split=None, **options)
-    offsets, targets = _undirected(graph)
+    offsets, targets = both_directions(graph)
     degrees = np.diff(offsets)
     sizes = _component_sizes(offsets, targets)
     labels = graph.labels
@@ -80,15 +79,6 @@ def statistics(
         unlabelled=graph.num_nodes if labels is None else int((labels < 0).sum()),
         homophily=None if labels is None else _homophily(degrees, targets, labels),
     )
-
-
-def _undirected(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    if not graph.directed:
-        return graph.offsets, graph.targets
-    sources, targets = graph.to_edge_index()
-    threads = checks.num_threads(None)
-    offsets, both, *_ = _native.build_csr(sources, targets, graph.num_nodes, False, threads)
-    return offsets, both
 
 
 def _component_sizes(offsets: NDArray[np.int64], targets: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -11,12 +11,14 @@ class TokenBatch:
     """Some egos with everything a model needs to know about them.
 
     Attributes:
-        inputs: The arguments of the model: (x, index, spd), (x, index, spd, known) or
-            (x, index, spd, known or None, ego). `x` holds the features of the distinct nodes of the
-            batch, [n, channels], dense or sparse CSR; `index` [B, size] int64 points into it, -1 =
-            padding, column 0 = the ego; `spd` [B, size, size] uint8 holds the distances, row =
-            source; `known` [n] int32 holds class + 1 of those nodes whose class the model may see,
-            0 for all others; `ego` holds the sparse rows of the egos, CSR [B * groups, columns].
+        inputs: The arguments of the model: (x, index, spd), followed by known, ego and adjacency as
+            far as it takes them, with None for those in between that it does not. `x` holds the
+            features of the distinct nodes of the batch, [n, channels], dense or sparse CSR; `index`
+            [B, size] int64 points into it, -1 = padding, column 0 = the ego; `spd` [B, size, size]
+            uint8 holds the distances, row = source; `known` [n] int32 holds class + 1 of those
+            nodes whose class the model may see, 0 for all others; `ego` holds the sparse rows of
+            the egos, CSR [B * groups, columns]; `adjacency` [n, n] CSR the weights of all edges:
+            `x` has a row for every node of the graph then, and `index` holds node indices.
         labels: Classes of the egos, [B] int64; None where the loader has no labels.
         nodes: Node indices of the egos, [B] int64.
         filled: Number of slots that hold a node, all egos counted; None where it is not known.
@@ -63,3 +65,13 @@ class TokenBatch:
             else:
                 parts.append(tensor)
         return parts
+
+
+def all_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return x, index, spd, known, ego and adjacency, with None for what a batch does not have.
+
+    Example:
+        >>> all_inputs(("x", "index", "spd", "known"))
+        ('x', 'index', 'spd', 'known', None, None)
+    """
+    return (*inputs, None, None, None)[:6]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dhilgt.loader.batch import TokenBatch
 from dhilgt.loader.ego_rows import DeviceEgoRows, EgoRows
 from dhilgt.loader.feature_rows import DeviceFeatures, Features
+from dhilgt.loader.whole_graph import WholeGraph
 from dhilgt.tokens.sampler import PackedRows, unpack_distances
 from dhilgt.tokens.spec import NO_PATH, PADDING, TokenSpec
 
@@ -42,6 +43,7 @@ def on_host(
     device: torch.device,
     known: NDArray[np.int32] | None = None,
     ego: EgoRows | None = None,
+    whole: WholeGraph | None = None,
 ) -> Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]:
     """Return a function that makes batches from rows and features on the host.
 
@@ -54,24 +56,28 @@ def on_host(
         device: Of the batches.
         known: Class + 1 of all nodes, 0 for those whose class the model may not see.
         ego: The sparse rows of all nodes.
+        whole: With message passing, what all batches have in common; slots are node indices then.
     """
     distinct = Distinct(num_nodes)
 
     def make(_: NDArray[np.int64], nodes: NDArray[np.int64], copy: int) -> TokenBatch:
         ids, packed, _parts = source.packed_rows(nodes, copy)
-        members, index = distinct(ids)
+        if whole is None:
+            members, index = distinct(ids)
+            x = features.take(members).build(place)
+        else:
+            index, x = ids.astype(np.int64), whole.x
         if device.type == "cpu":
             spd = torch.from_numpy(unpack_distances(ids, packed, source.directed))
             at = torch.from_numpy(index)
         else:  # half the bytes to move; unpacked on the device
             at = place(torch.from_numpy(index))
             spd = unpack_triangles(place(torch.from_numpy(packed)), at < 0, source.directed)
-        x = features.take(members).build(place)
         classes = None if labels is None else place(torch.from_numpy(labels[nodes]))
         seen = None if known is None else place(torch.from_numpy(known[members]))
         own = None if ego is None else ego.take(nodes).build(place)
         filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
-        inputs = model_inputs(x, at, spd, seen, own)
+        inputs = model_inputs(x, at, spd, seen, own, whole)
         return TokenBatch(inputs, classes, place(torch.from_numpy(nodes)), filled)
 
     return make
@@ -85,6 +91,7 @@ def on_device(
     place: Callable[[torch.Tensor], torch.Tensor],
     known: torch.Tensor | None = None,
     ego: DeviceEgoRows | None = None,
+    whole: WholeGraph | None = None,
 ) -> Callable[[NDArray[np.int64], NDArray[np.int64], int], TokenBatch]:
     """Return a function that makes batches on the device; the host only sends node indices.
 
@@ -96,18 +103,23 @@ def on_device(
         place: Copies a host tensor to the device.
         known: Class + 1 of all nodes, 0 for those whose class the model may not see; on the device.
         ego: The sparse rows of all nodes, on the device.
+        whole: As for `on_host`.
     """
 
     def make(places: NDArray[np.int64], nodes: NDArray[np.int64], copy: int) -> TokenBatch:
         egos = place(torch.from_numpy(nodes))
         ids, packed = rows(places, nodes, copy)
         spd = unpack_triangles(packed, ids < 0, directed)
-        members, index = distinct_on_device(ids)
+        if whole is None:
+            members, index = distinct_on_device(ids)
+            x = features.take(members)
+        else:
+            index, x = ids.long(), whole.x
         classes = None if labels is None else labels[egos]
         seen = None if known is None else known[members]
         own = None if ego is None else ego.take(egos)
         filled = int((ids[:, 1:] != PADDING).sum()) + len(ids)
-        inputs = model_inputs(features.take(members), index, spd, seen, own)
+        inputs = model_inputs(x, index, spd, seen, own, whole)
         return TokenBatch(inputs, classes, egos, filled)
 
     return make
@@ -119,8 +131,11 @@ def model_inputs(
     spd: torch.Tensor,
     known: torch.Tensor | None,
     ego: torch.Tensor | None,
+    whole: WholeGraph | None = None,
 ) -> tuple[torch.Tensor | None, ...]:
     """Return the arguments of a model, without the ones at the end that it does not take."""
+    if whole is not None:
+        return x, index, spd, known, ego, whole.adjacency
     if ego is not None:
         return x, index, spd, known, ego
     return (x, index, spd) if known is None else (x, index, spd, known)

@@ -131,6 +131,15 @@ class DeviceFeatures:
     def __init__(self, parts: tuple[torch.Tensor, ...], num_channels: int) -> None:
         self._parts = parts
         self.num_channels = num_channels
+        self._whole: torch.Tensor | None = None
+
+    def whole(self) -> torch.Tensor:
+        """Return all rows: always the same tensor, which recorded steps read where it is."""
+        if self._whole is None:
+            with torch.inference_mode(False):  # training may use it later
+                count = len(self._parts[0]) - (len(self._parts) > 1)
+                self._whole = _tensor(list(self._parts), (count, self.num_channels))
+        return self._whole
 
     def take(self, nodes: torch.Tensor, stored: int | None = None) -> torch.Tensor:
         """Return the rows of nodes.

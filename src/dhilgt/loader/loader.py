@@ -23,6 +23,7 @@ from dhilgt.loader.checks import (
 from dhilgt.loader.ego_rows import DeviceEgoRows, open_ego_rows
 from dhilgt.loader.feature_rows import DeviceFeatures, open_features
 from dhilgt.loader.prefetch import Prefetcher
+from dhilgt.loader.whole_graph import WholeGraph, open_adjacency
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.single import TokenSource
 from dhilgt.tokens.tokens import Tokens
@@ -71,6 +72,9 @@ class TokenLoader:
         ego: The sparse rows that a model with `ego_channels` takes for each ego: a SciPy sparse
             matrix whose rows v * groups to (v + 1) * groups - 1 are those of node v. None for
             models without.
+        adjacency: The weights of all edges that a model with `message_layers` takes: a symmetric
+            SciPy sparse matrix, as `dhilgt.features.adjacency` returns it. Features of all nodes
+            and the matrix stay on the device then. None for models without.
 
     Example:
         >>> import dhilgt
@@ -105,6 +109,7 @@ class TokenLoader:
         world_size: int | None = None,
         known: Any = None,
         ego: Any = None,
+        adjacency: Any = None,
     ) -> None:
         if not isinstance(tokens, TokenSource):
             raise TypeError(f"tokens is a {type(tokens).__name__}; pass Tokens or a TokenSampler")
@@ -128,6 +133,12 @@ class TokenLoader:
             refuse_unlabelled(self._nodes, self._labels)
         self._known = None if known is None else checked_known(known, tokens.num_nodes)
         self._ego = None if ego is None else open_ego_rows(ego, tokens.num_nodes)
+        self._adjacency = None if adjacency is None else open_adjacency(adjacency, tokens.num_nodes)
+        if self._adjacency is not None and known is not None:
+            raise ValueError(
+                "known classes and an adjacency matrix are passed: messages would bring the class "
+                "of a node back to it; leave out one of them"
+            )
         self._refuse_no_batches()
         self._features = open_features(features, tokens.num_nodes)
         self.resident = checked_resident(
@@ -138,6 +149,12 @@ class TokenLoader:
         self._device_known: torch.Tensor | None = None
         self._device_ego: DeviceEgoRows | None = None
         self._device_rows: collate.DeviceRows | None = None
+        self._whole: WholeGraph | None = None
+        if self._adjacency is not None:
+            self._whole = WholeGraph(
+                self._features.to(self.device), self._adjacency.to(self.device)
+            )
+            self._wait_for_copies()
         self._kept: dict[int, TokenBatch] = {}
         if self.resident:
             self._move()
@@ -301,7 +318,7 @@ class TokenLoader:
             and self.world_size == 1
             and self.copies <= _MOST_KEPT
             and len(self._nodes) * self.tokens.spec.size**2
-            + self._features.nbytes
+            + (self._features.nbytes if self._whole is None else 0)
             + self._ego_bytes()
             <= _KEPT_BYTES
         )
@@ -360,6 +377,7 @@ class TokenLoader:
                 self.device,
                 self._known,
                 self._ego,
+                self._whole,
             )
         return collate.on_device(
             self._rows,
@@ -369,6 +387,7 @@ class TokenLoader:
             place,
             self._device_known,
             self._device_ego,
+            self._whole,
         )
 
     def _rows(
@@ -393,7 +412,8 @@ class TokenLoader:
         row = 4 * spec.size + spec.num_pairs(self.tokens.directed)
         row_bytes = len(self._nodes) * self.copies * row if rows and not self.fresh else 0
         known_bytes = 0 if self._known is None else self._known.nbytes
-        other_bytes = known_bytes + self._ego_bytes() + 8 * self.tokens.num_nodes
+        edge_bytes = 0 if self._adjacency is None else self._adjacency.nbytes
+        other_bytes = known_bytes + self._ego_bytes() + edge_bytes + 8 * self.tokens.num_nodes
         return self._features.nbytes + row_bytes + other_bytes
 
     def _ego_bytes(self) -> int:
@@ -409,6 +429,9 @@ class TokenLoader:
             self._device_ego = self._ego.to(self.device)
         if not self.fresh and self.resident is True:
             self._device_rows = collate.DeviceRows(self.tokens, self._nodes, self.device)
+        self._wait_for_copies()
+
+    def _wait_for_copies(self) -> None:
         if self.device.type == "cuda":  # batches are made on other streams
             torch.cuda.synchronize(self.device)
 

@@ -17,6 +17,7 @@ _UNUSED: tuple[dict[str, Any], ...] = (
     {"output_dropout": 0.0},
     {"ego_channels": 0, "ego_groups": 0},
     {"input_activation": False},
+    {"message_layers": 0},
 )
 
 
@@ -73,6 +74,13 @@ class DHILGTConfig(CheckedSettings):
         help="Apply ReLU and dropout to what the first layer takes; without layers, also add a "
         "residual layer.",
     )
+    message_layers: int = count(
+        0,
+        0,
+        100,
+        help="Rounds of message passing over the whole graph before the first layer; each training "
+        "step computes them for all nodes.",
+    )
     ego_channels: int = count(0, 0, 2**31 - 1, help="Columns of the sparse rows of the egos.")
     ego_groups: int = count(0, 0, 1000, help="Sparse rows of each ego, one per kind of entry.")
 
@@ -88,6 +96,12 @@ class DHILGTConfig(CheckedSettings):
                 f"{setting('label_inputs', True)} shows a node the classes of others in its token, "
                 f"which {setting('num_layers', 0)} does not read; leave label_inputs out or use "
                 "num_layers of 1 or more"
+            )
+        if self.label_inputs and self.message_layers:
+            raise ConfigError(
+                f"{setting('label_inputs', True)} shows each node the classes of the others, and "
+                f"{setting('message_layers', self.message_layers)} would pass a node's own class "
+                "back to it; leave out one of them, or use class_inputs"
             )
         if self.bias_slope and not self.spd_bias:
             raise ConfigError(

@@ -25,6 +25,7 @@ from dhilgt.model.layers import (
     draw_virtual,
     reset_linear,
 )
+from dhilgt.model.messages import Messages
 from dhilgt.model.steps import TokenStepRunner
 from dhilgt.model.store import load_model, save_model
 from dhilgt.tokens.spec import PADDING
@@ -78,6 +79,8 @@ class DHILGT(nn.Module):
         output_dropout: Dropout on the representation of the ego, before the output MLP.
         input_activation: Whether ReLU and `dropout` follow the sum of all inputs of a node. A model
             without layers then has a residual layer, h + ReLU(h W), in their place.
+        message_layers: Rounds of message passing before the first layer; `forward` then takes the
+            features of all nodes, and the adjacency matrix.
         ego_channels: Columns of the sparse rows that `forward` takes for each ego, in which it sees
             what it is connected to; 0 for models that take none.
         ego_groups: Rows of each ego, one per kind of entry.
@@ -105,6 +108,11 @@ class DHILGT(nn.Module):
             [config.in_channels] + [width] * config.input_layers,
             config.dropout,
             config.input_dropout,
+        )
+        self.messages = (
+            Messages(width, config.message_layers, config.dropout)
+            if config.message_layers
+            else None
         )
         # Without layers nothing reads the other slots: no parameter of theirs exists.
         has_virtual = config.num_virtual > 0 and config.num_layers > 0
@@ -143,6 +151,24 @@ class DHILGT(nn.Module):
             draw_virtual(self.label_input.weight)
         if self.ego_input is not None:
             self.ego_input.reset_parameters()
+        if self.messages is not None:
+            self.messages.reset_parameters()
+
+    def hold_statistics(self, x: Tensor, adjacency: Tensor) -> None:
+        """Let the norms between rounds of messages use the statistics of a graph from now on.
+
+        What a node gets then depends on the nodes around it alone, in other graphs, too. Training
+        the model further ends it. A model without `message_layers` has no such norms.
+
+        Args:
+            x: Features of all nodes of the graph, as for `forward`.
+            adjacency: As for `forward`.
+        """
+        self._check_adjacency(x, adjacency)
+        if self.messages is not None:
+            self.eval()
+            with torch.no_grad():
+                self.messages(self.input(x), adjacency, hold_statistics=True)
 
     def no_weight_decay(self) -> set[str]:
         """Return the names of parameters without weight decay: those that are looked up.
@@ -161,6 +187,7 @@ class DHILGT(nn.Module):
         spd: Tensor,
         known: Tensor | None = None,
         ego: Tensor | None = None,
+        adjacency: Tensor | None = None,
         *,
         room: Room | None = None,
     ) -> Tensor:
@@ -177,13 +204,15 @@ class DHILGT(nn.Module):
                 int64; None without.
             ego: With `ego_channels`, the sparse rows of the egos, [B * ego_groups, ego_channels]
                 CSR: those of the first ego, one per group, then those of the second; None without.
+            adjacency: With `message_layers`, the weights of all edges, a symmetric CSR matrix over
+                the rows of `x`, which are then all nodes of the graph, [n, n]; None without.
             room: The rows that the fused kernels compute on, as `batch_room` returns them; None to
                 count those of the batch, which waits for the device. It does not change the result.
 
         Raises:
             ValueError: If a shape or a type is wrong.
         """
-        z = self.embed(x, index, spd, known, ego, room=room)
+        z = self.embed(x, index, spd, known, ego, adjacency, room=room)
         logits: Tensor = self.output(dropout(z, self._config.output_dropout, self.training))
         return logits
 
@@ -194,6 +223,7 @@ class DHILGT(nn.Module):
         spd: Tensor,
         known: Tensor | None = None,
         ego: Tensor | None = None,
+        adjacency: Tensor | None = None,
         *,
         room: Room | None = None,
     ) -> Tensor:
@@ -205,19 +235,20 @@ class DHILGT(nn.Module):
             spd: As for `forward`.
             known: As for `forward`.
             ego: As for `forward`.
+            adjacency: As for `forward`.
             room: As for `forward`.
         """
-        path = self._take_path(x, index, spd, known, ego)
+        path = self._take_path(x, index, spd, known, ego, adjacency)
         if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
             return fused.embed(self, x, index, spd, known, ego, room)
         if not self.layers:
-            z: Tensor = self.norm(self._own_rows(x, index, ego))  # [B, F]
+            z: Tensor = self.norm(self._own_rows(x, index, ego, adjacency))  # [B, F]
         elif self.readout is None:
-            z = self.norm(self._encode_egos(x, index, spd, known, path, ego))  # [B, F]
+            z = self.norm(self._encode_egos(x, index, spd, known, path, ego, adjacency))  # [B, F]
         else:
-            h = self._encode(x, index, spd, known, path, ego)  # [B, s, F]
+            h = self._encode(x, index, spd, known, path, ego, adjacency)  # [B, s, F]
             z = self.readout(self.norm(h), index != PADDING)  # [B, F]
         return z
 
@@ -228,6 +259,7 @@ class DHILGT(nn.Module):
         spd: Tensor,
         known: Tensor | None = None,
         ego: Tensor | None = None,
+        adjacency: Tensor | None = None,
     ) -> Tensor:
         """Return the weight of each slot in the readout, [B, s]; a row sums to 1, padding has 0.
 
@@ -237,6 +269,7 @@ class DHILGT(nn.Module):
             spd: As for `forward`.
             known: As for `forward`.
             ego: As for `forward`.
+            adjacency: As for `forward`.
 
         Raises:
             ValueError: If the model has readout = "ego" or no layers: there are no weights then.
@@ -246,14 +279,14 @@ class DHILGT(nn.Module):
                 "the ego alone is read out, which has no weights; use a model with "
                 'readout="attention" and at least one layer'
             )
-        path = self._take_path(x, index, spd, known, ego)
+        path = self._take_path(x, index, spd, known, ego, adjacency)
         if path == "fused":
             from dhilgt.model.kernels import forward as fused
 
             with fused.launching_on(index.device):
                 normed = fused.encode(self, x, index, spd, known, ego)[:, : index.shape[1]]
         else:
-            normed = self.norm(self._encode(x, index, spd, known, path, ego))
+            normed = self.norm(self._encode(x, index, spd, known, path, ego, adjacency))
         return self.readout.weights(normed, index != PADDING)
 
     def attention_path(self, slots: int) -> str:
@@ -297,11 +330,18 @@ class DHILGT(nn.Module):
         return TokenStepRunner(self, call, context, record)
 
     def _take_path(
-        self, x: Tensor, index: Tensor, spd: Tensor, known: Tensor | None, ego: Tensor | None
+        self,
+        x: Tensor,
+        index: Tensor,
+        spd: Tensor,
+        known: Tensor | None,
+        ego: Tensor | None,
+        adjacency: Tensor | None,
     ) -> str:
         self._check(x, index, spd)
         self._check_known(x, known)
         self._check_ego(index, ego)
+        self._check_adjacency(x, adjacency)
         path = self.attention_path(index.shape[1])
         if path == "fused" and len(index) == 0:  # no kernel can be launched on nothing
             path = plain_path(index.device)
@@ -381,13 +421,14 @@ class DHILGT(nn.Module):
         known: Tensor | None,
         path: str,
         ego: Tensor | None = None,
+        adjacency: Tensor | None = None,
     ) -> Tensor:
         config = self._config
         dtype = self.norm.weight.dtype
         # Computed once per distinct node, then gathered. A row of zeros in front stands for -1, so
         # that no node's features reach a padding slot. Under autocast the sums along the layers
         # stay in the parameters' precision.
-        h: Tensor = self.input(x).to(dtype)  # [n, F]
+        h = self._node_rows(x, adjacency).to(dtype)  # [n, F]
         h, at = self.place_nodes(h, index, known, ego)
         h = torch.cat([h.new_zeros(1, h.shape[1]), h])
         h = F.embedding(at + 1, h, padding_idx=0)  # [B, s, F]
@@ -407,6 +448,7 @@ class DHILGT(nn.Module):
         known: Tensor | None,
         path: str,
         ego: Tensor | None,
+        adjacency: Tensor | None,
     ) -> Tensor:
         """Return slot 0 of what `_encode` returns, [B, F], with the last layer for the ego alone.
 
@@ -414,7 +456,7 @@ class DHILGT(nn.Module):
         the first layer, not once per slot.
         """
         config, real = self._config, index != PADDING
-        h: Tensor = self.input(x).to(self.norm.weight.dtype)  # [n, F]
+        h = self._node_rows(x, adjacency).to(self.norm.weight.dtype)  # [n, F]
         h, at = self.place_nodes(h, index, known, ego)
         table, at = torch.cat([h.new_zeros(1, h.shape[1]), h]), at + 1
         if self.virtual is not None:
@@ -438,17 +480,24 @@ class DHILGT(nn.Module):
             key, value = last.keys_and_values(h)
         return last.egos(egos, key, value, codes, real[:, 0])
 
-    def _own_rows(self, x: Tensor, index: Tensor, ego: Tensor | None) -> Tensor:
+    def _node_rows(self, x: Tensor, adjacency: Tensor | None) -> Tensor:
+        """Return the representations of the rows of `x` before the first layer, [n, F]."""
+        h: Tensor = self.input(x)
+        return h if self.messages is None else self.messages(h, adjacency)
+
+    def _own_rows(
+        self, x: Tensor, index: Tensor, ego: Tensor | None, adjacency: Tensor | None
+    ) -> Tensor:
         """Return slot 0 of what `_encode` returns without layers, [B, F]."""
         egos = index[:, 0]
         # The lengths are not known to a program that is exported.
         can_choose = x.layout == torch.strided and not torch.compiler.is_compiling()
-        if can_choose and len(x) > len(egos):
+        if can_choose and self.messages is None and len(x) > len(egos):
             # The other members of the rows are left out of all products.
             x = x.index_select(0, egos.clamp(min=0))
             each = torch.arange(len(egos), device=egos.device)
             egos = torch.where(egos == PADDING, egos, each)
-        h: Tensor = self.input(x).to(self.norm.weight.dtype)
+        h = self._node_rows(x, adjacency).to(self.norm.weight.dtype)
         h = F.embedding(egos + 1, torch.cat([h.new_zeros(1, h.shape[1]), h]), padding_idx=0)
         if self.ego_input is not None:
             own: Tensor = self.ego_input(ego)
@@ -518,6 +567,29 @@ class DHILGT(nn.Module):
             )
         if ego.layout != torch.sparse_csr:
             raise ValueError(f"ego has layout {ego.layout}; pass ego.to_sparse_csr()")
+
+    def _check_adjacency(self, x: Tensor, adjacency: Tensor | None) -> None:
+        if self.messages is None:
+            if adjacency is not None:
+                raise ValueError(
+                    "adjacency is given, but the model has message_layers=0; leave it out"
+                )
+            return
+        if adjacency is None:
+            raise ValueError(
+                f"the model has message_layers={self._config.message_layers}; pass adjacency, a "
+                "symmetric CSR tensor over the rows of x"
+            )
+        count = x.shape[0]  # len() would fix it in a program that is exported
+        if tuple(adjacency.shape) != (count, count):
+            raise ValueError(
+                f"adjacency has shape {tuple(adjacency.shape)}; x of {count} rows needs "
+                f"{(count, count)}"
+            )
+        if adjacency.layout != torch.sparse_csr:
+            raise ValueError(
+                f"adjacency has layout {adjacency.layout}; pass adjacency.to_sparse_csr()"
+            )
 
 
 def _shell(cls: type[DHILGT], config: DHILGTConfig) -> DHILGT:

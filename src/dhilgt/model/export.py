@@ -32,7 +32,10 @@ KNOWN = "known"
 """Name of the fourth input, of models that see known classes."""
 
 EGO = ("ego_offsets", "ego_columns", "ego_values")
-"""Names of the last three inputs, of models that take sparse rows of egos."""
+"""Names of the next three inputs, of models that take sparse rows of egos."""
+
+EDGES = ("edge_offsets", "edge_columns", "edge_weights")
+"""Names of the last three inputs, of models that pass messages along edges."""
 
 OUTPUT = "logits"
 """Name of the output of an ONNX file."""
@@ -45,8 +48,8 @@ def export_program(model: DHILGT | ModelGroups, path: str | PathLike[str]) -> No
     """Write a program that `torch.export.load` reads without this package.
 
     Its inputs and logits are those of `DHILGT.forward`, with dense `x` in float32 and `index` in
-    int64. Inputs that the model does not take are left out; sparse rows of egos are three inputs,
-    as in `export_onnx`.
+    int64. Inputs that the model does not take are left out; sparse rows of egos and edges are three
+    inputs each, as in `export_onnx`.
 
     Args:
         model: Any model, or several in groups; they are not changed. The models of one group take
@@ -81,8 +84,11 @@ def export_onnx(model: DHILGT | ModelGroups, path: str | PathLike[str]) -> None:
     spd [batch, slots, slots] uint8; of models with `label_inputs` also known [nodes] int64 (class
     + 1, 0 = not known); of models with `ego_channels` also the sparse rows of the egos as the
     arrays of a CSR matrix: ego_offsets [batch * ego_groups + 1] int64, ego_columns [entries] int64
-    and ego_values [entries] float32. Output: logits [batch, out_channels] float32. The names of the
-    inputs of a second group of models begin with ``m2_``, those of a third with ``m3_``.
+    and ego_values [entries] float32; of models with `message_layers` also the weights of all edges
+    in the same form: edge_offsets [nodes + 1], edge_columns [edges] and edge_weights [edges], and
+    `x` has a row for each node of the graph. Output: logits [batch, out_channels] float32. The
+    names of the inputs of a second group of models begin with ``m2_``, those of a third with
+    ``m3_``.
 
     Args:
         model: As for `export_program`.
@@ -153,7 +159,7 @@ def _program_shapes(groups: ModelGroups) -> tuple[Any, ...]:
     for at, (first, *_) in enumerate(groups):
         shapes += _shapes(first, batch, prefix_of(at))
     more = shapes[len(INPUTS) :]
-    if not more or (_is_one(groups) and not groups[0][0].config.ego_channels):
+    if not more or (_is_one(groups) and not _takes_sparse(groups[0][0])):
         return tuple(shapes)
     return *shapes[: len(INPUTS)], tuple(more)  # those of *more
 
@@ -188,7 +194,13 @@ def input_names(model: DHILGT) -> tuple[str, ...]:
         model: Any model.
     """
     known = (KNOWN,) if model.config.label_inputs else ()
-    return (*INPUTS, *known, *(EGO if model.config.ego_channels else ()))
+    ego = EGO if model.config.ego_channels else ()
+    return (*INPUTS, *known, *ego, *(EDGES if model.config.message_layers else ()))
+
+
+def _takes_sparse(model: DHILGT) -> bool:
+    """Return whether a model takes sparse matrices, which a program takes as three arrays each."""
+    return model.config.ego_channels > 0 or model.config.message_layers > 0
 
 
 def _shapes(model: DHILGT, rows: Any, prefix: str) -> list[Any]:
@@ -200,27 +212,36 @@ def _shapes(model: DHILGT, rows: Any, prefix: str) -> list[Any]:
     if model.config.ego_channels:
         entries = torch.export.Dim(f"{prefix}entries", min=0)
         shapes += [{0: model.config.ego_groups * rows + 1}, {0: entries}, {0: entries}]
+    if model.config.message_layers:
+        edges = torch.export.Dim(f"{prefix}edges", min=0)
+        shapes += [{0: nodes + 1}, {0: edges}, {0: edges}]
     return shapes
 
 
 def _module(model: DHILGT) -> nn.Module:
-    return _WithEgoRows(plain(model)) if model.config.ego_channels else plain(model)
+    return _WithParts(plain(model)) if _takes_sparse(model) else plain(model)
 
 
-class _WithEgoRows(nn.Module):
-    """A model that takes the sparse rows of its egos as three dense tensors."""
+class _WithParts(nn.Module):
+    """A model that takes each sparse matrix as three dense tensors."""
 
     def __init__(self, model: DHILGT) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, x: Tensor, index: Tensor, spd: Tensor, *more: Tensor) -> Tensor:
-        """Return the logits; `more` holds known, where the model takes it, and the three."""
-        known = more[0] if self.model.config.label_inputs else None
-        offsets, columns, values = more[-3:]
-        ego = CsrParts(offsets, columns, values, self.model.config.ego_channels)
-        logits: Tensor = self.model(x, index, spd, known, ego)
+        """Return the logits; `more` holds those of known, ego and edges that the model takes."""
+        config, rest = self.model.config, list(more)
+        known = rest.pop(0) if config.label_inputs else None
+        ego = _matrix(rest[:3], config.ego_channels) if config.ego_channels else None
+        edges = _matrix(rest[-3:], x.shape[0]) if config.message_layers else None
+        logits: Tensor = self.model(x, index, spd, known, ego, edges)
         return logits
+
+
+def _matrix(parts: Sequence[Tensor], num_columns: int) -> CsrParts:
+    offsets, columns, values = parts
+    return CsrParts(offsets, columns, values, num_columns)
 
 
 def plain(model: DHILGT) -> DHILGT:
@@ -243,7 +264,10 @@ def _example(model: DHILGT) -> tuple[Tensor, ...]:
     if model.config.ego_channels:
         offsets = torch.arange(2 * model.config.ego_groups + 1)
         ego = offsets, torch.zeros_like(offsets[1:]), torch.zeros(len(offsets) - 1)
-    return x, index, spd, *known, *ego
+    edges: tuple[Tensor, ...] = ()
+    if model.config.message_layers:
+        edges = torch.tensor([0, 1, 3, 5, 6, 6]), torch.tensor([1, 0, 2, 1, 3, 2]), torch.ones(6)
+    return x, index, spd, *known, *ego, *edges
 
 
 # ---- files ---------------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ def obstacle(
         return f"the kernels run on CUDA, not on {device.type}"
     if dtype not in (torch.float32, torch.bfloat16):
         return f"the kernels compute in float32 or bfloat16, not in {dtype}"
+    if config.message_layers:
+        return f"message_layers={config.message_layers} are not part of the kernels"
     limits = (
         ("slots with virtual nodes", slots + config.num_virtual, MOST_SLOTS),
         ("hidden_channels", config.hidden_channels, MOST_CHANNELS),

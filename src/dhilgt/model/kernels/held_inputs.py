@@ -7,22 +7,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dhilgt.loader.batch import all_inputs
+
 _ROOM = 256  # room grows in steps of this many
-Inputs = tuple[Any, ...]  # x, index, spd and, of models that take them, known (or None) and ego
+Inputs = tuple[Any, ...]  # x, index, spd and, as far as a model takes them, known, ego, adjacency
 
 
 class HeldInputs:
     """A batch's inputs at fixed addresses, with room for more rows and entries.
 
+    An adjacency matrix, and the features of all nodes beside it, are read where they are: they are
+    the same objects in all batches.
+
     Args:
-        inputs: x (dense or CSR), index, spd and maybe known and ego of a batch, on the device.
+        inputs: x (dense or CSR), index, spd and maybe known, ego and adjacency of a batch, on the
+            device.
     """
 
     def __init__(self, inputs: Inputs) -> None:
-        x, index, spd, known, ego = _all_five(inputs)
+        x, index, spd, known, ego, self.adjacency = all_inputs(inputs)
         self.index, self.spd = torch.empty_like(index), torch.empty_like(spd)
         rows = _spare_room(len(x), index.numel())
-        if x.layout == torch.strided:
+        if self.adjacency is not None:
+            self.x = x
+        elif x.layout == torch.strided:
             self.x = x.new_zeros(rows, x.shape[1])
         else:
             self.x = _empty_rows(x, rows + 1)  # at least one row is never looked at
@@ -33,21 +41,26 @@ class HeldInputs:
 
     def __call__(self) -> Inputs:
         """Return the inputs."""
-        return (self.x, self.index, self.spd, self.known, self.ego)[: self._given]
+        own = self.x, self.index, self.spd, self.known, self.ego, self.adjacency
+        return own[: self._given]
 
     def holds(self, inputs: Inputs) -> bool:
         """Return whether there is room for the rows of a batch."""
-        x, *_, ego = _all_five(inputs)
+        x, *_, ego, adjacency = all_inputs(inputs)
         if ego is not None and not _has_room(self.ego, ego):
             return False
+        if adjacency is not None:
+            return x is self.x and adjacency is self.adjacency
         if x.layout == torch.strided:
             return len(x) <= len(self.x)
         return len(x) < len(self.x) and _has_room(self.x, x)
 
     def put(self, inputs: Inputs) -> None:
         """Copy a batch into the inputs."""
-        x, index, spd, known, ego = _all_five(inputs)
-        if x.layout == torch.strided:
+        x, index, spd, known, ego, adjacency = all_inputs(inputs)
+        if adjacency is not None:
+            assert x is self.x, "otherwise there is no room"
+        elif x.layout == torch.strided:
             # Later rows are those of an earlier batch; no slot points at them.
             self.x[: len(x)].copy_(x)
         else:
@@ -119,11 +132,6 @@ class GraphInputs:
     def put(self, inputs: Inputs) -> None:
         """Copy the nodes to classify of a batch."""
         self._rows.copy_(inputs[-1])
-
-
-def _all_five(inputs: Inputs) -> Inputs:
-    """Return the inputs with None for those at the end that are not given."""
-    return (*inputs, None, None)[:5]
 
 
 def _spare_room(count: int, most: int) -> int:
