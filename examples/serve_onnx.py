@@ -55,6 +55,7 @@ def inputs_of(
     """Return the function from nodes and the number of a copy to inputs of the model."""
     from scipy.sparse import csr_array
 
+    from dhilgt.features.adjacency import adjacency
     from dhilgt.features.from_graph import with_hops
     from dhilgt.features.projection import Projection
     from dhilgt.features.scale import FeatureScale
@@ -80,12 +81,19 @@ def inputs_of(
     else:
         labels = labels_of(facts["order"], facts["tokens"]["seed"])
         sampler = dhilgt.TokenSampler(labels, progress=False, **facts["tokens"])
+    edges = None
+    if facts.get("message_layers"):  # the model computes all nodes of the graph
+        edges = adjacency(graph)
+        everyone = features.toarray() if scale is None else scale.apply(features.toarray())
 
     def inputs(nodes: np.ndarray, copy: int) -> dict[str, np.ndarray]:
         ids, spd = sampler.rows(nodes, copy)
-        members, index = np.unique(np.append(ids, -1), return_inverse=True)  # -1 is padding
-        x, index = features[members[1:]].toarray(), index[:-1].reshape(ids.shape) - 1
-        x = x if scale is None else scale.apply(x)
+        if edges is None:
+            members, index = np.unique(np.append(ids, -1), return_inverse=True)  # -1 is padding
+            x, index = features[members[1:]].toarray(), index[:-1].reshape(ids.shape) - 1
+            x = x if scale is None else scale.apply(x)
+        else:
+            x, index = everyone, ids.astype(np.int64)
         made = {"x": x, "index": index, "spd": spd}
         if known is not None:
             made["known"] = known[members[1:]]
@@ -94,6 +102,10 @@ def inputs_of(
             made["ego_offsets"] = rows.indptr.astype(np.int64)
             made["ego_columns"] = rows.indices.astype(np.int64)
             made["ego_values"] = rows.data
+        if edges is not None:
+            made["edge_offsets"] = edges.indptr.astype(np.int64)
+            made["edge_columns"] = edges.indices.astype(np.int64)
+            made["edge_weights"] = edges.data
         return made
 
     return inputs

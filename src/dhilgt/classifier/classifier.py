@@ -252,6 +252,7 @@ class NodeClassifier(Parameters):
         for name, stage in pipeline.clock.to_dict().items():
             trainer.stages.add(name, stage["seconds"], stage["host_peak_bytes"])
         result = trainer.fit(loaders["train"], loaders.get("val"))
+        pipeline.hold_statistics(model, device)
         del loaders["train"]  # it shuffles, and may draw fresh rows; scores need neither
         scores = {}
         for part, nodes in inputs.split.items():

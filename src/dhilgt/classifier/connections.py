@@ -13,6 +13,7 @@ from torch import Tensor
 from dhilgt.classifier.explanation import Connection
 from dhilgt.features.ego_vocabulary import CLASSES, HUBS, NEIGHBORS, EgoVocabulary
 from dhilgt.graph.graph import Graph
+from dhilgt.loader.batch import all_inputs
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.training.scoring import evaluating
 
@@ -124,7 +125,8 @@ def _effects(
     """Return by how much the predicted probability falls without each column, on average."""
     effects = np.zeros(len(tried))
     with evaluating(model):
-        for x, index, spd, known, rows in tokens:
+        for inputs in tokens:
+            x, index, spd, known, rows, adjacency = all_inputs(inputs)
             many = repeated(rows, len(tried) + 1)
             columns = many.col_indices().view(len(tried) + 1, -1)
             values = many.values().view(len(tried) + 1, -1).clone()
@@ -139,7 +141,8 @@ def _effects(
             )
             count = len(tried) + 1
             same = index.expand(count, -1), spd.expand(count, -1, -1)
-            chances = torch.softmax(model(x, *same, known, many).double(), -1)[:, predicted]
+            logits = model(x, *same, known, many, adjacency)
+            chances = torch.softmax(logits.double(), -1)[:, predicted]
             effects += (chances[0] - chances[1:]).cpu().numpy() / len(tokens)
     return effects
 

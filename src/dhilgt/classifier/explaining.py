@@ -17,13 +17,16 @@ from dhilgt.classifier.explanation import (
     HOLDER,
     HUB,
     NEIGHBOR,
+    Connection,
     Distance,
     Explanation,
     Member,
 )
+from dhilgt.classifier.received import received
 from dhilgt.errors import ConfigError
 from dhilgt.features.ego_vocabulary import CLASSES, HUBS, NEIGHBORS, EgoVocabulary
 from dhilgt.graph.graph import Graph
+from dhilgt.loader.batch import all_inputs
 from dhilgt.loader.loader import TokenLoader
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.tokens.single import TokenSource
@@ -45,7 +48,7 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
     effects are averaged too, and a member counts as 0 in tokens that lack it.
 
     Where neighbours, hubs or classes are inputs of the node, the most important of them are left
-    out in turn as well.
+    out in turn as well. Where the model passes messages, so are the edges of the node.
 
     Args:
         clf: A fitted classifier.
@@ -78,6 +81,7 @@ def explain(clf: NodeClassifier, node: Any) -> Explanation:
         known=clf._pipeline.known,
         ego=clf._pipeline.ego,
         vocabulary=clf._pipeline.vocabulary,
+        adjacency=clf._pipeline.adjacency,
     )
 
 
@@ -93,6 +97,7 @@ def explain_token(
     known: Any = None,
     ego: Any = None,
     vocabulary: EgoVocabulary | None = None,
+    adjacency: Any = None,
 ) -> Explanation:
     """Return what `explain` returns, for a model that was trained without a classifier.
 
@@ -107,6 +112,7 @@ def explain_token(
         known: With `label_inputs`, the class of each node that the model may see, -1 = it may not.
         ego: With neighbours, hubs or classes as inputs, the rows of all nodes (see `ego_rows`).
         vocabulary: The columns of these rows.
+        adjacency: With `message_layers`, the weights of the edges (see `adjacency`).
 
     Raises:
         GraphError: If there is no such node; the message names the nearest ids.
@@ -134,28 +140,28 @@ def explain_token(
         world_size=1,
         known=known,
         ego=ego,
+        adjacency=adjacency,
     )
     batches = next(loader.iterate_copies())
     analysed = [
         _Token(model, batch.inputs, *_slots(tokens, at, copy)) for copy, batch in enumerate(batches)
     ]
     found = _averaged(analysed, at, graph, list(classes))
-    if ego is None or vocabulary is None:
-        return found
-    parts = connections(
-        model,
-        [batch.inputs for batch in batches],
-        list(classes).index(found.prediction),
-        vocabulary=vocabulary,
-        graph=graph,
-        classes=list(classes),
-    )
+    inputs = [batch.inputs for batch in batches]
+    predicted = list(classes).index(found.prediction)
+    names: dict[str, Any] = {"graph": graph, "classes": list(classes)}
+    parts: dict[str, tuple[Connection, ...]] = {}
+    if ego is not None and vocabulary is not None:
+        parts = connections(model, inputs, predicted, vocabulary=vocabulary, **names)
+    neighbors = parts.get(NEIGHBORS, ())
+    if adjacency is not None:
+        neighbors += received(model, inputs, at, predicted, **names)
     return replace(
         found,
-        connected=True,
-        neighbors=parts[NEIGHBORS],
-        hubs=parts[HUBS],
-        classes=parts[CLASSES],
+        connected=bool(parts) or adjacency is not None,
+        neighbors=tuple(sorted(neighbors, key=lambda one: -abs(one.effect))),
+        hubs=parts.get(HUBS, ()),
+        classes=parts.get(CLASSES, ()),
     )
 
 
@@ -198,13 +204,13 @@ class _Token:
 
 def _probabilities(model: DHILGT, inputs: tuple[Any, ...], empty: Tensor) -> NDArray[np.float64]:
     """Return the probabilities with some slots left empty, a row for each row of `empty`."""
-    x, index, spd, *more = inputs
+    x, index, spd, known, ego, adjacency = all_inputs(inputs)
     rows = index.masked_fill(empty, PADDING)  # (rows, s)
     step = max(1, _PAIRS_AT_ONCE // (index.shape[1] + model.config.num_virtual) ** 2)
     parts = []
     for part in torch.split(rows, step):
-        others = [*more[:1], *(repeated(ego, len(part)) for ego in more[1:])]
-        parts.append(model(x, part, spd.expand(len(part), -1, -1), *others))
+        own = None if ego is None else repeated(ego, len(part))
+        parts.append(model(x, part, spd.expand(len(part), -1, -1), known, own, adjacency))
     return np.asarray(torch.softmax(torch.cat(parts).double(), -1).cpu().numpy())
 
 

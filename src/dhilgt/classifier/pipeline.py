@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dhilgt.classifier.cache import Cache
 from dhilgt.errors import ArtifactError, GraphError, MemoryLimitError, argument, warn
+from dhilgt.features.adjacency import adjacency
 from dhilgt.features.ego_rows import ego_rows
 from dhilgt.features.ego_vocabulary import EgoVocabulary
 from dhilgt.features.from_graph import num_copies, with_hops
@@ -25,6 +26,7 @@ from dhilgt.labels.radius import radius_choices
 from dhilgt.loader.copies import probabilities
 from dhilgt.loader.feature_rows import Features, is_mapped, open_features
 from dhilgt.loader.loader import TokenLoader
+from dhilgt.model.dhilgt import DHILGT
 from dhilgt.settings.settings import Settings
 from dhilgt.tokens.sampler import TokenSampler
 from dhilgt.tokens.single import SingleRows, TokenSource
@@ -38,6 +40,7 @@ _FEW_ENTRIES = 64  # entries of a sparse row up to which it stays sparse on a GP
 _WIDE = 256  # columns above which a CPU multiplies rows that are mostly zeros as sparse ones
 _MOST_FILLED = 0.1  # fraction of entries up to which rows are mostly zeros
 _MOST_DENSE_BYTES = 1 << 30
+_MOST_AT_ONCE = 1 << 20  # nodes of a batch whose model passes messages between all nodes first
 
 
 class Pipeline:
@@ -113,6 +116,7 @@ class Pipeline:
         self._vocabulary = vocabulary
         self._vocabulary_digest = vocabulary_digest
         self._ego = ego
+        self._adjacency: Features | None = None
 
     def use_cache(self, cache: Cache | None) -> None:
         """Keep labels and tokens in a cache from now on, or nowhere.
@@ -338,6 +342,20 @@ class Pipeline:
         return self._ego
 
     @property
+    def adjacency(self) -> Features | None:
+        """The weights of the edges, opened once for all loaders; None without `message_layers`."""
+        if self._adjacency is None and self.settings.message_layers:
+            with (
+                self.clock.measure("features"),
+                memory_for(
+                    f"the {self.graph.num_edges:,} edges of the graph as inputs",
+                    f"leave out {argument('message_layers')}",
+                ),
+            ):
+                self._adjacency = open_features(adjacency(self.graph), self.graph.num_nodes)
+        return self._adjacency
+
+    @property
     def num_channels(self) -> int:
         """Width of the features with their hops."""
         copies = num_copies(self.settings.hops, self.settings.hop_kind)
@@ -440,6 +458,8 @@ class Pipeline:
         """
         settings = self.settings
         all_nodes = len(nodes) == self.graph.num_nodes
+        if not training:
+            batch_size = self.scoring_batch_size(batch_size, len(nodes))
         return TokenLoader(
             self.tokens,
             self._features_for(device),
@@ -454,7 +474,20 @@ class Pipeline:
             copies=self.copies,
             known=self.known,
             ego=self.ego,
+            adjacency=self.adjacency,
         )
+
+    def scoring_batch_size(self, batch_size: int, num_nodes: int) -> int:
+        """Return how many nodes are scored at a time.
+
+        Args:
+            batch_size: That of the training.
+            num_nodes: How many are scored in all.
+        """
+        if not self.settings.message_layers or self.settings.num_layers:
+            return batch_size
+        # Every batch computes the messages of all nodes.
+        return max(batch_size, min(num_nodes, _MOST_AT_ONCE))
 
     def _features_for(self, device: torch.device) -> Features:
         """Return the features as batches on a device take them, opened once for all loaders."""
@@ -464,6 +497,18 @@ class Pipeline:
             features = _fast_form(self.features, device)
             self._open_features[device.type] = open_features(features, self.graph.num_nodes)
         return self._open_features[device.type]
+
+    def hold_statistics(self, model: DHILGT, device: torch.device) -> None:
+        """Let the norms of a trained model use the statistics of this graph from now on.
+
+        Args:
+            model: On the device, in evaluation mode.
+            device: Where the model is.
+        """
+        adjacency = self.adjacency
+        if adjacency is not None:
+            x = self._features_for(device).to(device).whole()
+            model.hold_statistics(x, adjacency.to(device).whole())
 
     def probabilities(
         self, model: torch.nn.Module, nodes: NDArray[np.int64], device: torch.device, batch: int
@@ -493,6 +538,7 @@ class Pipeline:
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy for another process, without what can be made again."""
         state = self.__dict__ | {"_tokens": None, "_features": None, "_ego": None}
+        state |= {"_adjacency": None}
         return state | {"_labels": None, "_labels_passed": False, "_open_features": None}
 
 

@@ -30,6 +30,7 @@ _SAVED_COPIES = 4 * 2 + 2  # two checkpoints of weights, best ones and moments; 
 _NODE_BYTES = 8 + 3 + 8  # label, masks, id
 _MARGIN = 1.25  # for what allocators keep
 _VECTOR_SECONDS = {"cpu": 5e-9, "cuda": 5e-11}  # of a step, per number of the learned vectors
+_EDGE_BYTES = 2 * (8 + 4)  # of an entry of the adjacency matrix: two copies while one is made
 _LATER_BYTES = 96 << 20  # modules and buffers that only a run has
 
 _NO_LABELS = LabelEstimate(0, 0, 0, 0, 0.0)
@@ -156,7 +157,13 @@ def plan(graph: Graph, settings: Settings) -> Plan:
         raise ConfigError("a plan needs features and labels; add them to the graph")
     check_scalable(graph.features, settings.feature_scale)
     # These need torch, which a command that only shows its help must not wait for.
-    from dhilgt.classifier.trials import GraphCost, measure_graph, measure_model
+    from dhilgt.classifier.trials import (
+        GraphCost,
+        MessageCost,
+        measure_graph,
+        measure_messages,
+        measure_model,
+    )
     from dhilgt.training import clock
     from dhilgt.utils.devices import choose_device
 
@@ -176,6 +183,9 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     config = settings.model_config(channels, max(2, graph.num_classes), *table)
     size = settings.size if has_tokens else 1
     model = measure_model(config, size, device, 0 if ego is None else ego.num_entries / n)
+    messages = MessageCost(0.0, 0.0, 0)
+    if settings.message_layers:
+        messages = measure_messages(config, graph, _mean_width(graph) * copies, device)
     rows = _token_plan(graph, settings)
     num_train, num_val = _part_sizes(graph, settings)
 
@@ -184,6 +194,10 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
     weights = 4 * model.num_parameters
     step_bytes = int(batch * (model.saved_bytes + _batch_bytes(size, channels)) * _MARGIN)
+    if settings.message_layers:  # all nodes in every step; their features and edges on the device
+        edge_bytes = _EDGE_BYTES * graph.num_edges * (2 if graph.directed else 1)
+        step_bytes += int(messages.saved_bytes * _MARGIN) + _feature_bytes(graph) * copies
+        step_bytes += edge_bytes
     label_bytes = labels.num_bytes
     token_bytes = 0 if fresh else rows.row_bytes * rows.num_rows
     sampler_bytes = label_bytes + int(_SAMPLER_BYTES * labels.num_entries)
@@ -202,7 +216,9 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     visits += settings.epochs / settings.eval_every * num_val * model.score_seconds
     # The optimizer changes every vector in every step.
     of_step = _VECTOR_SECONDS["cuda" if on_gpu else "cpu"] * table[0] * settings.hidden_channels
-    visits += settings.epochs * -(-num_train // batch) * of_step
+    score_steps = 1 if not has_tokens else -(-num_val // batch)
+    visits += settings.epochs * -(-num_train // batch) * (of_step + messages.train_seconds)
+    visits += settings.epochs / settings.eval_every * score_steps * messages.score_seconds
     if settings.fresh and has_tokens:
         visits += settings.epochs * num_train * cost.row_seconds
     until = "all epochs" if settings.patience is None else "all epochs; often ends earlier"
@@ -260,7 +276,8 @@ def plan(graph: Graph, settings: Settings) -> Plan:
             ),
             StagePlan(
                 "prediction",
-                n * (settings.copies if has_tokens else 1) * model.score_seconds,
+                n * (settings.copies if has_tokens else 1) * model.score_seconds
+                + (-(-n // batch) if has_tokens else 1) * messages.score_seconds,
                 ram(at_work + 8 * n * max(2, graph.num_classes)),
                 0,
                 int(gpu * _MARGIN),
@@ -337,6 +354,10 @@ def _surely_short(graph: Graph, settings: Settings) -> bool:
     per_ego = 6.0 * settings.num_layers * (12 * size * hidden**2 + 4 * size**2 * hidden)
     if settings.num_layers == 0:
         per_ego = 6 * hidden * (_mean_width(graph) * num_copies(settings.hops, settings.hop_kind))
+    if settings.message_layers:  # of a step, shared out among its egos
+        of_step = 6.0 * graph.num_nodes * hidden * (_mean_width(graph) + 2 * hidden)
+        batch = settings.batch_size if isinstance(settings.batch_size, int) else 1024
+        per_ego += settings.message_layers * of_step / min(batch, num_train)
     on_gpu = choose_device(settings.device).type == "cuda"
     flops = _SLOW_GPU_FLOPS if on_gpu else _SLOW_FLOPS
     if settings.epochs * per_epoch * per_ego > _LONG_SECONDS * flops:

@@ -87,6 +87,8 @@ def _group_inputs(member: Member) -> Export:
     }
     if settings.radius != AUTO:
         facts["radius"] = settings.radius
+    if settings.message_layers:
+        facts["message_layers"] = settings.message_layers
     vocabulary = pipeline.vocabulary
     if vocabulary is not None and vocabulary.num_channels:
         facts["ego_rows"] = list(vocabulary.groups)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from dhilgt.classifier.pipeline import Pipeline
@@ -39,11 +39,12 @@ def inputs_key(settings: Settings) -> Hashable:
         >>> inputs_key(plain) == inputs_key(wide), inputs_key(plain) == inputs_key(Settings(hops=1))
         (True, False)
     """
-    return _rows(settings), _features(settings), _inputs(settings), settings.label_inputs
+    seen = settings.label_inputs, settings.message_layers > 0
+    return _rows(settings), _features(settings), _inputs(settings), seen
 
 
 # Attributes of a pipeline, and the settings that decide them.
-_PARTS = {
+_PARTS: dict[str, Callable[[Settings], Hashable]] = {
     "_labels": _ranking,
     "_tokens": _rows,
     "_features": _features,
@@ -52,6 +53,7 @@ _PARTS = {
     "_projection": lambda settings: (settings.hop_channels, settings.feature_scale),
     "_vocabulary": _inputs,
     "_ego": _inputs,
+    "_adjacency": lambda settings: settings.message_layers > 0,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +12,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 
+from dhilgt.features.adjacency import adjacency
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.sizes import LabelEstimate
 from dhilgt.labels.trial import try_build
 from dhilgt.loader.feature_rows import open_features
+from dhilgt.loader.whole_graph import open_adjacency
 from dhilgt.model.config import DHILGTConfig
 from dhilgt.model.dhilgt import DHILGT
 from dhilgt.settings.settings import Settings
@@ -28,6 +31,8 @@ _TRIAL_ROWS = 256
 _OUT_OF_CACHE = 2  # a row of labels that are too large for the cache takes longer; on ogbn-arxiv 3
 _ENTRY_SECONDS = 2e-7  # of labels, where even the first entries take long
 _TRIAL_EGOS = 32
+_TRIAL_GRAPH_NODES = 20_000
+_SPARSE = 0.5  # fraction of entries below which features are tried as sparse ones
 _MOST_CHANNELS = 4096  # wider features are tried at this width; they hardly add time
 
 
@@ -63,6 +68,65 @@ class GraphCost:
     row_seconds: float
 
 
+@dataclass(frozen=True)
+class MessageCost:
+    """The cost of message passing over the whole graph, in a step of any number of egos.
+
+    Attributes:
+        train_seconds: Of a training step.
+        score_seconds: Of a prediction.
+        saved_bytes: Memory that a step keeps for the backward pass.
+    """
+
+    train_seconds: float
+    score_seconds: float
+    saved_bytes: int
+
+
+def measure_messages(
+    config: DHILGTConfig, graph: Graph, row_entries: float, device: torch.device
+) -> MessageCost:
+    """Measure a few steps on a random graph of the same degree; takes about a second.
+
+    Args:
+        config: The model's settings.
+        graph: The graph; edges of a directed one count in both directions.
+        row_entries: Entries of a row of the features that are not 0.
+        device: Where it will be trained.
+
+    Example:
+        >>> config = DHILGTConfig(
+        ...     in_channels=8, hidden_channels=16, out_channels=3, message_layers=2
+        ... )
+        >>> graph = Graph.from_edges([0, 1], [1, 2])
+        >>> measure_messages(config, graph, 8, torch.device("cpu")).saved_bytes > 0
+        True
+    """
+    num_nodes = graph.num_nodes
+    count = max(2, min(num_nodes, _TRIAL_GRAPH_NODES))
+    num_edges = graph.num_edges * (2 if graph.directed else 1)
+    drawn = np.random.default_rng(0).integers(0, count, (2, max(1, num_edges * count // num_nodes)))
+    with warnings.catch_warnings():  # of loops and repeats
+        warnings.simplefilter("ignore")
+        trial = Graph.from_edges(*drawn, num_nodes=count)
+    weights = open_adjacency(adjacency(trial), count).to(device).whole()
+    width = min(config.in_channels, _MOST_CHANNELS)
+    changed = {"in_channels": width, "num_layers": 0, "ego_channels": 0, "ego_groups": 0}
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(0)
+        model = DHILGT(**{**config.to_dict(), **changed}).to(device)
+        if row_entries < _SPARSE * width:
+            x = _random_rows(count, width, row_entries * count).to(device)
+        else:
+            x = torch.randn(count, width, device=device)
+        egos = torch.zeros(_TRIAL_EGOS, 1, dtype=torch.int64, device=device)
+        spd = torch.zeros(_TRIAL_EGOS, 1, 1, dtype=torch.uint8, device=device)
+        inputs = x, egos, spd, None, None, weights
+        seconds, scoring, saved = _measured(model, inputs, device)
+    times = num_nodes / count
+    return MessageCost(seconds * times, scoring * times, int(saved * times))
+
+
 def measure_model(
     config: DHILGTConfig, size: int, device: torch.device, ego_entries: float = 0.0
 ) -> ModelCost:
@@ -84,7 +148,7 @@ def measure_model(
     width = min(config.in_channels, _MOST_CHANNELS)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
-        narrow = {"in_channels": width}
+        narrow = {"in_channels": width, "message_layers": 0}  # see `measure_messages`
         if config.ego_channels:
             narrow["ego_channels"] = min(config.ego_channels, _MOST_CHANNELS)
         model = DHILGT(**{**config.to_dict(), **narrow}).to(device)
@@ -99,28 +163,36 @@ def measure_model(
             inputs += [None] * (4 - len(inputs))
             trial = _random_rows(rows, narrow["ego_channels"], ego_entries * _TRIAL_EGOS)
             inputs.append(trial.to(device))
-        labels = torch.zeros(_TRIAL_EGOS, dtype=torch.int64, device=device)
-        saved_storages: dict[int, int] = {}  # bytes by address
-
-        def pack(tensor: torch.Tensor) -> torch.Tensor:
-            storage = tensor.untyped_storage()
-            saved_storages[storage.data_ptr()] = storage.nbytes()
-            return tensor
-
-        def step() -> None:
-            F.cross_entropy(model(*inputs), labels).backward()  # type: ignore[no-untyped-call]
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            step()
-        seconds = _seconds(step, device)
-        model.eval()
-        with torch.inference_mode():
-            scoring = _seconds(lambda: model(*inputs), device)
-    weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
-    saved = sum(count for place, count in saved_storages.items() if place not in weights)
+        seconds, scoring, saved = _measured(model, inputs, device)
     return ModelCost(
         num_parameters, seconds / _TRIAL_EGOS, scoring / _TRIAL_EGOS, saved // _TRIAL_EGOS
     )
+
+
+def _measured(
+    model: DHILGT, inputs: Sequence[torch.Tensor | None], device: torch.device
+) -> tuple[float, float, int]:
+    """Return the seconds of a training step and of a prediction, and the bytes a step keeps."""
+    labels = torch.zeros(_TRIAL_EGOS, dtype=torch.int64, device=device)
+    saved_storages: dict[int, int] = {}  # bytes by address
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        saved_storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    def step() -> None:
+        F.cross_entropy(model(*inputs), labels).backward()  # type: ignore[no-untyped-call]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        step()
+    seconds = _seconds(step, device)
+    model.eval()
+    with torch.inference_mode():
+        scoring = _seconds(lambda: model(*inputs), device)
+    weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
+    saved = sum(count for place, count in saved_storages.items() if place not in weights)
+    return seconds, scoring, saved
 
 
 def _random_rows(count: int, channels: int, entries: float) -> torch.Tensor:

@@ -131,7 +131,10 @@ def member_probabilities(
             quick=quick,
             in_memory=not workers.gpus and not is_on_disk(graph.features),
         )
-        sizes = [member.batch_size for member in clf.members_]
+        sizes = [
+            pipeline.scoring_batch_size(member.batch_size, len(nodes))
+            for member, pipeline in zip(clf.members_, pipelines, strict=True)
+        ]
         ranges = list(_ranges(len(nodes), sizes, workers.count))
         _predict(ray, job, workers, ranges, clf.progress)
         return _collected(place, ranges, len(nodes), len(clf.classes_))

@@ -118,6 +118,7 @@ class Settings(CheckedSettings):
     bias_slope: float = _model("bias_slope")
     output_dropout: float = _model("output_dropout")
     input_activation: bool = _model("input_activation")
+    message_layers: int = _model("message_layers")
     attention: str = _model("attention")
 
     hops: int = _features(count(0, 0, 32, help="Rounds of averaging the features over neighbours."))

@@ -22,6 +22,12 @@ _WIDE = 512  # columns above which features are averaged over two steps, not thr
 _FEW = 64  # columns up to which features are taken for measurements, which ranks suit
 _MOST_HOP_BYTES = 512 << 20  # of averaged features; wider ones are projected first
 _HOP_CHANNELS = 256
+_MESSAGE_STEPS = 300  # of a training on a graph with more training nodes than a batch
+_LONG = 180.0  # seconds of a training above which a candidate with messages is left out
+_FLOPS = {"cpu": 3e10, "cuda": 5e12}  # a second, of such a step
+_FILLED = 0.1  # fraction of wide features that is not 0, as a guess
+_KEPT_BYTES = 24  # per node, channel and round, for the backward pass
+_MOST_KEPT_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ WITHOUT_GRAPH = {
     "hub_inputs": False,
     "class_inputs": False,
     "label_inputs": False,
+    "message_layers": 0,
 }
 """What makes a model one of the features alone, beside the settings of that candidate."""
 
@@ -125,6 +132,7 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
             row | _CLASSES,
         ),
     ]  # fmt: skip
+    listed += _message_candidates(facts)
     if facts.device != "cpu":  # there, the layers before the last take most of the time
         listed.append(
             Candidate(
@@ -145,6 +153,39 @@ def portfolio(facts: GraphFacts) -> tuple[Candidate, ...]:
     if not facts.num_edges:
         listed = listed[:2]
     return tuple(Candidate(one.name, one.about, {**common, **one.settings}) for one in listed)
+
+
+def _message_candidates(facts: GraphFacts) -> list[Candidate]:
+    """Return the candidates that pass messages, as far as time and memory allow."""
+    common = _common(facts)
+    small = facts.num_train <= _FULL_BATCH
+    # Each step computes all nodes, whatever its batch: fewer and larger batches than for others.
+    steps = 1 if small else -(-_MESSAGE_STEPS // common["epochs"])
+    node = _SLOTS | _CLASSES | {"num_layers": 0, "batch_size": -(-facts.num_train // steps)}
+    if small:
+        near = {"message_layers": 2, "lr": 5e-3}
+        far = {"message_layers": 4, "dropout": 0.5, "lr": 5e-3}
+    else:  # narrow layers, which learn from more nodes with less dropout, and take less time
+        near = {"message_layers": 2, "hidden_channels": 64}
+        far = {"message_layers": 5, "hidden_channels": 64, "dropout": 0.2, "lr": 1e-2}
+    about = "what nodes up to {message_layers} edges away pass on, and the known classes near it"
+    listed = [
+        Candidate("messages", about.format(**near), node | near),
+        Candidate("messages, far", about.format(**far), node | far),
+    ]
+    return [one for one in listed if _can_pass_messages(facts, common | dict(one.settings))]
+
+
+def _can_pass_messages(facts: GraphFacts, settings: Mapping[str, Any]) -> bool:
+    """Return whether a training on the whole graph takes neither long nor much memory."""
+    width, layers = settings["hidden_channels"], settings["message_layers"]
+    of_node = 12 * width**2 * layers + 6 * width * facts.num_features * _FILLED
+    of_edge = 8 * width * layers
+    of_step = facts.num_nodes * of_node + 2 * facts.num_edges * of_edge
+    steps = settings["epochs"] * -(-facts.num_train // settings["batch_size"])
+    seconds = steps * of_step / _FLOPS["cpu" if facts.device == "cpu" else "cuda"]
+    num_bytes = _KEPT_BYTES * facts.num_nodes * width * layers
+    return bool(seconds < _LONG and num_bytes < _MOST_KEPT_BYTES)
 
 
 def num_seeds(facts: GraphFacts) -> int:

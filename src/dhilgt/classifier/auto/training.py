@@ -178,6 +178,7 @@ class Training:
         assert self.data.batch_size is not None, "the loaders have one"
         pipeline = self.data.pipeline
         model = model_of(self.trainer).eval()
+        pipeline.hold_statistics(model, self.trainer.device)
         return Member(pipeline.settled, pipeline, model, self.data.batch_size), result
 
 
