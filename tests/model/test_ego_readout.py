@@ -20,9 +20,9 @@ DOUBLE = torch.float64
 class FullLastLayer(DHILGT):
     """The slow, obvious version: every layer for all slots, then slot 0."""
 
-    def embed(self, x, index, spd, known=None, ego=None, *, room=None):
-        path = self._take_path(x, index, spd, known, ego)
-        return self.norm(self._encode(x, index, spd, known, path, ego)[:, 0])
+    def embed(self, x, index, spd, known=None, ego=None, adjacency=None, *, room=None):
+        path = self._take_path(x, index, spd, known, ego, adjacency)
+        return self.norm(self._encode(x, index, spd, known, path, ego, adjacency)[:, 0])
 
 
 def full_version_of(model):

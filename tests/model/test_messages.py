@@ -7,6 +7,7 @@ import torch
 from dhilgt import DHILGT
 from dhilgt.errors import ConfigError
 from dhilgt.model.export import export_onnx, export_program
+from dhilgt.model.messages import GraphNorm
 from dhilgt.model.sparse_product import symmetric_product
 from tests.model.cases import batch_of, gradients, model_of
 from tests.model.ego_cases import SETTINGS, ego_rows
@@ -134,6 +135,14 @@ def test_evaluation_uses_the_statistics_of_the_graph_at_hand():
         trained(*inputs)
     with torch.no_grad():
         torch.testing.assert_close(trained(*inputs), fresh(*inputs))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_the_norm_is_the_same_in_training_and_evaluation(rows):
+    norm = GraphNorm(3).double()
+    torch.nn.init.normal_(norm.weight)
+    h = torch.randn(rows, 3, dtype=torch.float64)
+    torch.testing.assert_close(norm.train()(h), norm.eval()(h))
 
 
 def test_statistics_that_are_held_are_those_of_the_graph_until_training_goes_on():
