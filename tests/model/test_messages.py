@@ -48,7 +48,7 @@ def by_hand(model, x, adjacency):
             received = np.zeros(h.shape[1])
             for other in np.flatnonzero(adjacency[node]):
                 received += adjacency[node, other] * h[other]
-            out[node] = state[name + "own.weight"] @ h[node] + state[name + "own.bias"]
+            out[node] = state[name + "own.weight"] @ h[node]
             out[node] += state[name + "neighbors.weight"] @ received
         mean, deviation = out.mean(0), np.sqrt(out.var(0) + 1e-5)
         out = (out - mean) / deviation * state[name + "norm.weight"] + state[name + "norm.bias"]

@@ -86,7 +86,7 @@ class MessageRound(nn.Module):
     def __init__(self, width: int, rate: float) -> None:
         super().__init__()
         self.rate = rate
-        self.own = nn.Linear(width, width)
+        self.own = nn.Linear(width, width, bias=False)  # the norm would take a bias away
         self.neighbors = nn.Linear(width, width, bias=False)
         self.norm = GraphNorm(width)
 

@@ -73,7 +73,8 @@ def symmetric_product(x: Tensor | CsrParts, table: Tensor) -> Tensor:
     """Return the product of a symmetric CSR matrix and a table, in the precision of its values.
 
     The gradient is the same product: no transpose is made. Half precision would be too coarse for
-    sums over many neighbours.
+    sums over many neighbours. Each row is summed in the order of its entries, on every device, so
+    that a seed gives the same bits again; cuSPARSE does not promise that.
 
     Args:
         x: [n, n] CSR.
@@ -89,22 +90,6 @@ def symmetric_product(x: Tensor | CsrParts, table: Tensor) -> Tensor:
         return _scattered(offsets, columns, values, table)
     product: Tensor = _SymmetricProduct.apply(offsets, columns, values, table)  # type: ignore[no-untyped-call]
     return product
-
-
-def multiply(offsets: Tensor, columns: Tensor, values: Tensor, dense: Tensor) -> Tensor:
-    """Return the product of compressed rows with [columns, F], without gradients.
-
-    On the CPU each row is summed by one thread in the order of its entries, so that the result does
-    not depend on the number of threads.
-    """
-    dense = dense.contiguous()
-    if dense.device.type == "cpu":
-        # Three times as fast as PyTorch's product of sparse and dense matrices.
-        return _bags(offsets, columns, values, dense)
-    size = (len(offsets) - 1, dense.shape[0])
-    matrix = torch.sparse_csr_tensor(offsets, columns, values, size=size, check_invariants=False)
-    with torch.autocast(dense.device.type, enabled=False):
-        return matrix @ dense
 
 
 def grouped_product(x: Tensor | CsrParts, values: Tensor, table: Tensor, scale: Tensor) -> Tensor:
@@ -182,13 +167,13 @@ class _SymmetricProduct(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(offsets, columns, values)
         ctx.dtype = table.dtype
-        return multiply(offsets, columns, values, table.to(values.dtype))
+        return _bags(offsets, columns, values, table.to(values.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None, Tensor]:
         offsets, columns, values = ctx.saved_tensors
-        product = multiply(offsets, columns, values, grad.to(values.dtype))
+        product = _bags(offsets, columns, values, grad.to(values.dtype))
         return None, None, None, product.to(ctx.dtype)
 
 

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from dhilgt.baselines.shared.layers import SafeBatchNorm
 from dhilgt.baselines.shared.message_graph import CleanGraph
+from dhilgt.baselines.shared.sparse import multiply
 from dhilgt.baselines.shared.spectral import laplacian_vectors
-from dhilgt.model.sparse_product import multiply
 
 _BLOCK_BYTES = 1 << 26  # of one power of a walk, for some of the nodes
 

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dhilgt.baselines.shared.layers import GraphConv, SafeBatchNorm
-from dhilgt.baselines.shared.sparse import SparseMatrix
-from dhilgt.model.sparse_product import multiply
+from dhilgt.baselines.shared.sparse import SparseMatrix, multiply
 
 _LEAST = 1e-6
 

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dhilgt.baselines.shared.sparse import SparseMatrix
-from dhilgt.model.sparse_product import multiply
+from dhilgt.baselines.shared.sparse import SparseMatrix, multiply
 
 _LEAST = 1e-6  # added to each feature, so that no sum of weights is 0
 _GATHERED = 1 << 27  # numbers in memory at a time for products at edges: 512 MB

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor
-
-from dhilgt.model.sparse_product import multiply
 
 # PyTorch warns that this layout is in beta, which is of no use to users of a baseline.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
@@ -227,6 +226,24 @@ def pair_products(left: Tensor, right: Tensor, matrix: SparseMatrix) -> Tensor:
         products = left.index_select(0, rows[part]).mul_(right.index_select(0, columns[part]))
         torch.sum(products.view(-1, heads, width), -1, out=out[part])
     return out
+
+
+def multiply(offsets: Tensor, columns: Tensor, values: Tensor, dense: Tensor) -> Tensor:
+    """Return the product of compressed rows with [columns, F], without gradients.
+
+    On the CPU each row is summed by one thread in the order of its entries, so that the result does
+    not depend on the number of threads.
+    """
+    dense = dense.contiguous()
+    if dense.device.type == "cpu":
+        # Three times as fast as PyTorch's product of sparse and dense matrices.
+        return F.embedding_bag(
+            columns, dense, offsets, mode="sum", per_sample_weights=values, include_last_offset=True
+        )
+    size = (len(offsets) - 1, dense.shape[0])
+    matrix = torch.sparse_csr_tensor(offsets, columns, values, size=size, check_invariants=False)
+    with torch.autocast(dense.device.type, enabled=False):
+        return matrix @ dense
 
 
 class _Product(torch.autograd.Function):
