@@ -75,3 +75,28 @@ def test_graph_useless():
     # What wins against the features alone, if anything does, wins by chance.
     assert winner.name == FEATURES_ALONE or np.mean(winner.rungs[-1].scores) < alone + 0.02
     assert clf.scores_["test"]["accuracy"] >= clf.search_.references["mlp"]["test"] - 0.05
+
+
+def sizes_nearby():
+    """Nodes on a ring, joined to the three on either side; whether the numbers there are large.
+
+    Their signs are random: the mean of the numbers tells little of the mean of their sizes.
+    """
+    rng, ring = np.random.default_rng(0), np.arange(NODES)
+    numbers = rng.normal(size=NODES).astype(np.float32)
+    near = ring[:, None] + np.array([-3, -2, -1, 1, 2, 3])
+    sizes = np.abs(numbers[near % NODES]).mean(1)
+    part = rng.permutation(NODES) % 5
+    return dhilgt.Graph.from_edges(
+        np.repeat(ring, 3), (near[:, 3:] % NODES).reshape(-1), num_nodes=NODES,
+        features=numbers[:, None], labels=(sizes > np.median(sizes)).astype(np.int64),
+        masks={"train": part < 3, "val": part == 3, "test": part == 4},
+    )  # fmt: skip
+
+
+@pytest.mark.full
+def test_a_function_of_single_neighbours_that_no_average_shows():
+    options = {"batch_size": 4096, "epochs": 81, "dropout": 0.1, "hidden_channels": 32}
+    clf, winner = searched(sizes_nearby(), **options)
+    assert winner.settings.get("message_layers")
+    assert clf.scores_["test"]["accuracy"] > 0.8
