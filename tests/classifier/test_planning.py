@@ -9,15 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import dhilgt
-from dhilgt.classifier import planning
+from dhilgt.classifier import planning, trials
 from dhilgt.classifier.cache import Cache
 from dhilgt.classifier.planning import Plan, StagePlan, long_run, plan
 from dhilgt.classifier.trials import measure_graph
 from dhilgt.errors import ConfigError
 from dhilgt.labels.orders import node_order
 from dhilgt.labels.sizes import estimate
+from dhilgt.model.config import DHILGTConfig
 from dhilgt.settings.settings import Settings
 from tests import oracle_graphs
 
@@ -200,3 +202,26 @@ def test_a_run_may_be_long_by_its_training_or_by_its_labels():
     cycle = with_data(oracle_graphs.cycle(50_000))
     assert planning._surely_short(cycle, Settings(**SMALL))
     assert not planning._surely_short(cycle, Settings(**SMALL, order="degree-id"))
+
+
+@pytest.mark.parametrize(
+    ("step_seconds", "egos"),
+    [(0.001, [32, 256, 1000]), (0.5, [32])],  # cheap steps, and one that is long enough
+)
+def test_a_trial_grows_until_a_step_is_long_or_as_large_as_in_training(
+    monkeypatch, step_seconds, egos
+):
+    tried = []
+
+    def measured(model, inputs, device):
+        x, index = inputs[:2]
+        tried.append(len(index))
+        assert len(x) == 3 * len(index)  # distinct nodes
+        return step_seconds, step_seconds / 2, 8 * len(index)
+
+    monkeypatch.setattr(trials, "_measured", measured)
+    config = DHILGTConfig(in_channels=8, hidden_channels=16, out_channels=3)
+    cost = trials.measure_model(config, 5, torch.device("cpu"), batch=1000, distinct=3)
+    assert tried == egos
+    assert cost.train_seconds == step_seconds / egos[-1]
+    assert cost.saved_bytes == 8

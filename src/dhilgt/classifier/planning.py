@@ -182,16 +182,24 @@ def plan(graph: Graph, settings: Settings) -> Plan:
     table = (0, 0) if ego is None else (ego.num_channels, ego.num_groups)
     config = settings.model_config(channels, max(2, graph.num_classes), *table)
     size = settings.size if has_tokens else 1
-    model = measure_model(config, size, device, 0 if ego is None else ego.num_entries / n)
+    num_train, num_val = _part_sizes(graph, settings)
+    batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
+    model = measure_model(
+        config,
+        size,
+        device,
+        0 if ego is None else ego.num_entries / n,
+        batch=batch,
+        distinct=min(n, batch * size) / batch,
+        row_entries=None if settings.hops else _mean_width(graph),
+    )
     messages = MessageCost(0.0, 0.0, 0)
     if settings.message_layers:
         messages = measure_messages(config, graph, _mean_width(graph) * copies, device)
     rows = _token_plan(graph, settings)
-    num_train, num_val = _part_sizes(graph, settings)
 
     in_use = max(clock.host_peak_bytes(), _graph_bytes(graph))  # by now: libraries and the graph
     feature_bytes = _made_feature_bytes(graph, settings, copies)
-    batch = min(settings.batch_size if isinstance(settings.batch_size, int) else 1024, num_train)
     weights = 4 * model.num_parameters
     step_bytes = int(batch * (model.saved_bytes + _batch_bytes(size, channels)) * _MARGIN)
     if settings.message_layers:  # all nodes in every step; their features and edges on the device

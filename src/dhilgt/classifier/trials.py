@@ -31,6 +31,8 @@ _TRIAL_ROWS = 256
 _OUT_OF_CACHE = 2  # a row of labels that are too large for the cache takes longer; on ogbn-arxiv 3
 _ENTRY_SECONDS = 2e-7  # of labels, where even the first entries take long
 _TRIAL_EGOS = 32
+_LARGER = 8  # times as many in the next trial, while a step is short
+_LONG_STEP = 0.02  # seconds
 _TRIAL_GRAPH_NODES = 20_000
 _SPARSE = 0.5  # fraction of entries below which features are tried as sparse ones
 _MOST_CHANNELS = 4096  # wider features are tried at this width; they hardly add time
@@ -128,15 +130,28 @@ def measure_messages(
 
 
 def measure_model(
-    config: DHILGTConfig, size: int, device: torch.device, ego_entries: float = 0.0
+    config: DHILGTConfig,
+    size: int,
+    device: torch.device,
+    ego_entries: float = 0.0,
+    *,
+    batch: int = 1024,
+    distinct: float | None = None,
+    row_entries: float | None = None,
 ) -> ModelCost:
     """Measure a few steps on random rows; takes about a second.
+
+    Small models spend most of a small step on what a step costs whatever its size: the trial grows
+    until a step is long, or as large as those of the training.
 
     Args:
         config: The model's settings.
         size: Slots of a row.
         device: Where it will be trained.
         ego_entries: With `ego_channels`, entries in the rows of an ego on average.
+        batch: Egos of a step of the training.
+        distinct: Distinct nodes in a batch, by ego; `size` if None.
+        row_entries: Entries of a row of the features that are not 0; None for all.
 
     Example:
         >>> config = DHILGTConfig(in_channels=8, hidden_channels=16, out_channels=3)
@@ -146,34 +161,54 @@ def measure_model(
     with torch.device("meta"):
         num_parameters = sum(one.numel() for one in DHILGT(**config.to_dict()).parameters())
     width = min(config.in_channels, _MOST_CHANNELS)
+    egos = min(_TRIAL_EGOS, batch)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
         narrow = {"in_channels": width, "message_layers": 0}  # see `measure_messages`
         if config.ego_channels:
             narrow["ego_channels"] = min(config.ego_channels, _MOST_CHANNELS)
         model = DHILGT(**{**config.to_dict(), **narrow}).to(device)
-        x = torch.randn(_TRIAL_EGOS * size, width, device=device)
-        index = torch.arange(_TRIAL_EGOS * size, device=device).reshape(_TRIAL_EGOS, size)
-        spd = torch.randint(0, 6, (_TRIAL_EGOS, size, size), device=device).to(torch.uint8)
-        inputs: list[torch.Tensor | None] = [x, index, spd]
-        if config.label_inputs:
-            inputs.append(torch.ones(len(x), dtype=torch.int32, device=device))
-        if config.ego_channels:
-            rows = _TRIAL_EGOS * config.ego_groups
-            inputs += [None] * (4 - len(inputs))
-            trial = _random_rows(rows, narrow["ego_channels"], ego_entries * _TRIAL_EGOS)
-            inputs.append(trial.to(device))
-        seconds, scoring, saved = _measured(model, inputs, device)
-    return ModelCost(
-        num_parameters, seconds / _TRIAL_EGOS, scoring / _TRIAL_EGOS, saved // _TRIAL_EGOS
-    )
+        while True:
+            nodes = max(1, round(egos * (size if distinct is None else distinct)))
+            inputs = _trial_inputs(model.config, egos, size, nodes, row_entries, ego_entries)
+            on_device = [None if one is None else one.to(device) for one in inputs]
+            seconds, scoring, saved = _measured(model.train(), on_device, device)
+            if seconds > _LONG_STEP or egos >= batch:
+                break
+            egos = min(batch, _LARGER * egos)
+    return ModelCost(num_parameters, seconds / egos, scoring / egos, saved // egos)
+
+
+def _trial_inputs(
+    config: DHILGTConfig,
+    egos: int,
+    size: int,
+    nodes: int,
+    row_entries: float | None,
+    ego_entries: float,
+) -> list[torch.Tensor | None]:
+    """Return a random batch; entries are those of a node's features and of an ego's rows."""
+    width = config.in_channels
+    if row_entries is not None and row_entries < _SPARSE * width:
+        x = _random_rows(nodes, width, row_entries * nodes)
+    else:
+        x = torch.randn(nodes, width)
+    index = (torch.arange(egos * size) % nodes).reshape(egos, size)
+    inputs = [x, index, torch.randint(0, 6, (egos, size, size)).to(torch.uint8)]
+    known = torch.ones(nodes, dtype=torch.int32) if config.label_inputs else None
+    rows = None
+    if config.ego_channels:
+        rows = _random_rows(egos * config.ego_groups, config.ego_channels, ego_entries * egos)
+    return [*inputs, known, rows]
 
 
 def _measured(
     model: DHILGT, inputs: Sequence[torch.Tensor | None], device: torch.device
 ) -> tuple[float, float, int]:
     """Return the seconds of a training step and of a prediction, and the bytes a step keeps."""
-    labels = torch.zeros(_TRIAL_EGOS, dtype=torch.int64, device=device)
+    index = inputs[1]
+    assert index is not None, "every model takes it"
+    labels = torch.zeros(len(index), dtype=torch.int64, device=device)
     saved_storages: dict[int, int] = {}  # bytes by address
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
