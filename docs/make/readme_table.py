@@ -61,7 +61,8 @@ def _score(result: GraphResult, key: RowKey) -> str:
 
 def read() -> list[Record]:
     """Return the records of all systems; of two of one cell the later counts."""
-    files = [RESULTS / "default.jsonl", *sorted((RESULTS / "paper").glob("*.jsonl"))]
+    files = [RESULTS / f"{name}.jsonl" for name in ("default", "default-baselines")]
+    files += sorted((RESULTS / "paper").glob("*.jsonl"))
     joined: dict[str, Record] = {}
     for file in files:
         joined |= Results(file).by_key()

@@ -369,7 +369,7 @@ def test_refusals(tmp_path):
 
 
 def test_the_committed_tables_are_made_from_the_committed_lines(tmp_path):
-    files = [RESULTS / "paper", *RESULTS.glob("default.jsonl")]
+    files = [RESULTS / "paper", *(RESULTS / f"default{end}.jsonl" for end in ("", "-baselines"))]
     ok("bench", "paper", "--render-only", *files, "--into", tmp_path)
     ok("bench", "paper", "--render-only", RESULTS / "paper", "--table", "times", "--into", tmp_path)
     made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}

@@ -24,7 +24,8 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 WITHOUT_HASH = {
     "ablation.jsonl": "b5d1a9bd9e4f28e4",
     "cpu/scaling.jsonl": "263f7c0f437c13e3",
-    "default.jsonl": "2bf870673ab78b10",
+    "default-baselines.jsonl": "8866a7fa45b45073",
+    "default-before.jsonl": "4561e602d142db37",
     "gpu.jsonl": "b0f7a2de9537b74c",
     "grow.jsonl": "c6ef23a8ddf623c2",
     "hierarchy.jsonl": "ab18aac5b7f781d9",

@@ -71,3 +71,14 @@ def test_a_budget_ends_the_search():
     plans = {name: plan_of(name) for name in PER_EPOCH}
     whole = costs._whole(entries(), plans, costs._Trainings((1, 3, 9), 2, 2), 4.0)
     assert whole.stage("search").seconds == 4
+
+
+def test_a_candidate_with_fewer_epochs_takes_no_more_than_these():
+    settings = {"features alone": 9, "slow": 4}
+    listed = [
+        Entry(name, "", Settings(epochs=epochs), {}, True) for name, epochs in settings.items()
+    ]
+    plans = {name: plan_of(name, epochs) for name, epochs in settings.items()}
+    how = costs._Trainings(halving.rungs(EPOCHS), 1, 1)
+    found = costs._trained_seconds(listed, plans, how)
+    assert found == pytest.approx(9 * PER_EPOCH["features alone"] + 4 * PER_EPOCH["slow"])

@@ -90,6 +90,16 @@ def test_scores_at_rungs_are_those_of_one_whole_training(graph, fitted):
         assert rung.scores[0] == max(history[: rung.epochs])
 
 
+def test_a_candidate_with_fewer_epochs_ends_before_the_last_rung(graph, monkeypatch):
+    brief = Candidate("brief", "averages", TINY | {"size": 1, "hops": 1, "epochs": 2})
+    use_tiny(monkeypatch, (CANDIDATES[0], brief), seeds=1)
+    trial = searching().fit(graph).search_.trial("brief")
+    alone = searching(recipe="paper", **brief.settings).fit(graph)
+    history = [line["val_score"] for line in alone.result_.history]
+    assert [rung.epochs for rung in trial.rungs] == [1, 2, 5]
+    assert [rung.scores[0] for rung in trial.rungs] == [history[0], max(history), max(history)]
+
+
 def test_the_average_is_that_of_its_members(fitted, graph):
     nodes = np.arange(graph.num_nodes)
     shares = [member.probabilities(nodes) for member in fitted.members_]

@@ -1,5 +1,6 @@
 """What the protocol asks for: sentences of docs/results/paper.md and docs/results/default.md."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from docs.make.figures import records
@@ -33,36 +34,42 @@ def as_it_comes() -> Iterator[str]:
     """Yield the sentences of the page of the default."""
     low, high = default.SEEDS.split("-")
     yield f"Ten random splits (60/20/20 %) per graph, seeds {low} to {high}."
-    first = {record.cell.key: record.scores for record in records("default.jsonl")}
+    now, before = records("default.jsonl"), records("default-before.jsonl")
+    on_gpu = [record for record in now if record.costs.inference_device != "cpu"]
+    splits = Counter(record.cell.data for record in on_gpu)
+    assert set(splits) == set(default.GRAPHS)
+    yield f"{min(splits.values())} or {max(splits.values())} splits of every graph on an H200"
+    first = {record.cell.key: record.scores for record in before}
     again = records("default-again.jsonl")
     assert all(record.scores == first[record.cell.key] for record in again)
-    yield f"{len(again)} of these runs were made a second time, and have the same scores"
-    yield from _on_two_cores()
-
-
-def _on_two_cores() -> Iterator[str]:
-    """Yield what the default reaches without a GPU, beside the same splits with one."""
-    with_gpu = {record.cell.key: record.test_score() for record in records("default.jsonl")}
-    lines = records("default-cpu.jsonl")
+    yield f"{len(again)} of its runs were made a second time, and have the same scores"
+    yield from _beside(on_gpu, before)
+    cpu = records("default-cpu.jsonl")
     # A run that was stopped has more splits of some graphs: those that all graphs have count.
-    splits = set.intersection(
-        *({one.cell.seed for one in lines if one.cell.data == graph} for graph in _graphs(lines))
+    shared = set.intersection(
+        *(
+            {one.cell.seed for one in cpu if one.cell.data == graph}
+            for graph in {one.cell.data for one in cpu}
+        )
     )
-    yield f"{len(splits)} of the ten splits were run without a GPU, too"
-    for graph in _graphs(lines):
-        here = [one for one in lines if one.cell.data == graph and one.cell.seed in splits]
-        own = [100 * _number(one.test_score()) for one in here]
-        gpu = [100 * _number(with_gpu[one.cell.key]) for one in here]
-        gap = paired.difference(gpu, own)
+    yield f"{len(shared)} of the ten splits were run without a GPU, too"
+    yield from _beside([one for one in cpu if one.cell.seed in shared], before)
+
+
+def _beside(lines: Sequence[Record], others: Sequence[Record]) -> Iterator[str]:
+    """Yield the mean scores of two kinds of runs on the splits that both have, by graph."""
+    kept = {record.cell.key: record.test_score() for record in others}
+    both = [record for record in lines if record.cell.key in kept]
+    for graph in sorted({record.cell.data for record in both}, key=default.GRAPHS.index):
+        shared = [record for record in both if record.cell.data == graph]
+        one = [100 * _number(record.test_score()) for record in shared]
+        other = [100 * _number(kept[record.cell.key]) for record in shared]
+        gap = paired.difference(other, one)
         ends = " to ".join(f"{_number(end):+.2f}" for end in (gap.low, gap.high))
         yield (
-            f"| {graph} | {sum(own) / len(own):.2f} | {sum(gpu) / len(gpu):.2f} "
-            f"| {gap.mean:+.2f} | {ends} |"
+            f"| {graph} | {len(shared)} | {sum(one) / len(one):.2f} "
+            f"| {sum(other) / len(other):.2f} | {gap.mean:+.2f} | {ends} |"
         )
-
-
-def _graphs(lines: Sequence[Record]) -> list[str]:
-    return sorted({one.cell.data for one in lines}, key=default.GRAPHS.index)
 
 
 def _number(value: float | None) -> float:

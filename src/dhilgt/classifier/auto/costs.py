@@ -170,15 +170,20 @@ def _whole(
 
 def _trained_seconds(entries: list[Entry], plans: Mapping[str, Plan], how: _Trainings) -> float:
     """Return the seconds of all trainings where the slowest candidates are never dropped."""
-    per_epoch = {
-        one.name: plans[one.name].stage("training").seconds / one.settings.epochs for one in entries
-    }
-    slowest = sorted((per_epoch[one.name] for one in entries if one.contends), reverse=True)
-    alone = per_epoch[entries[0].name]  # it is trained to its end in any case
-    alive, before, total, finalists = len(slowest), 0, 0.0, 0
+
+    def spent(entry: Entry, until: int) -> float:
+        whole = entry.settings.epochs
+        return plans[entry.name].stage("training").seconds * min(until, whole) / whole
+
+    contenders = [one for one in entries if one.contends]
+    alive, before, total, finalists = len(contenders), 0, 0.0, 0
     for until in how.rungs:
-        extra = alone if alive < len(entries) else 0.0
-        total += (sum(slowest[:alive]) + extra) * (until - before)
+        slowest = sorted(
+            (spent(one, until) - spent(one, before) for one in contenders), reverse=True
+        )
+        total += sum(slowest[:alive])
+        if alive < len(entries):  # the features alone are trained to their end in any case
+            total += spent(entries[0], until) - spent(entries[0], before)
         finalists, alive, before = alive, halving.num_survivors(alive), until
-    further = sum(slowest[:finalists]) * how.rungs[-1] * (how.last_seeds - how.seeds)
-    return how.seeds * total + further
+    last = sorted((spent(one, how.rungs[-1]) for one in contenders), reverse=True)
+    return how.seeds * total + sum(last[:finalists]) * (how.last_seeds - how.seeds)

@@ -22,7 +22,7 @@ _WIDE = 512  # columns above which features are averaged over two steps, not thr
 _FEW = 64  # columns up to which features are taken for measurements, which ranks suit
 _MOST_HOP_BYTES = 512 << 20  # of averaged features; wider ones are projected first
 _HOP_CHANNELS = 256
-_MESSAGE_STEPS = 300  # of a training on a graph with more training nodes than a batch
+_FEW_STEPS, _MANY_STEPS = 200, 300  # of a training with messages, on a small graph and a large one
 _LONG = 100.0  # seconds of a training above which a candidate with messages is left out
 _FLOPS = {"cpu": 3e10, "cuda": 5e12}  # a second, of such a step
 _FILLED = 0.1  # fraction of wide features that is not 0, as a guess
@@ -159,18 +159,26 @@ def _message_candidates(facts: GraphFacts) -> list[Candidate]:
     """Return the candidates that pass messages, as far as time and memory allow."""
     common = _common(facts)
     small = facts.num_train <= _FULL_BATCH
-    # Each step computes all nodes, whatever its batch: fewer and larger batches than for others.
-    steps = 1 if small else -(-_MESSAGE_STEPS // common["epochs"])
-    node = _SLOTS | _CLASSES | {"num_layers": 0, "batch_size": -(-facts.num_train // steps)}
+    node = _SLOTS | _CLASSES | {"num_layers": 0}
+    # Each step computes all nodes, whatever its batch: fewer and larger batches than for others, in
+    # half of the epochs, so that a rung, a part of the epochs, sees a larger part of the training.
+    half = _schedule(max(_FEWEST_EPOCHS, common["epochs"] // 2))
+    steps = -(-(_FEW_STEPS if small else _MANY_STEPS) // half["epochs"])
+    brief = half | {"batch_size": -(-facts.num_train // steps)}
     if small:
-        near = {"message_layers": 2, "lr": 5e-3}
-        far = {"message_layers": 4, "dropout": 0.5, "lr": 5e-3}
-    else:  # narrow layers, which learn from more nodes with less dropout, and take less time
-        near = {"message_layers": 2, "hidden_channels": 64}
-        far = {"message_layers": 5, "hidden_channels": 64, "dropout": 0.2, "lr": 1e-2}
-    about = "what nodes up to {message_layers} edges away pass on, and the known classes near it"
+        steady = {"message_layers": 4, "dropout": 0.5, "lr": 5e-3}
+    else:
+        steady = {"message_layers": 2, "hidden_channels": 64} | brief
+    # Narrow layers with little dropout learn functions of many nodes, and take less time.
+    far = {
+        "message_layers": 5, "hidden_channels": 64, "dropout": 0.2, "input_dropout": 0.0,
+        "lr": 1e-2, "weight_decay": 0.01,
+    } | brief  # fmt: skip
+    about = (
+        "what nodes up to {message_layers} edges away pass on, and the known classes near the node"
+    )
     listed = [
-        Candidate("messages", about.format(**near), node | near),
+        Candidate("messages", about.format(**steady), node | steady),
         Candidate("messages, far", about.format(**far), node | far),
     ]
     return [one for one in listed if _can_pass_messages(facts, common | dict(one.settings))]
@@ -217,13 +225,20 @@ def _common(facts: GraphFacts) -> dict[str, Any]:
     epochs = max(_FEWEST_EPOCHS, epochs)
     return {
         "hidden_channels": 128,
-        "epochs": epochs,
         "lr": 3e-3 if small else 5e-3,
         "weight_decay": 0.1 if small else 0.01,
-        "warmup_epochs": max(1.0, epochs / 40),
         "dropout": 0.7 if small else 0.5,
         "input_dropout": 0.2 if small else 0.0,
         "bias_dropout": 0.0,
-        "patience": max(10, epochs // 4),
         "batch_size": _FULL_BATCH if small else 1024,
+        **_schedule(epochs),
+    }
+
+
+def _schedule(epochs: int) -> dict[str, Any]:
+    """Return the settings that follow from the number of epochs."""
+    return {
+        "epochs": epochs,
+        "warmup_epochs": max(1.0, epochs / 40),
+        "patience": max(10, epochs // 4),
     }

@@ -116,6 +116,7 @@ class Training:
         """Return the time to an epoch by that of the epochs so far; None before the first."""
         if self._epoch_seconds is None:
             return None
+        until = min(until, self.data.pipeline.settings.epochs)
         return max(0, until - self.epoch) * self._epoch_seconds
 
     def advance(self, until: int, in_time: Callable[[], bool]) -> TrainState:
