@@ -537,9 +537,8 @@ class Pipeline:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy for another process, without what can be made again."""
-        state = self.__dict__ | {"_tokens": None, "_features": None, "_ego": None}
-        state |= {"_adjacency": None}
-        return state | {"_labels": None, "_labels_passed": False, "_open_features": None}
+        made = ("_tokens", "_features", "_ego", "_adjacency", "_labels", "_open_features")
+        return self.__dict__ | dict.fromkeys(made) | {"_labels_passed": False}
 
 
 def _fast_form(features: Any, device: torch.device) -> Any:

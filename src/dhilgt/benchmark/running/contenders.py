@@ -164,7 +164,7 @@ class OurContender(Contender):
             self.graph, settings, cache=None, progress=False, clock=self.clock
         )
         made = self._pipeline  # here, not in the first epoch
-        _ = made.tokens, made.features, made.ego
+        _ = made.tokens, made.features, made.ego, made.adjacency
         self._on = choose_device(self._device)
         classes = max(2, self.graph.num_classes)
         self._model = new_model(self._pipeline, classes).to(self._on)

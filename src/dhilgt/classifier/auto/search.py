@@ -219,7 +219,7 @@ class Search:
                 continue
             with self._failing(name):
                 pipeline = self._data_of(entry).pipeline
-                _ = pipeline.tokens, pipeline.features, pipeline.ego
+                _ = pipeline.tokens, pipeline.features, pipeline.ego, pipeline.adjacency
                 self._keep_radius(pipeline.settled.radius)
 
     def _keep_radius(self, radius: int | str | None) -> None:
