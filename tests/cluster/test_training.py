@@ -82,6 +82,15 @@ def test_search_on_a_cluster(address, tmp_path):
 
 
 @pytest.mark.full
+def test_messages_on_a_cluster(address, tmp_path):
+    options = {"message_layers": 2, "num_layers": 0}
+    clf = train(tmp_path / "cluster", address, **options)
+    torchrun(tmp_path / "two", **options)
+    assert model_bytes(tmp_path / "cluster") == model_bytes(tmp_path / "two")
+    assert np.array_equal(clf.predict_proba(cluster=address), clf.predict_proba())
+
+
+@pytest.mark.full
 def test_another_graph_and_quick(trained, address):
     folder, _ = trained
     clf = dhilgt.NodeClassifier.load(folder)
