@@ -190,7 +190,7 @@ class NativeRest {
   static NativeRest* make(const Starts& forward_offsets, const Ranks& forward_targets,
                           const Starts& backward_offsets, const Ranks& backward_targets, bool directed,
                           std::uint32_t first, std::uint32_t radius, std::optional<Table<Word>> table,
-                          const Bounds& bounds, unsigned threads, std::uint64_t max_bytes) {
+                          const Bounds& bounds, unsigned threads, std::uint64_t own_entries, std::uint64_t max_bytes) {
     const ArcsView forward = checked_arcs(forward_offsets, forward_targets);
     const ArcsView backward = checked_arcs(backward_offsets, backward_targets);
     const std::size_t n = forward_offsets.size() - 1;
@@ -202,7 +202,7 @@ class NativeRest {
     auto made = std::unique_ptr<NativeRest>(new NativeRest(bounds, first, max_bytes));
     made->kept_.push_back(std::make_shared<std::tuple<Starts, Ranks, Starts, Ranks, std::optional<Table<Word>>>>(
         forward_offsets, forward_targets, backward_offsets, backward_targets, table));
-    const RestOfHubs rest{static_cast<Node>(n), first, directed, radius, std::max(1u, threads)};
+    const RestOfHubs rest{static_cast<Node>(n), first, directed, radius, std::max(1u, threads), own_entries};
     run_polled(made->control_, nb::none(), [&] {
       made->search_ = rest_search<Word>(rest, forward, backward, top.far, top.near, made->control_);
     });
@@ -340,8 +340,8 @@ void bind_search(nb::module_& module) {
   module.def("rest_of_hubs", &NativeRest::make<Word>, nb::arg("forward_offsets").noconvert(),
              nb::arg("forward_targets").noconvert(), nb::arg("backward_offsets").noconvert(),
              nb::arg("backward_targets").noconvert(), nb::arg("directed"), nb::arg("first"), nb::arg("radius"),
-             nb::arg("table").none(), nb::arg("bounds"), nb::arg("threads"), nb::arg("max_bytes"),
-             nb::rv_policy::take_ownership);
+             nb::arg("table").none(), nb::arg("bounds"), nb::arg("threads"), nb::arg("own_entries"),
+             nb::arg("max_bytes"), nb::rv_policy::take_ownership);
 }
 
 }  // namespace

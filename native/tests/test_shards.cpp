@@ -127,7 +127,7 @@ void check_graph(std::uint64_t seed) {
     std::vector<std::vector<LevelEntries>> levels;  // of each part of the nodes
     std::deque<TopRows<Node>> rows_kept;
     if (num_top < n) {
-      const auto search = rest_search<Word>({n, num_top, directed, kUnreachable, threads}, ranked.graph.forward(),
+      const auto search = rest_search<Word>({n, num_top, directed, kUnreachable, threads, random.below(2) * 1000}, ranked.graph.forward(),
                                             ranked.graph.backward(), view_of(tables[0], bounds),
                                             view_of(tables[directed ? 1 : 0], bounds), control);
       std::vector<std::vector<WholeLevel>> recent(static_cast<std::size_t>(sides));  // not settled, by side

@@ -188,6 +188,7 @@ def rest_of_hubs(
     table: tuple[Any, ...] | None,
     bounds: list[int],
     threads: int,
+    own_entries: int,
     max_bytes: int,
 ) -> RestOfHubs: ...
 def settled_rows(

@@ -9,7 +9,7 @@ def cut_small(patch, first_stage):
         first_stage: Hubs of the first stage.
     """
     plan = "dhilgt.labels.sharding.plan"
-    limits = {"_LEVEL_UNIT": 1e4, "_SMALL_LEVEL": 1e4, "_FEWEST_SETTLED": 100}
+    limits = {"_LEVEL_UNIT": 1e4, "_SMALL_LEVEL": 1e4, "_FEWEST_SETTLED": 100, "_MOST_OWN": 0}
     for name, value in {"_FIRST_STAGE": first_stage, **limits}.items():
         patch.setattr(f"{plan}.{name}", value)
     patch.setattr(f"{plan}._Forecast.planes_are_cheapest", property(lambda _: False))

@@ -63,25 +63,31 @@ def test_levels_are_divided_by_their_work_until_they_are_small():
 
 
 def test_entries_are_settled_when_half_as_many_are_new():
-    parts = (SettledPart(1, 0, "name", "hash", 0, "", 0),)
+    parts = (SettledPart(1, 0, "name", "hash", 0, 0),)
 
-    def settles(settled, *entries):
-        return plan().is_worth_settling(RestFound((), settled, entries, entries))
+    def settles(settled, *entries, memory=10**6):
+        found = RestFound((), settled, entries, entries)
+        return plan()._replace(memory=memory).is_worth_settling(found)
 
     assert not settles((), 900_000)
     assert settles((), 900_000, 100_000)
     assert not settles(parts, 10**7, 4 * 10**6)
     assert settles(parts, 10**7, 4 * 10**6, 10**6)
+    # Few of them take no files: a quarter of a worker's memory holds them, at 32 bytes each.
+    assert not settles((), 16 * 10**6, memory=None)
+    assert settles((), 16 * 10**6 + 1, memory=None)
+    assert not settles((), 4 * 10**6, memory=512 * 10**6)
+    assert settles((), 4 * 10**6 + 1, memory=512 * 10**6)
 
 
 def test_what_is_found_keeps_the_files_that_are_needed():
     def level(distance):
-        return [LevelPart(distance, p, f"level-{distance}-{p}", "", 0, "", 5, 7, 0) for p in (0, 1)]
+        return [LevelPart(distance, p, f"level-{distance}-{p}", "", 0, 5, 7, 0) for p in (0, 1)]
 
     found = RestFound().with_level(level(1)).with_level(level(2))
     assert (found.distance, found.settled_distance) == (2, 0)
     assert (found.entries, found.candidates) == ((10, 10), (14, 14))
-    settled = found.with_settled([SettledPart(2, 0, "settled", "", 0, "", 0)])
+    settled = found.with_settled([SettledPart(2, 0, "settled", "", 0, 0)])
     assert settled.with_level(level(3)).file_names == (
         "settled", "level-2-0", "level-2-1", "level-3-0", "level-3-1",
     )  # fmt: skip

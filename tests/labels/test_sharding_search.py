@@ -213,7 +213,9 @@ def rest_of_a_graph(tmp_path):
     return files, write_top_table(files, best, tmp_path), options
 
 
-def test_units_share_the_levels_of_the_rest(rest_of_a_graph):
+@pytest.mark.parametrize("most_own", [0, 10_000, 10**9])
+def test_units_share_the_levels_of_the_rest(rest_of_a_graph, monkeypatch, most_own):
+    monkeypatch.setattr("dhilgt.labels.sharding.plan._MOST_OWN", most_own)  # settled in a process's own memory
     files, top, options = rest_of_a_graph
     whole = search_rest(files, top, **options)
     found = RestFound()
@@ -294,7 +296,7 @@ def test_damaged_levels_never_reach_the_search(rest_of_a_graph):
     def rest():
         bounds = options["label_bounds"]
         arrays = (*files.forward, *files.backward)
-        return _native.rest_of_hubs(*arrays, True, 100, 9, table, bounds, 1, 10**9)
+        return _native.rest_of_hubs(*arrays, True, 100, 9, table, bounds, 1, 0, 10**9)
 
     def words(*values):
         return np.array(values, np.uint32)
@@ -333,7 +335,7 @@ def test_damaged_settled_entries_never_reach_the_search(rest_of_a_graph):
 
     def settle(first_part, second_part, sides=2):
         arrays = (*files.forward, *files.backward)
-        rest = _native.rest_of_hubs(*arrays, True, 100, 9, table, bounds, 1, 10**9)
+        rest = _native.rest_of_hubs(*arrays, True, 100, 9, table, bounds, 1, 0, 10**9)
         rest.settle(1, [[first_part, second_part]] * sides, level)
 
     def part(num_nodes, hub=150, distance=1):

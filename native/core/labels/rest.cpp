@@ -20,34 +20,66 @@ std::size_t part_of(Node node, Node first, std::size_t num_parts) {
   return (node - first) / kNodesPerTask % num_parts;
 }
 
-// Groups by node, one read away: a test looks up one node after the other, in no order.
+// Groups by node, one read away: a test looks up one node after the other, in no order. They lie in memory that
+// others hold, as mapped files do, or in pieces of its own, filled as those of GroupedLabels.
 template <class Word>
 class PlacedRows {
  public:
   PlacedRows() = default;
   // No groups, of nodes from 0 on.
-  PlacedRows(Node num_nodes, Control& control) : places_(&control) { places_.assign(num_nodes, {}); }
+  PlacedRows(Node num_nodes, Control& control) : places_(&control), pieces_(num_pieces(num_nodes)) {
+    places_.assign(num_nodes, {nullptr, 0});
+    for (Buffer<Word>& piece : pieces_) piece = Buffer<Word>(&control);
+  }
   // The rows of a table from a node on.
   PlacedRows(const TopView<Word>& rows, Node first, Node num_nodes, Control& control)
       : first_(first), places_(&control, num_nodes - first) {
-    for (Node node = first; node < num_nodes; ++node) places_[node - first] = rows.of(node);
+    for (Node node = first; node < num_nodes; ++node) {
+      const std::span<const Word> row = rows.of(node);
+      places_[node - first] = {row.data(), row.size()};
+    }
   }
 
   // Sets the groups of consecutive nodes.
   void place(const TopPart<Word>& part) {
     for (std::size_t i = 0; i + 1 < part.starts.size(); ++i) {
       const Offset* start = part.starts.data() + i;
-      places_[part.first - first_ + i] = part.words.subspan(start[0] * kGroupWords, (start[1] - start[0]) * kGroupWords);
+      places_[part.first - first_ + i] = {part.words.data() + start[0] * kGroupWords, (start[1] - start[0]) * kGroupWords};
     }
   }
 
-  std::span<const Word> of(Node node) const { return places_[node - first_]; }
+  // As those of GroupedLabels, of the same names.
+  void set_groups(Node node, std::size_t groups) { places_[node].count = groups * kGroupWords; }
+  void place_piece(std::size_t piece) {
+    const std::span<Place> places(places_.begin() + piece * kPieceNodes,
+                                  std::min<std::size_t>(places_.size() - piece * kPieceNodes, kPieceNodes));
+    std::size_t count = 0;
+    for (const Place& place : places) count += place.count;
+    pieces_[piece].resize(count);
+    const Word* at = pieces_[piece].data();
+    for (Place& place : places) {
+      place.words = at;
+      at += place.count;
+    }
+  }
+  Word* writable(Node node) {
+    Buffer<Word>& piece = pieces_[node / kPieceNodes];
+    return piece.data() + (places_[node].words - piece.data());
+  }
+  void free_piece(std::size_t piece) { pieces_[piece].clear(); }
+
+  std::span<const Word> of(Node node) const { return {places_[node - first_].words, places_[node - first_].count}; }
   void prefetch_place(Node node) const { __builtin_prefetch(&places_[node - first_]); }
   void prefetch(Node node) const { prefetch_groups(of(node)); }
 
  private:
+  struct Place {
+    const Word* words;
+    std::size_t count;
+  };
   Node first_ = 0;
-  Buffer<std::span<const Word>> places_;
+  Buffer<Place> places_;
+  std::vector<Buffer<Word>> pieces_;
 };
 
 // Hubs counted from the first of a range, cut to the range.
@@ -138,7 +170,7 @@ class RestSearchOf final : public RestSearch {
         builder_({rest.num_nodes, rest.directed, forward, backward}, rest.first,
                  rest.first == 0 ? Top() : Top(top_in, rest.first, rest.num_nodes, control),
                  rest.first == 0 || !rest.directed ? Top() : Top(top_out, rest.first, rest.num_nodes, control),
-                 rest.radius, rest.threads, control) {}
+                 rest.radius, rest.threads, rest.own_entries, control) {}
 
   std::vector<LevelEntries> find(std::size_t part, std::size_t num_parts) const override {
     if (builder_.depth() <= Builder::template ExaminerOf<std::uint8_t>::kMaxDepth) return find_with<std::uint8_t>(part, num_parts);

@@ -22,6 +22,7 @@ struct RestOfHubs {
   bool directed = false;
   Distance radius = kUnreachable;
   unsigned threads = 1;
+  std::uint64_t own_entries = 0;  // with no more, they are settled in the process's own memory
 };
 
 // Entries of one distance, by ascending nodes: for each node, the number of its hubs, which ascend too.

@@ -52,7 +52,8 @@ LabelSet joined(Side<TopLabels>& side, Node num_nodes, unsigned threads, Control
 Labels label_tail(const RankedGraph& graph, Node first_hub, TopLabels top_in, TopLabels top_out,
                   Distance radius, unsigned threads, Control& control) {
   TailBuilder<TopLabels> builder({graph.num_nodes, graph.directed, graph.forward(), graph.backward()},
-                                 first_hub, std::move(top_in), std::move(top_out), radius, threads, control);
+                                 first_hub, std::move(top_in), std::move(top_out), radius, threads,
+                                 kAllEntries, control);
   std::vector<Side<TopLabels>>& sides = builder.run();
   Labels labels;
   labels.directed = graph.directed;

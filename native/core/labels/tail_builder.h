@@ -15,6 +15,8 @@ namespace dhilgt {
 
 inline constexpr std::size_t kParallelReceivers = 1024;  // with fewer, threads cost more than they save
 
+inline constexpr std::uint64_t kAllEntries = ~std::uint64_t{0};
+
 // The graph that is labelled, wherever it is.
 struct TailGraph {
   Node num_nodes;
@@ -33,14 +35,15 @@ class TailBuilder {
   using ExaminerOf = Examiner<Mark, OneSide>;
 
   // `top_in` and `top_out` are the labels of the hubs before first_hub; top_out is ignored for undirected
-  // graphs.
+  // graphs. Up to `own_entries` entries are settled here; more are so by `take_settled` only.
   TailBuilder(const TailGraph& graph, Node first_hub, Top top_in, Top top_out, Distance radius,
-              unsigned threads, Control& control)
+              unsigned threads, std::uint64_t own_entries, Control& control)
       : first_hub_(first_hub),
         num_nodes_(graph.num_nodes),
         tail_nodes_(graph.num_nodes - first_hub),
         radius_(radius),
         threads_(threads),
+        own_entries_(own_entries),
         control_(control),
         receivers_(&control),
         received_in_(&control) {
@@ -129,6 +132,7 @@ class TailBuilder {
       for (const NewEntries& added : level[s]) sides_[s].make_frontier(added);
     }
     depth_ = distance + 1;
+    own_entries_ = 0;
   }
 
  private:
@@ -158,17 +162,13 @@ class TailBuilder {
 
   // Settling copies all entries, so it waits until 1/16 of them are chained: the cost stays linear.
   void settle_if_worthwhile() {
-    if constexpr (!kInMemory) return;  // it is done elsewhere
-    else settle_when_many();
-  }
-  void settle_when_many() {
     std::uint64_t chained = 0;
     std::uint64_t settled = 0;
     for (const OneSide& side : sides_) {
       chained += side.num_chained;
       settled += side.num_settled;
     }
-    if (chained * 16 < settled) return;
+    if (chained * 16 < settled || chained + settled > own_entries_) return;
     for (OneSide& side : sides_) side.settle(threads_, control_);
     // Now only the frontier points into the arenas, and it does not reach into the older ones.
     old_arenas_.clear();
@@ -251,6 +251,7 @@ class TailBuilder {
   const Node tail_nodes_;
   const Distance radius_;
   const unsigned threads_;
+  std::uint64_t own_entries_;
   Control& control_;
   Distance depth_ = 1;  // of the next level
   std::vector<OneSide> sides_;

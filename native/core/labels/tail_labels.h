@@ -151,7 +151,7 @@ struct Side {
   // points to stay in their arenas.
   void settle(unsigned threads, Control& control) {
     const auto nodes = static_cast<Node>(first_chained.size());
-    TailLabels next(nodes, control);
+    Settled next(nodes, control);
     parallel_for(threads, num_pieces(nodes), 1, control, [&](unsigned, std::size_t piece, std::size_t) {
       const auto begin = static_cast<Node>(piece * kPieceNodes);
       const Node end = std::min<Node>(nodes, begin + kPieceNodes);

@@ -13,6 +13,7 @@ from typing import Any, Self
 from dhilgt._version import __version__
 from dhilgt.cluster.units import Outcome, WrittenFile
 from dhilgt.errors import ArtifactError, argument
+from dhilgt.labels.sharding.sections import Sections
 from dhilgt.store import files
 from dhilgt.store.files import (
     canonical_json,
@@ -28,7 +29,7 @@ from dhilgt.store.files import (
 from dhilgt.store.manifest import JOURNAL, TOKEN, partial_path
 from dhilgt.store.target import BuildLock, Target
 
-_LAYOUT = "dhilgt-job-2"
+_LAYOUT = "dhilgt-job-3"
 
 
 class JobFolder:
@@ -120,9 +121,14 @@ class JobFolder:
         """Return whether a file is there with the bytes that it had."""
         path = self.folder / file.name
         try:
-            return path.stat().st_size == file.num_bytes and hash_file(path) == file.sha256
+            if path.stat().st_size != file.num_bytes:
+                return False
+            if not file.has_sections:
+                return hash_file(path) == file.sha256
+            Sections(path, file.sha256).check()
         except (OSError, ArtifactError):
             return False
+        return True
 
     def remove(self) -> None:
         """Remove the folder, once the artifact at the path is complete."""

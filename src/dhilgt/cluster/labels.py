@@ -389,12 +389,12 @@ def _search_state(
     return _opened_graph(folder / _GRAPH), TopTable.from_json(top), read_found(folder, found)
 
 
-def _file_of(part: LevelPart | SettledPart | TablePart) -> WrittenFile:
-    return WrittenFile(part.name, part.num_bytes, part.file_sha256)
+def _file_of(part: HubShard | LevelPart | SettledPart | TablePart) -> WrittenFile:
+    return WrittenFile(part.name, part.num_bytes, part.sha256, has_sections=True)
 
 
 def _found(shards: list[HubShard]) -> Outcome:
-    files = tuple(WrittenFile(one.name, one.num_bytes, one.file_sha256) for one in shards)
+    files = tuple(_file_of(one) for one in shards)
     peak = max(one.peak_bytes for one in shards)
     return Outcome(files, {**_values(shards), "peak_bytes": peak})
 

@@ -34,11 +34,14 @@ class WrittenFile(NamedTuple):
             bytes.
         num_bytes: Its size.
         sha256: Of its bytes.
+        has_sections: Whether it is a file of sections: the hash is then that of its first line,
+            which lists the hashes of the sections (`dhilgt.labels.sharding.sections`).
     """
 
     name: str
     num_bytes: int
     sha256: str
+    has_sections: bool = False
 
     @classmethod
     def of(cls, folder: Path, name: str) -> WrittenFile:

@@ -274,22 +274,42 @@ def write_file(path: Path, chunks: Iterator[memoryview]) -> str:
     """Write a file all or nothing (temporary, synced, renamed) and return its SHA-256."""
     digest = hashlib.sha256()
     temporary = path.with_name(path.name + ".tmp")
+    place_file(temporary, hashed(chunks, digest), lambda: path)
+    return digest.hexdigest()
+
+
+def place_file(
+    temporary: Path, chunks: Iterator[memoryview], final_path: Callable[[], Path]
+) -> None:
+    """Write a file under a temporary name, sync it and rename it; on an error nothing is left.
+
+    Args:
+        temporary: The temporary path, on the disk of the final one.
+        chunks: The bytes.
+        final_path: Called for the final path when all bytes are written: it may depend on them.
+    """
     try:
         descriptor = ops.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             for chunk in chunks:
-                digest.update(chunk)
                 write_all(descriptor, chunk)
             ops.fsync(descriptor)
         finally:
             os.close(descriptor)
+        path = final_path()
         ops.rename(temporary, path)
         sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             ops.unlink(temporary)
         raise
-    return digest.hexdigest()
+
+
+def hashed(chunks: Iterator[memoryview], digest: Any) -> Iterator[memoryview]:
+    """Yield the chunks, and add each to a digest of `hashlib`."""
+    for chunk in chunks:
+        digest.update(chunk)
+        yield chunk
 
 
 def sync_folder(folder: Path) -> None:

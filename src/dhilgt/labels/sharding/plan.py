@@ -34,6 +34,8 @@ _LEVEL_UNIT = 1e8  # of the work of a level, in nanoseconds: with less, reading 
 _SMALL_LEVEL = 3e7  # every worker may do as much by itself
 _MOST_LEVEL_UNITS = 4096
 _FEWEST_SETTLED = 1_000_000
+_MOST_OWN = 16_000_000  # entries that every worker settles in its own memory: it takes no files
+_OWN_BYTES = 32  # of such an entry, at most
 _MOST_DEEP_REST = 20_000_000  # entries, where there are many levels with few of them each
 _SHALLOW = 4  # levels before this one may be small and be followed by large ones
 _REST_SHARD = 2_000_000  # entries, about
@@ -161,14 +163,18 @@ class ShardPlan(NamedTuple):
     def is_worth_settling(self, found: RestFound) -> bool:
         """Return whether the levels since the last settling have enough entries for the next.
 
-        Settling writes all entries anew: with half as many new ones, three times as often as they
-        are found at the most.
+        Few entries are settled by every worker in its own memory. Otherwise settling writes all
+        entries anew: with half as many new ones, three times as often as they are found at the
+        most.
 
         Args:
             found: What is found of the last stage so far.
         """
+        entries = sum(found.entries)
+        if entries <= own_entries(self.memory):
+            return False
         settled = sum(found.entries[: found.settled_distance])
-        return sum(found.entries) - settled >= max(_FEWEST_SETTLED, settled // 2)
+        return entries - settled >= max(_FEWEST_SETTLED, settled // 2)
 
     def rest_ranges(self, stage: Stage, found: RestFound) -> tuple[tuple[int, int], ...]:
         """Return the ranges of hubs whose shards are written by a unit each, in the last stage.
@@ -259,6 +265,15 @@ class ShardPlan(NamedTuple):
             for begin in range(first, last, size)
             for side in self.sides
         )
+
+
+def own_entries(memory: int | None) -> int:
+    """Return how many entries of the last stage each worker may settle in its own memory.
+
+    Args:
+        memory: Limit on the memory of a unit; None for none.
+    """
+    return _MOST_OWN if memory is None else min(_MOST_OWN, memory // 4 // _OWN_BYTES)
 
 
 def plan_shards(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from dhilgt import _native
 from dhilgt.errors import ArtifactError
+from dhilgt.labels.sharding.plan import own_entries
 from dhilgt.labels.sharding.ranked import RankedGraphFiles
 from dhilgt.labels.sharding.search import NO_RADIUS, checked_range, limit_error, write_shard
 from dhilgt.labels.sharding.sections import SectionFile, Sections, write_once, write_sections
@@ -300,6 +301,7 @@ def _started(
         mapped_table(files, top, folder, "in"),
         bounds,
         max(1, min(num_threads(threads), limit // 4 // thread_bytes)),
+        own_entries(None if max_memory is None else limit),
         limit,
     )
 

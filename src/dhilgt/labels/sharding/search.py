@@ -123,7 +123,6 @@ def write_shard(
         num_entries=entries,
         num_bytes=written.num_bytes,
         max_distance=longest,
-        file_sha256=written.file_sha256,
     )
 
 

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhilgt.errors import ArtifactError
-from dhilgt.store import files
 from dhilgt.store.files import (
     canonical_json,
     explained,
+    hashed,
     open_regular,
+    place_file,
     strict_json,
-    sync_folder,
-    write_file,
 )
 
 _ALIGNMENT = 64
@@ -38,13 +37,11 @@ class SectionFile(NamedTuple):
         name: Name of the file in its folder.
         sha256: Hash of its first line, which holds the hashes of the sections.
         num_bytes: Size of the file.
-        file_sha256: Hash of all its bytes, known from writing: nobody has to read it for that.
     """
 
     name: str
     sha256: str
     num_bytes: int
-    file_sha256: str
 
 
 def write_sections(
@@ -81,8 +78,8 @@ def write_sections(
             yield memoryview(bytes(_padded(array.nbytes) - array.nbytes))
 
     with explained("write", path, num_bytes):
-        file_sha256 = write_once(folder, file, chunks(), lambda _: file)
-    return SectionFile(file, sha256, num_bytes, file_sha256)
+        place_file(_own_path(folder, file), chunks(), lambda: path)
+    return SectionFile(file, sha256, num_bytes)
 
 
 def write_once(
@@ -90,20 +87,28 @@ def write_once(
 ) -> str:
     """Write a file whose name holds the hash of its content, all or nothing; return its SHA-256.
 
-    Two workers may do the same unit at once, on different machines: each writes a file of its own,
-    and the later one replaces the same bytes.
-
     Args:
         folder: Where to.
         prefix: Beginning of the temporary name, which no other file of the unit has.
         chunks: Its bytes.
         name: Called with the SHA-256 of all bytes for the final name, so that they are hashed once.
     """
-    own = folder / f".{prefix}.{socket.gethostname()}.{os.getpid()}"
-    sha256 = write_file(own, chunks)
-    files.ops.rename(own, folder / name(sha256))
-    sync_folder(folder)
-    return sha256
+    digest = hashlib.sha256()
+    place_file(
+        _own_path(folder, prefix),
+        hashed(chunks, digest),
+        lambda: folder / name(digest.hexdigest()),
+    )
+    return digest.hexdigest()
+
+
+def _own_path(folder: Path, prefix: str) -> Path:
+    """Return a temporary path of this process alone.
+
+    Two workers may do the same unit at once, on different machines: each writes a file of its own,
+    and the later one replaces the same bytes.
+    """
+    return folder / f".{prefix}.{socket.gethostname()}.{os.getpid()}"
 
 
 class Sections:
@@ -158,6 +163,15 @@ class Sections:
         if check and hashlib.sha256(_bytes_of(array)).hexdigest() != one["sha256"]:
             raise ArtifactError(f"{self.path} is damaged in its section {name!r}; {_AGAIN}")
         return array
+
+    def check(self) -> None:
+        """Compare all sections with their hashes.
+
+        Raises:
+            ArtifactError: If one is damaged.
+        """
+        for name in self._table:
+            self.array(name)
 
 
 _AGAIN = "remove it and run the build again"

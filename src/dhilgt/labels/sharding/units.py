@@ -20,7 +20,6 @@ class HubShard(NamedTuple):
         arcs: Arcs that the searches read.
         tests: Labels of the pruning table that they read.
         peak_bytes: Largest memory of the search, beyond the mapped files.
-        file_sha256: Hash of all bytes of the file.
     """
 
     first: int
@@ -35,7 +34,6 @@ class HubShard(NamedTuple):
     arcs: int = 0
     tests: int = 0
     peak_bytes: int = 0
-    file_sha256: str = ""
 
 
 class LevelPart(NamedTuple):
@@ -47,7 +45,6 @@ class LevelPart(NamedTuple):
         name: Name of the file.
         sha256: Hash of the content.
         num_bytes: Size of the file.
-        file_sha256: Hash of all its bytes.
         num_entries: Entries in it, of all sides.
         num_candidates: The next level tests at most so many for them.
         peak_bytes: Largest memory of the search so far, beyond the mapped files.
@@ -58,7 +55,6 @@ class LevelPart(NamedTuple):
     name: str
     sha256: str
     num_bytes: int
-    file_sha256: str
     num_entries: int
     num_candidates: int
     peak_bytes: int
@@ -73,7 +69,6 @@ class SettledPart(NamedTuple):
         name: Name of the file.
         sha256: Hash of the content.
         num_bytes: Size of the file.
-        file_sha256: Hash of all its bytes.
         peak_bytes: Largest memory of its making.
     """
 
@@ -82,7 +77,6 @@ class SettledPart(NamedTuple):
     name: str
     sha256: str
     num_bytes: int
-    file_sha256: str
     peak_bytes: int
 
 
@@ -167,7 +161,6 @@ class TablePart(NamedTuple):
         name: Name of the file.
         sha256: Hash of the content.
         num_bytes: Size of the file.
-        file_sha256: Hash of all its bytes.
         peak_bytes: Largest memory of its making.
     """
 
@@ -177,7 +170,6 @@ class TablePart(NamedTuple):
     name: str
     sha256: str
     num_bytes: int
-    file_sha256: str
     peak_bytes: int
 
 
