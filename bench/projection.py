@@ -20,7 +20,6 @@ from bench.simulation import Stage, Workers, simulate
 from dhilgt import HubLabels, Tokens, generate
 from dhilgt.benchmark.lines import script_command, signed_line
 from dhilgt.labels import sharding
-from dhilgt.labels.sharding.units import LabelPart
 
 DEGREE = 10.0
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
@@ -45,14 +44,7 @@ def measure(num_nodes: int, radius: int) -> dict[str, Any]:
         table_bytes = stages[-1].table.num_bytes if stages[-1].table else 0
         unit_seconds = [[one.seconds for one in stage.shards] for stage in stages]
         begin = time.perf_counter()
-        bounds = plan.holder_bounds(shards)
-        parts: list[LabelPart] = [
-            sharding.merge_range(work, shards, part, side="in") for part in range(plan.num_parts)
-        ]
-        parts += [
-            sharding.merge_holders(work, shards, part, side="in", holder_bounds=bounds)
-            for part in range(len(bounds) - 1)
-        ]
+        parts = sharding.merge_stages(files, plan, work, stages, radius=radius)
         merge_seconds = time.perf_counter() - begin
         path = Path(folder, "labels")
         sharding.finish(path, files, parts, folder=work, radius=radius)

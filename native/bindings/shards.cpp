@@ -109,10 +109,8 @@ void check_same_nodes(const Starts& one, const Starts& other, const Bounds& boun
   }
 }
 
-nb::object shard_arrays(HubShard&& shard) {
-  auto& [rows, slices] = shard;
+nb::object row_arrays(PackedRows&& rows) {
   return nb::make_tuple(to_numpy(std::move(rows.packed.offsets)), to_numpy(std::move(rows.packed.bytes)),
-                        to_numpy(std::move(slices.offsets)), to_numpy(std::move(slices.bytes)),
                         rows.num_entries, rows.max_distance);
 }
 
@@ -137,7 +135,8 @@ nb::object search_range(const Starts& push_offsets, const Ranks& push_targets, c
              [&] { shard = search_hubs(range, push, pull, top, bounds, control); });
   const std::uint64_t num_arcs = shard.rows.num_arcs;
   const std::uint64_t num_tests = shard.rows.num_tests;
-  return nb::make_tuple(shard_arrays(std::move(shard)), num_arcs, num_tests, control.peak_bytes());
+  return nb::make_tuple(row_arrays(std::move(shard.rows)), to_numpy(std::move(shard.slices.offsets)),
+                        to_numpy(std::move(shard.slices.bytes)), num_arcs, num_tests, control.peak_bytes());
 }
 
 // (nodes, counts, hubs) of each part of a level
@@ -199,7 +198,7 @@ class NativeRest {
     if (top.num_hubs != first || first >= n || radius == 0) {
       throw std::invalid_argument("the table must hold all hubs before the rest");
     }
-    auto made = std::unique_ptr<NativeRest>(new NativeRest(bounds, first, max_bytes));
+    auto made = std::unique_ptr<NativeRest>(new NativeRest(bounds, first, directed, max_bytes));
     made->kept_.push_back(std::make_shared<std::tuple<Starts, Ranks, Starts, Ranks, std::optional<Table<Word>>>>(
         forward_offsets, forward_targets, backward_offsets, backward_targets, table));
     const RestOfHubs rest{static_cast<Node>(n), first, directed, radius, std::max(1u, threads), own_entries};
@@ -252,21 +251,34 @@ class NativeRest {
     finished_ = true;
   }
 
-  nb::object shards(std::uint32_t first, std::uint32_t last) {
-    if (!finished_) throw std::invalid_argument("not all entries are found yet");
+  nb::object holders(std::uint32_t first, std::uint32_t last) {
+    check_finished();
     if (first >= last || last > bounds_.back()) throw std::invalid_argument("hubs are not a range of ranks");
-    std::vector<HubShard> found;
-    run([&] { found = search_->shards(first, last, bounds_); });
+    std::vector<PackedRows> found;
+    run([&] { found = search_->holders(first, last); });
     nb::list sides;
-    for (HubShard& shard : found) sides.append(shard_arrays(std::move(shard)));
+    for (PackedRows& rows : found) sides.append(row_arrays(std::move(rows)));
     return sides;
+  }
+
+  nb::object labels(std::size_t side, std::uint32_t begin, std::uint32_t end) {
+    check_finished();
+    if (side >= num_sides_) throw std::invalid_argument("there is no such side");
+    if (begin > end || end > bounds_.back()) throw std::invalid_argument("the rows are not a range of ranks");
+    PackedRows rows;
+    run([&] { rows = search_->labels(side, begin, end); });
+    return row_arrays(std::move(rows));
   }
 
   std::uint64_t peak_bytes() const { return control_.peak_bytes(); }
 
  private:
-  NativeRest(const Bounds& bounds, std::uint32_t first, std::uint64_t max_bytes)
-      : control_(max_bytes), bounds_(bounds), first_(first) {}
+  NativeRest(const Bounds& bounds, std::uint32_t first, bool directed, std::uint64_t max_bytes)
+      : control_(max_bytes), bounds_(bounds), first_(first), num_sides_(directed ? 2 : 1) {}
+
+  void check_finished() const {
+    if (!finished_) throw std::invalid_argument("not all entries are found yet");
+  }
 
   template <class Work>
   void run(Work&& work) {
@@ -277,6 +289,7 @@ class NativeRest {
   Control control_;  // declared first: the search is charged to it
   const Bounds bounds_;
   const std::uint32_t first_;
+  const std::size_t num_sides_;
   std::vector<std::shared_ptr<void>> kept_;
   std::vector<std::shared_ptr<void>> levels_;
   std::unique_ptr<RestSearch> search_;
@@ -304,10 +317,9 @@ nb::object merge(const SliceArrays& arrays, std::uint32_t begin, std::uint32_t e
                  std::uint64_t max_bytes, nb::object progress) {
   const std::vector<Slice> slices = checked_slices(arrays, begin, end, num_nodes);
   Control control(max_bytes);
-  MergedRows rows;
+  PackedRows rows;
   run_polled(control, std::move(progress), [&] { rows = merge_slices(slices, begin, end, num_nodes, control); });
-  return nb::make_tuple(to_numpy(std::move(rows.packed.offsets)), to_numpy(std::move(rows.packed.bytes)),
-                        rows.num_entries, rows.max_distance, control.peak_bytes());
+  return nb::make_tuple(row_arrays(std::move(rows)), control.peak_bytes());
 }
 
 template <class Word>
@@ -357,7 +369,8 @@ void bind_shards(nb::module_& module) {
       .def("settle", &NativeRest::settle, nb::arg("distance"), nb::arg("settled").noconvert(),
            nb::arg("level").noconvert())
       .def("finish", &NativeRest::finish)
-      .def("shards", &NativeRest::shards, nb::arg("first"), nb::arg("last"))
+      .def("holders", &NativeRest::holders, nb::arg("first"), nb::arg("last"))
+      .def("labels", &NativeRest::labels, nb::arg("side"), nb::arg("begin"), nb::arg("end"))
       .def_prop_ro("peak_bytes", &NativeRest::peak_bytes);
   bind_search<std::uint16_t>(module);
   bind_search<std::uint32_t>(module);

@@ -1,5 +1,6 @@
 // Labels from independent units: ranges of hubs searched alone, merged by ranges of nodes.
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,15 @@ Unit search(const HubRange& range, const ArcsView& push, const ArcsView& pull, c
   return {range.first, range.last, search_hubs(range, push, pull, top, bounds, control)};
 }
 
+bool same_rows(const PackedRows& a, const PackedRows& b) {
+  return std::ranges::equal(a.packed.bytes.view(), b.packed.bytes.view()) &&
+         std::ranges::equal(a.packed.offsets.view(), b.packed.offsets.view()) && a.num_entries == b.num_entries &&
+         a.max_distance == b.max_distance;
+}
+
 bool same_bytes(const HubShard& a, const HubShard& b) {
-  return std::ranges::equal(a.rows.packed.bytes.view(), b.rows.packed.bytes.view()) &&
-         std::ranges::equal(a.slices.bytes.view(), b.slices.bytes.view()) &&
-         std::ranges::equal(a.slices.offsets.view(), b.slices.offsets.view()) &&
-         a.rows.num_entries == b.rows.num_entries && a.rows.max_distance == b.rows.max_distance;
+  return same_rows(a.rows, b.rows) && std::ranges::equal(a.slices.bytes.view(), b.slices.bytes.view()) &&
+         std::ranges::equal(a.slices.offsets.view(), b.slices.offsets.view());
 }
 
 Slice slice_of(const Unit& unit, std::size_t part) {
@@ -64,35 +69,19 @@ TopView<Word> view_of(const std::vector<TopRows<Word>>& table, std::span<const N
   return {std::move(parts), bounds.back()};
 }
 
-// The shards of two ranges of hubs have the entries of the shard of both.
-void check_ranges(const RestSearch& search, Node first, Node last, const std::vector<HubShard>& whole,
-                  std::span<const Node> bounds, Control& control) {
+// The rows of two ranges of hubs are those of both.
+void check_ranges(const RestSearch& search, Node first, Node last, const std::vector<PackedRows>& whole) {
   const Node middle = first + (last - first) / 2;
   if (middle == first) return;
-  const std::vector<HubShard> left = search.shards(first, middle, bounds);
-  const std::vector<HubShard> right = search.shards(middle, last, bounds);
+  const std::vector<PackedRows> left = search.holders(first, middle);
+  const std::vector<PackedRows> right = search.holders(middle, last);
   for (std::size_t s = 0; s < whole.size(); ++s) {
-    const HolderRows* rows[] = {&left[s].rows, &right[s].rows};
     std::vector<std::uint8_t> bytes;
-    for (const HolderRows* part : rows) {
+    for (const PackedRows* part : {&left[s], &right[s]}) {
       bytes.insert(bytes.end(), part->packed.bytes.begin(), part->packed.bytes.end());
     }
-    CHECK(std::equal(bytes.begin(), bytes.end(), whole[s].rows.packed.bytes.begin(), whole[s].rows.packed.bytes.end()));
-    CHECK(rows[0]->num_entries + rows[1]->num_entries == whole[s].rows.num_entries);
-    for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
-      auto merged = [&](std::initializer_list<std::pair<const HubShard*, std::pair<Node, Node>>> shards) {
-        std::vector<Slice> slices;
-        for (const auto& [shard, hubs] : shards) {
-          const Offset* ends = shard->slices.offsets.data() + part;
-          slices.push_back({hubs.first, hubs.second, shard->slices.bytes.view().subspan(ends[0], ends[1] - ends[0])});
-        }
-        return merge_slices(slices, bounds[part], bounds[part + 1], bounds.back(), control);
-      };
-      const MergedRows once = merged({{&whole[s], {first, last}}});
-      const MergedRows twice = merged({{&left[s], {first, middle}}, {&right[s], {middle, last}}});
-      CHECK(std::equal(once.packed.bytes.begin(), once.packed.bytes.end(), twice.packed.bytes.begin(),
-                       twice.packed.bytes.end()));
-    }
+    CHECK(std::equal(bytes.begin(), bytes.end(), whole[s].packed.bytes.begin(), whole[s].packed.bytes.end()));
+    CHECK(left[s].num_entries + right[s].num_entries == whole[s].num_entries);
   }
 }
 
@@ -123,13 +112,15 @@ void check_graph(std::uint64_t seed) {
     }
     std::vector<TopRows<Word>> tables[2];
     for (int side = 0; side < sides; ++side) tables[side] = table_of<Word>(units[side], bounds, control);
-    std::vector<HubShard> rest;  // the other hubs again, level by level
+    std::vector<PackedRows> rest;  // the other hubs again, level by level
+    std::unique_ptr<RestSearch> search_of_rest;
     std::vector<std::vector<LevelEntries>> levels;  // of each part of the nodes
     std::deque<TopRows<Node>> rows_kept;
     if (num_top < n) {
-      const auto search = rest_search<Word>({n, num_top, directed, kUnreachable, threads, random.below(2) * 1000}, ranked.graph.forward(),
-                                            ranked.graph.backward(), view_of(tables[0], bounds),
-                                            view_of(tables[directed ? 1 : 0], bounds), control);
+      search_of_rest = rest_search<Word>({n, num_top, directed, kUnreachable, threads, random.below(2) * 1000},
+                                         ranked.graph.forward(), ranked.graph.backward(), view_of(tables[0], bounds),
+                                         view_of(tables[directed ? 1 : 0], bounds), control);
+      RestSearch* search = search_of_rest.get();
       std::vector<std::vector<WholeLevel>> recent(static_cast<std::size_t>(sides));  // not settled, by side
       std::vector<std::vector<TopPart<Node>>> settled(recent.size());
       const auto num_levels = static_cast<Distance>(random.below(5));
@@ -160,8 +151,8 @@ void check_graph(std::uint64_t seed) {
         search->take_settled(distance, settled, views);
       }
       search->finish();
-      rest = search->shards(num_top, n, bounds);
-      check_ranges(*search, num_top, n, rest, bounds, control);
+      rest = search->holders(num_top, n);
+      check_ranges(*search, num_top, n, rest);
     }
     for (int side = 0; side < sides; ++side) {
       check::context = "seed " + std::to_string(seed) + " side " + std::to_string(side);
@@ -174,18 +165,21 @@ void check_graph(std::uint64_t seed) {
       if (num_top < n) {
         const HubRange range{n, num_top, n, kUnreachable, 0, threads};
         units[side].push_back(search(range, push, pull, top, bounds, control));
-        CHECK(same_bytes(units[side].back().shard, rest[static_cast<std::size_t>(side)]));
+        CHECK(same_rows(units[side].back().shard.rows, rest[static_cast<std::size_t>(side)]));
       }
       const PackedLabels expected = pack_labels(side == 0 ? labels.in_labels() : labels.out_labels(), 1, control);
       Offset before = 0;
       for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
         std::vector<Slice> slices;
         for (const Unit& unit : units[side]) slices.push_back(slice_of(unit, part));
-        const MergedRows rows = merge_slices(slices, bounds[part], bounds[part + 1], n, control);
+        const PackedRows rows = merge_slices(slices, bounds[part], bounds[part + 1], n, control);
         const std::size_t size = rows.packed.bytes.size();
         CHECK(std::equal(rows.packed.bytes.begin(), rows.packed.bytes.end(), expected.bytes.data() + before));
         for (Node node = bounds[part]; node <= bounds[part + 1]; ++node) {
           CHECK(rows.packed.offsets[node - bounds[part]] + before == expected.offsets[node]);
+        }
+        if (search_of_rest) {
+          CHECK(same_rows(search_of_rest->labels(static_cast<std::size_t>(side), bounds[part], bounds[part + 1]), rows));
         }
         before += size;
       }

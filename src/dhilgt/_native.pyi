@@ -140,9 +140,7 @@ MOST_SHORT_DISTANCE: int
 
 def plane_bytes(num_nodes: int, words: int) -> int: ...
 
-_Shard = tuple[  # rows by hub, entries by node and where their parts end, number, longest distance
-    NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint8], int, int
-]
+_Rows = tuple[NDArray[np.uint64], NDArray[np.uint8], int, int]  # packed; entries, longest distance
 
 _LevelArrays = tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]
 
@@ -158,7 +156,8 @@ class RestOfHubs:
         level: list[list[_LevelArrays]],
     ) -> None: ...
     def finish(self) -> None: ...
-    def shards(self, first: int, last: int) -> list[_Shard]: ...
+    def holders(self, first: int, last: int) -> list[_Rows]: ...
+    def labels(self, side: int, begin: int, end: int) -> _Rows: ...
     @property
     def peak_bytes(self) -> int: ...
 
@@ -176,7 +175,7 @@ def search_hubs(
     threads: int,
     max_bytes: int,
     progress: Progress,
-) -> tuple[_Shard, int, int, int]: ...
+) -> tuple[_Rows, NDArray[np.uint64], NDArray[np.uint8], int, int, int]: ...
 def rest_of_hubs(
     forward_offsets: NDArray[np.uint64],
     forward_targets: NDArray[np.uint32],
@@ -207,7 +206,7 @@ def merge_slices(
     num_nodes: int,
     max_bytes: int,
     progress: Progress,
-) -> tuple[NDArray[np.uint64], NDArray[np.uint8], int, int, int]: ...
+) -> tuple[_Rows, int]: ...
 def top_rows(
     slices: list[tuple[int, int, NDArray[np.uint8]]],
     begin: int,

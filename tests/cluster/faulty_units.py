@@ -18,7 +18,7 @@ UNITS = {
     "level": labels.find_level,
     "settled": labels.settle_entries,
     "rest": labels.write_others,
-    "merge": labels.merge_labels,
+    "merge": labels.merge_found,
 }
 
 
@@ -67,7 +67,7 @@ def slow_search(folder: Path, **arguments: Any) -> Outcome:
 
 def slow_merge(folder: Path, **arguments: Any) -> Outcome:
     time.sleep(0.4)
-    return labels.merge_labels(folder, **arguments)
+    return labels.merge_found(folder, **arguments)
 
 
 DYING: dict[str, Callable[..., Outcome]] = {
@@ -76,11 +76,11 @@ DYING: dict[str, Callable[..., Outcome]] = {
     "find_level": dying_level,
     "settle_entries": dying_settled,
     "write_others": dying_rest,
-    "merge_labels": dying_merge,
+    "merge_found": dying_merge,
 }
 SLOW: dict[str, Callable[..., Outcome]] = {
     "search_range": slow_search,
-    "merge_labels": slow_merge,
+    "merge_found": slow_merge,
 }
 
 

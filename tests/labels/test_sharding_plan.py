@@ -39,8 +39,8 @@ def test_the_rest_is_found_level_by_level_if_that_is_faster():
 
 
 def test_a_small_rest_has_no_levels_of_its_own():
-    found = [shard(0, 2048, 10**6)]
-    stage = plan().next_stage([shard(0, 2048, 10**6, arcs=10**12)])
+    found = [shard(0, 2048, 10**5)]
+    stage = plan().next_stage([shard(0, 2048, 10**5, arcs=10**12)])
     assert plan().level_units(stage, found, RestFound()) == 0
     assert plan().rest_ranges(stage, RestFound()) == ((2048, NODES),)
 
@@ -143,7 +143,7 @@ def test_the_next_stage_is_begun_early_unless_the_rest_is_expected():
     cheap = [shard(0, 2048, 10**8, arcs=10**6)]
     stage = plan().next_stage(cheap)
     assert plan().stage_after(stage, cheap)[0].first == 4096
-    ending = [shard(0, 2048, 10**8), shard(2048, 4096, 10**6, arcs=2 * 10**6)]
+    ending = [shard(0, 2048, 10**8), shard(2048, 4096, 10**6, arcs=8 * 10**6)]
     stage = plan().next_stage(ending)
     assert stage.table_hubs == 0
     assert plan().stage_after(stage, ending) == ()

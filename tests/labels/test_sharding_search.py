@@ -13,6 +13,8 @@ from dhilgt.labels.sharding import (
     RankedGraphFiles,
     RestFound,
     forget_rest,
+    merge_range,
+    merge_with_rest,
     plan_shards,
     read_found,
     search_hubs,
@@ -48,7 +50,7 @@ def entries_of(folder, shard):
         by_hub |= {(v, hub, d) for v, d in zip(nodes, distances, strict=True) if d > 0}
     by_node = set()
     for part, (begin, end) in enumerate(itertools.pairwise(opened.label_bounds)):
-        rows = _native.merge_slices(slices_of([opened], part), begin, end, n, UNLIMITED, None)
+        rows, _ = _native.merge_slices(slices_of([opened], part), begin, end, n, UNLIMITED, None)
         parts = [0, begin, end, n]
         before = (np.zeros(begin + 1, np.uint64), np.empty(0, np.uint8))
         after = (np.zeros(n - end + 1, np.uint64), np.empty(0, np.uint8))
@@ -74,6 +76,12 @@ def expected_entries(graph, files, side, radius=None):
         for h, distance in label.items()
         if h != v and (radius is None or distance <= radius)
     }
+
+
+def holders_of(folder, shard):
+    """The inverted labels in a file, as bytes."""
+    (opened,) = opened_shards(folder, [shard], shard.side, shard.first, shard.last)
+    return [opened.sections.array(name).tobytes() for name in ("holder_offsets", "holder_records")]
 
 
 def settled(files, top, found, options):
@@ -126,7 +134,16 @@ def test_any_table_width_radius_and_number_of_threads(seed, data, tmp_path_facto
             found |= entries_of(folder, shard)
             again = search_hubs(files, num_top, n, side=side, **options)  # at once, without a table
             assert again.name == shard.name  # names hold the hash of the content
-            assert shard.name in {one.name for one in rest}  # level by level
+            # level by level
+            (one,) = (one for one in rest if one.side == side)
+            assert holders_of(folder, one) == holders_of(folder, shard)
+            shards = [*(one for one in best if one.side == side), shard]
+            for part in range(len(parts) - 1):
+                merged = merge_with_rest(files, top, state, part, side=side, **options)
+                expected = merge_range(folder, shards, part, side=side)
+                assert merged.files == expected.files
+                assert merged.num_entries == expected.num_entries
+                assert merged.max_distance == expected.max_distance
         assert found == expected_entries(graph, files, side, radius)
 
 
@@ -145,7 +162,8 @@ def test_tables_of_both_widths_give_the_same_shard(directed, wide, tmp_path, mon
         pruned = search_hubs(files, 200, 900, side=side, top=top, **options)
         assert pruned.name == plain.name
         assert pruned.tests > 0 == plain.tests
-        assert plain.name in {one.name for one in search_rest(files, top, **options)}
+        (rest,) = (one for one in search_rest(files, top, **options) if one.side == side)
+        assert holders_of(tmp_path, rest) == holders_of(tmp_path, plain)
 
 
 @pytest.mark.parametrize("simd", ["portable", "avx2", "avx512"])
@@ -183,7 +201,8 @@ def test_long_paths_are_searched_hub_by_hub(graph, num_top, tmp_path):
     shard = search_hubs(files, num_top, 400, top=top, **options)
     assert shard.name == search_hubs(files, num_top, 400, **options).name
     del options["side"]
-    assert search_rest(files, top, **options)[0].name == shard.name
+    (rest,) = search_rest(files, top, **options)
+    assert holders_of(tmp_path, rest) == holders_of(tmp_path, shard)
     found = {e for one in (*best, shard) for e in entries_of(tmp_path, one)}
     assert found == expected_entries(graph, files, "in")
 
@@ -215,7 +234,9 @@ def rest_of_a_graph(tmp_path):
 
 @pytest.mark.parametrize("most_own", [0, 10_000, 10**9])
 def test_units_share_the_levels_of_the_rest(rest_of_a_graph, monkeypatch, most_own):
-    monkeypatch.setattr("dhilgt.labels.sharding.plan._MOST_OWN", most_own)  # settled in a process's own memory
+    monkeypatch.setattr(
+        "dhilgt.labels.sharding.plan._MOST_OWN", most_own
+    )  # settled in a process's own memory
     files, top, options = rest_of_a_graph
     whole = search_rest(files, top, **options)
     found = RestFound()
@@ -241,9 +262,10 @@ def test_units_share_the_levels_of_the_rest(rest_of_a_graph, monkeypatch, most_o
         pieces = [other for other in cut if other.side == side]
         assert sum(other.num_entries for other in pieces) == one.num_entries
         assert max(other.max_distance for other in pieces) == one.max_distance
-        assert {other.name for other in pieces} == {
-            search_hubs(files, *hubs, side=side, top=top, **options).name for hubs in ranges
-        }
+        for other in pieces:
+            hubs = (other.first, other.last)
+            expected = search_hubs(files, *hubs, side=side, top=top, **options)
+            assert holders_of(options["folder"], other) == holders_of(options["folder"], expected)
 
 
 def test_a_process_goes_on_from_the_level_that_it_knows(rest_of_a_graph, monkeypatch):
@@ -298,6 +320,11 @@ def test_damaged_levels_never_reach_the_search(rest_of_a_graph):
         arrays = (*files.forward, *files.backward)
         return _native.rest_of_hubs(*arrays, True, 100, 9, table, bounds, 1, 0, 10**9)
 
+    def finished():
+        found = rest()
+        found.finish()
+        return found
+
     def words(*values):
         return np.array(values, np.uint32)
 
@@ -321,7 +348,13 @@ def test_damaged_levels_never_reach_the_search(rest_of_a_graph):
     for wrong in (
         lambda: rest().add([[good]]),
         lambda: rest().find(2, 2),
-        lambda: rest().shards(100, 200),
+        lambda: rest().holders(100, 200),
+        lambda: rest().labels(0, 0, 100),
+        lambda: finished().holders(200, 100),
+        lambda: finished().holders(200, 5001),
+        lambda: finished().labels(2, 0, 100),
+        lambda: finished().labels(0, 100, 99),
+        lambda: finished().labels(0, 100, 5001),
     ):
         with pytest.raises(ValueError):
             wrong()

@@ -62,6 +62,17 @@ struct DecodedLabel {
   std::vector<Node> hubs;
   std::vector<Segment> segments;
   LabelView view() const { return {hubs, segments}; }
+
+  // Begins a label that has its self entry alone.
+  void begin(Node self) {
+    hubs.assign(1, self);
+    segments.assign(1, {0, 1});
+  }
+  // Ends the hubs of one distance, after they were appended.
+  void end_segment(Distance distance) {
+    if (segments.back().distance != distance) segments.push_back({distance, 0});
+    segments.back().end = static_cast<Node>(hubs.size());
+  }
 };
 
 // Validates everything; throws BadPacking for a record that is cut short, too long or out of range.

@@ -7,7 +7,6 @@
 
 #include "base/parallel.h"
 #include "labels/row_writer.h"
-#include "labels/slice_writer.h"
 #include "labels/tail_builder.h"
 
 namespace dhilgt {
@@ -104,7 +103,7 @@ class HubFilter {
 };
 
 template <class Side>
-HolderRows rows_of_side(const Side& side, Node first, Node last, Node num_nodes, Control& control) {
+PackedRows rows_of_side(const Side& side, Node first, Node last, Node num_nodes, Control& control) {
   const Node tail_nodes = num_nodes - side.first_hub;
   const HubFilter chosen(first, last);
   const Charge end_memory(control, (std::uint64_t{last - first} + 1) * 2 * sizeof(std::size_t));
@@ -120,28 +119,6 @@ HolderRows rows_of_side(const Side& side, Node first, Node last, Node num_nodes,
     }
   });
   return joined_rows(writers, control);
-}
-
-template <class Side>
-Slices slices_of_side(const Side& side, Node first, Node last, std::span<const Node> bounds,
-                      Control& control) {
-  const HubFilter chosen(first, last);
-  std::vector<SliceWriter> writers;
-  SliceWriter& out = writers.emplace_back(bounds, 0, bounds.size() - 1, control);
-  DecodedLabel label;
-  for (Node node = side.first_hub; node < bounds.back(); ++node) {
-    if ((node & 0xFFF) == 0) control.check();
-    label.hubs.assign(1, 0);
-    label.segments.assign(1, {0, 1});
-    chosen.each(side, node - side.first_hub, [&](Distance distance, Node hub) {
-      label.hubs.push_back(hub);
-      if (label.segments.back().distance != distance) label.segments.push_back({distance, 0});
-      label.segments.back().end = static_cast<Node>(label.hubs.size());
-    });
-    if (label.hubs.size() > 1) out.add(node, label.view());
-  }
-  out.close();
-  return SliceWriter::joined(writers, control);
 }
 
 LevelEntries joined_entries(std::vector<LevelEntries>& tasks, Control& control) {
@@ -167,6 +144,7 @@ class RestSearchOf final : public RestSearch {
                const TopView<Word>& top_in, const TopView<Word>& top_out, Control& control)
       : rest_(rest),
         control_(control),
+        tables_{top_in, top_out},
         builder_({rest.num_nodes, rest.directed, forward, backward}, rest.first,
                  rest.first == 0 ? Top() : Top(top_in, rest.first, rest.num_nodes, control),
                  rest.first == 0 || !rest.directed ? Top() : Top(top_out, rest.first, rest.num_nodes, control),
@@ -196,16 +174,51 @@ class RestSearchOf final : public RestSearch {
 
   void finish() override { builder_.run(); }
 
-  std::vector<HubShard> shards(Node first, Node last, std::span<const Node> bounds) const override {
-    std::vector<HubShard> found;
+  std::vector<PackedRows> holders(Node first, Node last) const override {
+    std::vector<PackedRows> found;
     for (const auto& side : builder_.sides()) {
-      found.push_back({rows_of_side(side, first, last, rest_.num_nodes, control_),
-                       slices_of_side(side, first, last, bounds, control_)});
+      found.push_back(rows_of_side(side, first, last, rest_.num_nodes, control_));
     }
     return found;
   }
 
+  PackedRows labels(std::size_t s, Node begin, Node end) const override {
+    std::vector<RowWriter> writers;
+    RowWriter& rows = writers.emplace_back(control_);
+    DecodedLabel label;
+    for (Node node = begin; node < end; ++node) {
+      if ((node & 0xFFF) == 0) control_.check();
+      label.begin(node);
+      each_of_both(s, node, [&](Distance distance, const auto& hubs) {
+        label.hubs.insert(label.hubs.end(), hubs.begin(), hubs.end());
+        label.end_segment(distance);
+      });
+      rows.add(label.view());
+    }
+    return joined_rows(writers, control_);
+  }
+
  private:
+  // Calls visit(distance, hubs) for the entries of a node by ascending distance, those of the table first.
+  template <class Visit>
+  void each_of_both(std::size_t s, Node node, Visit&& visit) const {
+    std::span<const Word> words;
+    if (rest_.first > 0) words = tables_[s].of(node);
+    auto visit_table_to = [&](Distance limit) {
+      std::size_t count = 0;
+      while (count < words.size() && words[count] <= limit) count += kGroupWords;
+      each_group(words.first(count), visit);
+      words = words.subspan(count);
+    };
+    if (node >= rest_.first) {
+      builder_.sides()[s].each_entry(node - rest_.first, [&](Distance distance, std::span<const Node> hubs) {
+        visit_table_to(distance);
+        visit(distance, hubs);
+      });
+    }
+    visit_table_to(kUnreachable);
+  }
+
   std::vector<std::vector<NewEntries>> entries_of(std::span<const std::vector<LevelView>> sides) const {
     if (sides.size() != builder_.num_sides()) throw std::invalid_argument("a level has entries of every side");
     std::vector<std::vector<NewEntries>> level(sides.size());
@@ -274,6 +287,7 @@ class RestSearchOf final : public RestSearch {
 
   const RestOfHubs rest_;
   Control& control_;
+  const TopView<Word> tables_[2];  // of all nodes, by side; the builder has the rows of those that are left
   Builder builder_;
 };
 

@@ -54,8 +54,10 @@ class RestSearch {
                             std::span<const std::vector<LevelView>> level) = 0;
   // Finds the entries of all levels that are left.
   virtual void finish() = 0;
-  // Returns the shard of each side for the hubs [first, last), in-labels first; after finish().
-  virtual std::vector<HubShard> shards(Node first, Node last, std::span<const Node> bounds) const = 0;
+  // After finish(): the inverted labels of the hubs [first, last), in-labels first, and the labels of the nodes
+  // [begin, end) of one side, those of the table and those found.
+  virtual std::vector<PackedRows> holders(Node first, Node last) const = 0;
+  virtual PackedRows labels(std::size_t side, Node begin, Node end) const = 0;
 };
 
 // A level with all its parts, of one side.

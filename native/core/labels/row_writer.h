@@ -34,8 +34,8 @@ struct RowWriter {
 };
 
 // The rows of writers, one after the other; their memory is freed.
-inline HolderRows joined_rows(std::vector<RowWriter>& writers, Control& control) {
-  HolderRows rows{{Buffer<Offset>(&control), Buffer<std::uint8_t>(&control)}};
+inline PackedRows joined_rows(std::vector<RowWriter>& writers, Control& control) {
+  PackedRows rows{{Buffer<Offset>(&control), Buffer<std::uint8_t>(&control)}};
   rows.packed.offsets.push_back(0);
   for (RowWriter& writer : writers) {
     for (const Offset size : writer.sizes) rows.packed.offsets.push_back(size);

@@ -6,6 +6,7 @@
 #include "labels/fill.h"
 #include "labels/groups.h"
 #include "labels/records.h"
+#include "labels/row_writer.h"
 #include "labels/shards.h"
 
 namespace dhilgt {
@@ -100,12 +101,10 @@ void each_merged(std::span<const Slice> slices, Node begin, Node end, Node num_n
         if (distance > 0) runs.push_back({distance, cursors[i].first_hub(), hubs});
       });
     }
-    label.hubs.assign(1, node);
-    label.segments.assign(1, {0, 1});
+    label.begin(node);
     for (const Run& run : sorter.sorted(runs)) {
       for (const Node hub : run.hubs) label.hubs.push_back(run.first_hub + hub);
-      if (label.segments.back().distance != run.distance) label.segments.push_back({run.distance, 0});
-      label.segments.back().end = static_cast<Node>(label.hubs.size());
+      label.end_segment(run.distance);
     }
     visit(node, label.view());
     for (const std::size_t i : here) next_nodes[i] = cursors[i].next() ? cursors[i].node() : end;
@@ -114,18 +113,11 @@ void each_merged(std::span<const Slice> slices, Node begin, Node end, Node num_n
 
 }  // namespace
 
-MergedRows merge_slices(std::span<const Slice> slices, Node begin, Node end, Node num_nodes, Control& control) {
-  MergedRows rows{{Buffer<Offset>(&control), Buffer<std::uint8_t>(&control)}};
-  rows.packed.offsets.reserve_more(std::size_t{end} - begin + 1);
-  rows.packed.offsets.push_back(0);
-  each_merged(slices, begin, end, num_nodes, control, [&](Node, const LabelView& label) {
-    append_record(rows.packed.bytes, label);
-    rows.packed.offsets.push_back(rows.packed.bytes.size());
-    rows.num_entries += label.hubs.size() - 1;
-    rows.max_distance = std::max(rows.max_distance, label.segments.back().distance);
-  });
-  rows.packed.bytes.shrink_to_fit();
-  return rows;
+PackedRows merge_slices(std::span<const Slice> slices, Node begin, Node end, Node num_nodes, Control& control) {
+  std::vector<RowWriter> writers;
+  RowWriter& rows = writers.emplace_back(control);
+  each_merged(slices, begin, end, num_nodes, control, [&](Node, const LabelView& label) { rows.add(label); });
+  return joined_rows(writers, control);
 }
 
 template <class Word>

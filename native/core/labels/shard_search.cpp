@@ -54,7 +54,7 @@ std::vector<RowWriter> tasks_for(Node num_hubs, Node per_task, Control& control)
   return tasks;
 }
 
-Slices slices_of(const HolderRows& rows, const HubRange& range, std::span<const Node> bounds, Control& control) {
+Slices slices_of(const PackedRows& rows, const HubRange& range, std::span<const Node> bounds, Control& control) {
   const PackedView view(range.num_nodes, {{range.first, rows.packed.offsets.view(), rows.packed.bytes.view()}});
   return slice_by_node(view, bounds, range.threads, control);
 }

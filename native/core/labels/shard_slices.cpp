@@ -45,18 +45,6 @@ std::vector<PartGroup> part_groups(std::span<const Node> bounds, std::span<const
   return groups;
 }
 
-// Begins a label without entries but its own.
-void clear(DecodedLabel& label) {
-  label.hubs.assign(1, 0);
-  label.segments.assign(1, {0, 1});
-}
-
-// Ends the hubs of one distance.
-void end_segment(DecodedLabel& label, Distance distance) {
-  if (label.segments.back().distance != distance) label.segments.push_back({distance, 0});
-  label.segments.back().end = static_cast<Node>(label.hubs.size());
-}
-
 // Writes the slices of some parts; `counts` has the number of entries of each node.
 void write_slices(const PackedView& holders, Node begin, Node end, std::span<const Node> counts,
                   SliceWriter& out, Control& control) {
@@ -84,10 +72,10 @@ void write_slices(const PackedView& holders, Node begin, Node end, std::span<con
     if (at == stop) continue;
     std::stable_sort(entries.begin() + at, entries.begin() + stop,  // hubs ascend already
                      [](const Entry& a, const Entry& b) { return a.distance < b.distance; });
-    clear(row);
+    row.begin(0);
     for (; at < stop; ++at) {
       row.hubs.push_back(entries[at].hub);
-      end_segment(row, entries[at].distance);
+      row.end_segment(entries[at].distance);
     }
     out.add(node, row.view());
   }
@@ -152,10 +140,10 @@ Slices slice_block(const PlaneBlock& block, std::span<const Node> bounds, Contro
     each_run([&](Node local, const Run& run) { runs[cursors[local]++] = run; });
     for (Node local = 0; local < kPieceNodes; ++local) {
       if (ends[local] == ends[local + 1]) continue;
-      clear(label);
+      label.begin(0);
       for (std::uint32_t i = ends[local]; i < ends[local + 1]; ++i) {
         label.hubs.insert(label.hubs.end(), runs[i].hubs.begin(), runs[i].hubs.end());
-        end_segment(label, runs[i].distance);
+        label.end_segment(runs[i].distance);
       }
       out.add(begin + local, label.view());
     }

@@ -28,8 +28,9 @@ struct HubRange {
   unsigned threads = 1;
 };
 
-// The inverted labels of a range of hubs: packed, the record of each hub holds the nodes whose labels have it.
-struct HolderRows {
+// Labels of a range of nodes, or inverted labels of a range of hubs: the record of each hub holds the nodes whose
+// labels have it.
+struct PackedRows {
   PackedLabels packed;
   std::uint64_t num_entries = 0;  // without self entries
   Distance max_distance = 0;
@@ -46,7 +47,7 @@ struct Slices {
 
 // All entries of a range of hubs, by hub and by node.
 struct HubShard {
-  HolderRows rows;
+  PackedRows rows;
   Slices slices;
 };
 
@@ -68,14 +69,8 @@ struct Slice {
   std::span<const std::uint8_t> bytes;
 };
 
-struct MergedRows {
-  PackedLabels packed;
-  std::uint64_t num_entries = 0;  // without self entries
-  Distance max_distance = 0;
-};
-
 // The labels of the nodes [begin, end), from slices by ascending hubs.
-MergedRows merge_slices(std::span<const Slice> slices, Node begin, Node end, Node num_nodes, Control& control);
+PackedRows merge_slices(std::span<const Slice> slices, Node begin, Node end, Node num_nodes, Control& control);
 
 // The labels of the nodes [begin, end) as groups, from the slices of the best hubs.
 template <class Word>

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dhilgt.cluster.folder import JobFolder
 from dhilgt.cluster.jobs import Job
@@ -34,6 +34,7 @@ from dhilgt.labels.sharding import (
     forget_rest,
     merge_holders,
     merge_range,
+    merge_with_rest,
     plan_shards,
     read_found,
     search_hubs,
@@ -113,7 +114,7 @@ def build_labels(
         options = {"radius": farthest, "max_memory": limit, "threads": workers}
         names = tuple(file.name for file in written.files)
         build = _Build(job, plan, names, folder.folder, options)
-        parts = build.merge(build.search())
+        parts = build.merge(*build.search())
         finish(path, files, parts, folder=folder.folder, radius=farthest, overwrite=overwrite)
         folder.remove()
     return HubLabels.load(path)
@@ -155,6 +156,18 @@ def _about(graph: Graph, order: Any, seed: int, radius: int | None) -> dict[str,
     return about | {"radius": radius}
 
 
+class _Rest(NamedTuple):
+    """What the labels are merged from after the last stage.
+
+    Attributes:
+        table: Labels of all hubs before it.
+        found_file: Names what it found; see `read_found`.
+    """
+
+    table: TopTable
+    found_file: str
+
+
 class _Build:
     """The stages of a build."""
 
@@ -172,15 +185,20 @@ class _Build:
         self._graph_files = graph_files
         self._options = options
 
-    def search(self) -> list[HubShard]:
-        """Return the shards of all hubs, stage by stage: each may need a table of the best ones."""
+    def search(self) -> tuple[list[HubShard], _Rest | None]:
+        """Return the shards of all hubs, and what labels of the last stage are merged from.
+
+        The hubs are searched stage by stage: each may need a table of the best ones.
+        """
         shards: list[HubShard] = []
+        rest: _Rest | None = None
         while (stage := self._plan.next_stage(shards)) is not None:
             best = [one for one in shards if one.last <= stage.table_hubs]
             table = self._write_table(best) if best else None
             if stage.is_rest:
                 assert table is not None
-                shards += self._search_rest(stage, table, shards)
+                found, rest = self._search_rest(stage, table, shards)
+                shards += found
                 continue
             outcomes = self._job.run(
                 self._units(stage.ranges, table),
@@ -189,12 +207,12 @@ class _Build:
                 ahead=self._units(self._plan.stage_after(stage, shards), None),
             )
             shards += _shards_of(outcomes)
-        return shards
+        return shards, rest
 
     def _search_rest(
         self, stage: Stage, table: TopTable, shards: Sequence[HubShard]
-    ) -> list[HubShard]:
-        """Return the shards of all hubs that are left, found level by level."""
+    ) -> tuple[list[HubShard], _Rest]:
+        """Find the entries of all hubs that are left, level by level."""
         first = stage.table_hubs
         last_hub = self._plan.num_nodes
         title = f"labels: hubs to {last_hub}"
@@ -256,7 +274,10 @@ class _Build:
             ]
             return _shards_of(self._job.run(units, title=title, unit="hubs"))
 
-        return search_last_stage(self._plan, stage, shards, find=find, settle=settle, write=write)
+        shards, found = search_last_stage(
+            self._plan, stage, shards, find=find, settle=settle, write=write
+        )
+        return shards, _Rest(table, write_found(found, self._folder))
 
     def _write_table(self, shards: list[HubShard]) -> TopTable:
         last = max(one.last for one in shards)
@@ -294,20 +315,25 @@ class _Build:
             for one in ranges
         ]
 
-    def merge(self, shards: list[HubShard]) -> list[LabelPart]:
+    def merge(self, shards: list[HubShard], rest: _Rest | None) -> list[LabelPart]:
         """Return the parts of the labels and of the inverted labels."""
         plan = self._plan
         bounds = plan.holder_bounds(shards)
+        function: Callable[..., Outcome] = merge_labels
+        source = {**_values(shards), "max_memory": self._options["max_memory"]}
+        if rest is not None:
+            function = merge_found
+            source = {
+                **self._options,
+                "label_bounds": plan.label_bounds,
+                "top": rest.table.to_json(),
+                "found": rest.found_file,
+            }
         units = [
             Unit(
                 f"the labels of part {part} ({side})",
-                merge_labels,
-                {
-                    **_values(shards),
-                    "part": part,
-                    "side": side,
-                    "max_memory": self._options["max_memory"],
-                },
+                function,
+                {**source, "part": part, "side": side},
                 None,
             )
             for side in plan.sides
@@ -379,7 +405,7 @@ def settle_entries(
 
 
 def write_others(folder: Path, *, top: list[dict[str, Any]], found: str, **options: Any) -> Outcome:
-    """Write the entries of other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
+    """Write the inverted labels of other hubs; `dhilgt.labels.sharding.search_rest` as a unit."""
     return _found(search_rest(*_search_state(folder, top, found), folder=folder, **options))
 
 
@@ -414,6 +440,12 @@ def merge_labels(
     """Make a part of the labels; `dhilgt.labels.sharding.merge_range` as a unit."""
     forget_rest()
     return _outcome(folder, merge_range(folder, _shards(shards), part, **options))
+
+
+def merge_found(folder: Path, *, top: list[dict[str, Any]], found: str, **options: Any) -> Outcome:
+    """Make a part of the labels; `dhilgt.labels.sharding.merge_with_rest` as a unit."""
+    state = _search_state(folder, top, found)
+    return _outcome(folder, merge_with_rest(*state, folder=folder, **options))
 
 
 def merge_inverted(

@@ -1,9 +1,14 @@
 """Labels in parts: independent units of work over ranges of hubs, merged by ranges of nodes."""
 
-from dhilgt.labels.sharding.build import FoundStage, build_sharded, search_stages
+from dhilgt.labels.sharding.build import (
+    FoundStage,
+    build_sharded,
+    merge_stages,
+    search_stages,
+)
 from dhilgt.labels.sharding.finish import finish, remove_work
-from dhilgt.labels.sharding.last_stage import search_last_stage
-from dhilgt.labels.sharding.merge import merge_holders, merge_range
+from dhilgt.labels.sharding.last_stage import FoundRest, search_last_stage
+from dhilgt.labels.sharding.merge import merge_holders, merge_range, merge_with_rest
 from dhilgt.labels.sharding.plan import HubRange, ShardPlan, Stage, plan_shards
 from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
 from dhilgt.labels.sharding.rest import (
@@ -28,6 +33,7 @@ from dhilgt.labels.sharding.units import (
 )
 
 __all__ = [
+    "FoundRest",
     "FoundStage",
     "HubRange",
     "HubShard",
@@ -46,6 +52,8 @@ __all__ = [
     "forget_rest",
     "merge_holders",
     "merge_range",
+    "merge_stages",
+    "merge_with_rest",
     "plan_shards",
     "read_found",
     "remove_work",

@@ -1,7 +1,7 @@
 """A sharded build in one process: the units one after the other."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from dhilgt.errors import ArtifactError
 from dhilgt.graph.graph import Graph
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.sharding.finish import finish, remove_work
-from dhilgt.labels.sharding.last_stage import search_last_stage
-from dhilgt.labels.sharding.merge import merge_holders, merge_range
+from dhilgt.labels.sharding.last_stage import FoundRest, search_last_stage
+from dhilgt.labels.sharding.merge import merge_holders, merge_range, merge_with_rest
 from dhilgt.labels.sharding.plan import ShardPlan, Stage, plan_shards
 from dhilgt.labels.sharding.ranked import RankedGraphFiles, write_ranked_graph
 from dhilgt.labels.sharding.rest import (
@@ -22,7 +22,7 @@ from dhilgt.labels.sharding.rest import (
 )
 from dhilgt.labels.sharding.search import search_hubs
 from dhilgt.labels.sharding.table import write_top_table
-from dhilgt.labels.sharding.units import HubShard, TopTable
+from dhilgt.labels.sharding.units import HubShard, LabelPart, RestFound, TopTable
 from dhilgt.store.files import explained
 from dhilgt.store.manifest import partial_path
 from dhilgt.store.target import BuildLock, exists_message
@@ -109,22 +109,9 @@ def _build(
     files = write_ranked_graph(graph, order, folder / "graph", seed=seed, overwrite=True)
     plan = plan_shards(files, num_ranges=num_ranges, max_memory=max_memory)
 
-    shards: list[HubShard] = []
-    for found in search_stages(
-        files, plan, folder, radius=radius, max_memory=max_memory, threads=threads
-    ):
-        shards += found.shards
-    holder_bounds = plan.holder_bounds(shards)
-    parts = [
-        merge_range(folder, shards, part, side=side, max_memory=max_memory)
-        for side in plan.sides
-        for part in range(plan.num_parts)
-    ]
-    parts += [
-        merge_holders(folder, shards, part, side=side, holder_bounds=holder_bounds)
-        for side in plan.sides
-        for part in range(len(holder_bounds) - 1)
-    ]
+    options: dict[str, Any] = {"radius": radius, "max_memory": max_memory, "threads": threads}
+    stages = list(search_stages(files, plan, folder, **options))
+    parts = merge_stages(files, plan, folder, stages, **options)
     finish(path, files, parts, folder=folder, radius=radius, overwrite=overwrite)
     remove_work(folder)
 
@@ -136,11 +123,13 @@ class FoundStage(NamedTuple):
         shards: What it found.
         table: The table that it used, if any.
         table_seconds: What writing that took; 0 if it had been written before.
+        rest: What it found level by level, if it is the last one of that kind.
     """
 
     shards: list[HubShard]
     table: TopTable | None
     table_seconds: float
+    rest: RestFound | None = None
 
 
 def search_stages(
@@ -177,16 +166,65 @@ def search_stages(
             best = [one for one in shards if one.last <= stage.table_hubs]
             top = write_top_table(files, best, folder, max_memory=max_memory)
         table_seconds = time.perf_counter() - begin
+        rest: RestFound | None = None
         if stage.is_rest:
             assert top is not None
-            found = _search_rest(files, plan, stage, top, shards, options)
+            found, rest = _search_rest(files, plan, stage, top, shards, options)
         else:
             found = [
                 search_hubs(files, one.first, one.last, side=one.side, top=top, **options)
                 for one in stage.ranges
             ]
         shards += found
-        yield FoundStage(found, top, table_seconds)
+        yield FoundStage(found, top, table_seconds, rest)
+
+
+def merge_stages(
+    files: RankedGraphFiles,
+    plan: ShardPlan,
+    folder: Path,
+    stages: Sequence[FoundStage],
+    *,
+    radius: int | None = None,
+    max_memory: int | str | None = None,
+    threads: int = 1,
+) -> list[LabelPart]:
+    """Write the parts of the labels and of the inverted labels, one after the other.
+
+    Args:
+        files: The graph in rank space.
+        plan: The plan.
+        folder: Where the files of the stages are, and where to write.
+        stages: All of them.
+        radius: The largest distance of an entry; None for any.
+        max_memory: Limit on the memory of each unit, beyond the mapped files.
+        threads: Threads of each unit.
+    """
+    shards = [one for stage in stages for one in stage.shards]
+    options: dict[str, Any] = {
+        "label_bounds": plan.label_bounds,
+        "folder": folder,
+        "radius": radius,
+        "max_memory": max_memory,
+        "threads": threads,
+    }
+    last = stages[-1]
+    parts = []
+    for side in plan.sides:
+        for part in range(plan.num_parts):
+            if last.rest is None:
+                merged = merge_range(folder, shards, part, side=side, max_memory=max_memory)
+            else:
+                assert last.table is not None
+                merged = merge_with_rest(files, last.table, last.rest, part, side=side, **options)
+            parts.append(merged)
+    forget_rest()
+    holder_bounds = plan.holder_bounds(shards)
+    return parts + [
+        merge_holders(folder, shards, part, side=side, holder_bounds=holder_bounds)
+        for side in plan.sides
+        for part in range(len(holder_bounds) - 1)
+    ]
 
 
 def _search_rest(
@@ -196,11 +234,11 @@ def _search_rest(
     top: TopTable,
     shards: list[HubShard],
     options: dict[str, Any],
-) -> list[HubShard]:
+) -> FoundRest:
     """Find the entries of the last stage, and note what it took with the first shard."""
     begin = time.perf_counter()
     common = {key: options[key] for key in ("label_bounds", "folder", "max_memory")}
-    found = search_last_stage(
+    shards, found = search_last_stage(
         plan,
         stage,
         shards,
@@ -216,5 +254,5 @@ def _search_rest(
             for shard in search_rest(files, top, found, first, last, **options)
         ],
     )
-    forget_rest()
-    return [found[0]._replace(seconds=time.perf_counter() - begin), *found[1:]]
+    seconds = time.perf_counter() - begin
+    return FoundRest([shards[0]._replace(seconds=seconds), *shards[1:]], found)

@@ -1,9 +1,22 @@
 """The last stage of a sharded build: all hubs that are left, level by level."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from dhilgt.labels.sharding.plan import ShardPlan, Stage
 from dhilgt.labels.sharding.units import HubShard, LevelPart, RestFound, SettledPart
+
+
+class FoundRest(NamedTuple):
+    """The last stage, done.
+
+    Attributes:
+        shards: The inverted labels of its hubs.
+        found: What is in files of its levels: enough to find the labels again (`open_rest`).
+    """
+
+    shards: list[HubShard]
+    found: RestFound
 
 
 def search_last_stage(
@@ -14,8 +27,8 @@ def search_last_stage(
     find: Callable[[RestFound, int], Sequence[LevelPart]],
     settle: Callable[[RestFound], Sequence[SettledPart]],
     write: Callable[[RestFound, Sequence[tuple[int, int]]], list[HubShard]],
-) -> list[HubShard]:
-    """Return the shards of the last stage; where its units run is up to the functions.
+) -> FoundRest:
+    """Find the entries of the last stage; where its units run is up to the functions.
 
     Args:
         plan: The plan.
@@ -23,7 +36,7 @@ def search_last_stage(
         shards: The shards of all stages before it.
         find: Finds the next level in a number of parts (`search_level`).
         settle: Settles the entries of all ranges of nodes (`settle_levels`).
-        write: Finds the levels that are left and writes the shards of ranges of hubs
+        write: Finds the levels that are left and writes the inverted labels of ranges of hubs
             (`search_rest`).
     """
     found = RestFound()
@@ -31,4 +44,4 @@ def search_last_stage(
         found = found.with_level(find(found, units))
         if plan.is_worth_settling(found):
             found = found.with_settled(settle(found))
-    return write(found, plan.rest_ranges(stage, found))
+    return FoundRest(write(found, plan.rest_ranges(stage, found)), found)

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from dhilgt import _native
 from dhilgt.errors import ArtifactError, MemoryLimitError, advice
 from dhilgt.labels.packed import PackedLabelRows
+from dhilgt.labels.sharding.ranked import RankedGraphFiles
+from dhilgt.labels.sharding.rest import open_rest
+from dhilgt.labels.sharding.search import checked_range
 from dhilgt.labels.sharding.sections import write_once
 from dhilgt.labels.sharding.slices import opened_shards, slices_of
-from dhilgt.labels.sharding.units import HubShard, LabelPart, PartFile
+from dhilgt.labels.sharding.units import HubShard, LabelPart, PartFile, RestFound, TopTable
 from dhilgt.store.files import SUFFIX, explained, npy_chunks, plain_array, stored_bytes
 from dhilgt.utils.memory import format_bytes, memory_limit
 
@@ -51,7 +54,7 @@ def merge_range(
         raise ArtifactError(f"hub {num_nodes} of side {side!r} is in no shard; run it again")
     first, last = bounds[part : part + 2]
     try:
-        offsets, records, entries, longest, peak = _native.merge_slices(
+        rows, peak = _native.merge_slices(
             slices_of(opened, part), first, last, num_nodes, memory_limit(max_memory), None
         )
     except _native.OutOfBudget as error:
@@ -61,8 +64,46 @@ def merge_range(
             f"{format_bytes(needed)} needed, {format_bytes(limit)} allowed; "
             f"{advice('raise {}, or ', 'max_memory')}cut the labels into more parts"
         ) from None
-    files = _write_rows(Path(folder), side, part, PackedLabelRows(offsets, records))
-    return LabelPart("labels", side, part, first, last, entries, longest, files, peak)
+    return _label_part(folder, side, part, (first, last), rows, peak)
+
+
+def merge_with_rest(
+    graph: RankedGraphFiles,
+    top: TopTable,
+    found: RestFound,
+    part: int,
+    *,
+    side: str,
+    label_bounds: Sequence[int],
+    folder: "str | PathLike[str]",
+    radius: int | None = None,
+    max_memory: int | str | None = None,
+    threads: int = 1,
+) -> LabelPart:
+    """Write the packed labels of one range of ranks, from the table and what was found after it.
+
+    Args:
+        graph: The graph in rank space.
+        top: Labels of all hubs before those of the last stage.
+        found: What is found in the last stage; levels that are not in it are found again.
+        part: Number of the range among `label_bounds`.
+        side: "in" or "out".
+        label_bounds: Ranks where the parts of the labels begin, and the number of nodes.
+        folder: Where the files are, and where to write.
+        radius: The largest distance of an entry; None for any.
+        max_memory: Limit on the memory beyond the mapped files; None for what is free.
+        threads: Threads to use.
+
+    Raises:
+        ArtifactError: If a file is missing or damaged.
+        MemoryLimitError: If the search and the part do not fit `max_memory`.
+    """
+    bounds = checked_range(graph, top.num_hubs, graph.num_nodes, side, label_bounds, radius)
+    first, last = bounds[part : part + 2]
+    limits = (bounds, Path(folder), radius, max_memory, threads)
+    with open_rest(graph, top, found, *limits, whole=True) as native:
+        rows = native.labels(graph.sides.index(side), first, last)
+    return _label_part(folder, side, part, (first, last), rows, native.peak_bytes)
 
 
 def merge_holders(
@@ -112,6 +153,19 @@ def merge_holders(
         files=files,
         peak_bytes=offsets.nbytes + records.nbytes,
     )
+
+
+def _label_part(
+    folder: "str | PathLike[str]",
+    side: str,
+    part: int,
+    ranks: tuple[int, int],
+    rows: tuple[Any, ...],
+    peak_bytes: int,
+) -> LabelPart:
+    offsets, records, entries, longest = rows
+    files = _write_rows(Path(folder), side, part, PackedLabelRows(offsets, records))
+    return LabelPart("labels", side, part, *ranks, entries, longest, files, peak_bytes)
 
 
 def _write_rows(

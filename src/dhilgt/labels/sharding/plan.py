@@ -24,11 +24,13 @@ _ENTRY_BYTES = 8  # of an entry while it is found, at most
 _TESTS_PER_ENTRY = 4.0  # of the next stage, per entry of the last one
 _TEST, _TEST_PER_HUB = 40.0, 1.2  # reading a row of the table, and each hub in it
 _TABLE_ENTRY = 40.0  # writing an entry of the table
-_SCAN = 1.0  # passing over an arc or a node that no hub has reached
+_SCAN = 0.4  # passing over an arc or a node that no hub has reached
 _MISSING = 1 / 16  # of the entries: a table that lacks no more of them serves a further stage
 _TABLE_BYTES = 2.6  # of an entry in the table: groups of seven hubs and their distance
 _SHARING = 8  # units of a machine that map the same table, about: each has its part of the memory
-_REST_TEST = 1.8  # level by level: of each entry that is found, per entry of a label
+_PLANE_ENTRY, _PLANE_UNIT = 95.0, 1.5e7  # from many hubs at a time: of an entry, and of a unit
+_CACHE_BYTES = 16 << 20  # of planes, about: more of them are read from memory, as other tables are
+_REST_ENTRY, _REST_TEST = 150.0, 1.6  # level by level: of an entry, and the latter per label entry
 _LEVEL_ARC, _CANDIDATE, _CANDIDATE_TEST = 30.0, 20.0, 0.17  # of a level; the last per label entry
 _LEVEL_UNIT = 1e8  # of the work of a level, in nanoseconds: with less, reading the files costs more
 _SMALL_LEVEL = 3e7  # every worker may do as much by itself
@@ -153,7 +155,7 @@ class ShardPlan(NamedTuple):
         """
         label = self._mean_label(shards)
         if not found.distance:
-            all_levels = stage.entries_left * _REST_TEST * label
+            all_levels = stage.entries_left * _rest_cost(self.num_nodes, label)
             return 0 if all_levels < 4 * _LEVEL_UNIT else _parted(self.num_arcs * _LEVEL_ARC)
         before, last = (0, *found.candidates)[-2:]
         work = last * (_CANDIDATE + _CANDIDATE_TEST * label)
@@ -231,7 +233,7 @@ class ShardPlan(NamedTuple):
         """
         sizes: dict[int, int] = {}
         for one in shards:
-            sizes[one.last] = sizes.get(one.last, 0) + one.num_bytes
+            sizes[one.last] = sizes.get(one.last, 0) + one.num_entries + one.last - one.first
         ends = sorted(sizes)
         total = list(itertools.accumulate(sizes[end] for end in ends))
         wanted = [total[-1] * part / self.num_parts for part in range(1, self.num_parts)]
@@ -353,8 +355,13 @@ class _Forecast:
             return False
         other = self._one_by_one
         if self.rest_fits:
-            other = min(other, self._last * self._ratio * _REST_TEST * self._label)
+            other = min(other, self._next * _rest_cost(self._plan.num_nodes, self._label))
         return self._planes < other
+
+    @property
+    def _next(self) -> float:
+        """Entries of the next stage."""
+        return self._last * self._ratio
 
     @property
     def entries_left(self) -> float:
@@ -380,7 +387,9 @@ class _Forecast:
         plan = self._plan
         scans = sum(one.max_distance for one in self._before) * (plan.num_arcs + plan.num_nodes)
         arcs = sum(one.arcs for one in self._before)
-        return 2 * (arcs * _arc_cost(plan.num_nodes) + scans * _SCAN)
+        units = sum(one.last - one.first for one in self._before) / plan.hubs_at_once
+        searches = arcs * _arc_cost(plan.num_nodes) + scans * _SCAN + units * _PLANE_UNIT
+        return 2 * searches + self._next * _PLANE_ENTRY
 
     @property
     def _one_by_one(self) -> float:
@@ -389,6 +398,12 @@ class _Forecast:
 
 
 def _arc_cost(num_nodes: int) -> float:
-    """Return the cost of an arc of a search from 512 hubs, as in native/core/labels/build.cpp."""
+    """Return the cost of an arc of a search from 512 hubs; their planes may not fit the cache."""
     plane_bytes = 64 * num_nodes
-    return 2.5 if plane_bytes < 1 << 20 else 5.0 if plane_bytes < 8 << 20 else 14.0
+    return 2.5 if plane_bytes < 1 << 20 else 5.0 if plane_bytes < _CACHE_BYTES else 14.0
+
+
+def _rest_cost(num_nodes: int, label: float) -> float:
+    """Return the cost of an entry that is found level by level, of labels with so many entries."""
+    cost = _REST_ENTRY + _REST_TEST * label
+    return cost if 64 * num_nodes < _CACHE_BYTES else 2 * cost

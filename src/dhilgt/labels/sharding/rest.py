@@ -4,7 +4,7 @@ A level has the entries of one distance. Many units share a large level, each fo
 nodes; the next one begins with the files of all of them. Now and then the entries so far are
 settled: written node by node, in which form they are tested fastest. All of these files are mapped,
 so that the processes of a machine share their memory. Small levels at the end are not worth files:
-every unit that writes the shards of some hubs finds them by itself.
+every unit that writes rows of them finds them by itself.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ def search_level(
     """
     bounds = checked_range(files, top.num_hubs, files.num_nodes, "in", label_bounds, radius)
     limits = (bounds, Path(folder), radius, max_memory, threads)
-    with _search(files, top, found, *limits, whole=False) as native:
+    with open_rest(files, top, found, *limits, whole=False) as native:
         sides = native.find(part, num_parts)
     distance = found.distance + 1
     sections = {
@@ -149,9 +149,9 @@ def search_rest(
     max_memory: int | str | None = None,
     threads: int = 1,
 ) -> list[HubShard]:
-    """Find the entries of all levels that are left; write those of some hubs, one file per side.
+    """Find all levels that are left; write the inverted labels of some hubs, one file per side.
 
-    The files are those that `search_hubs` would write, with a fraction of its work.
+    The labels themselves are written by `merge_with_rest`, without a file between.
 
     Args:
         files: The graph in rank space.
@@ -173,11 +173,11 @@ def search_rest(
     last = files.num_nodes if last is None else last
     bounds = checked_range(files, first, last, "in", label_bounds, radius)
     limits = (bounds, Path(folder), radius, max_memory, threads)
-    with _search(files, top, found or RestFound(), *limits, whole=True) as native:
-        sides = native.shards(first, last)
+    with open_rest(files, top, found or RestFound(), *limits, whole=True) as native:
+        sides = native.holders(first, last)
     shards = [
-        write_shard(files, first, last, side, bounds, radius, Path(folder), arrays)
-        for side, arrays in zip(files.sides, sides, strict=True)
+        write_shard(files, first, last, side, bounds, radius, Path(folder), rows, {})
+        for side, rows in zip(files.sides, sides, strict=True)
     ]
     return [one._replace(peak_bytes=native.peak_bytes) for one in shards]
 
@@ -236,7 +236,7 @@ _kept: dict[tuple[Any, ...], _Kept] = {}
 
 
 @contextmanager
-def _search(
+def open_rest(
     files: RankedGraphFiles,
     top: TopTable,
     found: RestFound,
@@ -248,7 +248,23 @@ def _search(
     *,
     whole: bool,
 ) -> Iterator[_native.RestOfHubs]:
-    """Yield the search after some levels, or, if `whole`, after all that follow them, too."""
+    """Yield the search after some levels, or after all that follow them, too.
+
+    Args:
+        files: The graph in rank space.
+        top: Labels of all hubs before those that are left.
+        found: What is found so far.
+        bounds: Ranks where the parts of the labels begin, and the number of nodes.
+        folder: Where the files are.
+        radius: The largest distance of an entry; None for any.
+        max_memory: Limit on the memory beyond the mapped files; None for what is free.
+        threads: Threads to use.
+        whole: Find all levels that are left.
+
+    Raises:
+        MemoryLimitError: If the search, or what is asked of it, does not fit `max_memory`.
+        ArtifactError: If a file is damaged.
+    """
     tables = tuple(one.name for one in top.parts)
     key = (folder, files.fingerprint, tables, radius, max_memory, threads, *bounds)
     kept = _kept.pop(key, None)

@@ -65,7 +65,7 @@ def search_hubs(
     along, against = files.forward, files.backward
     push, pull = (along, against) if side == "in" else (against, along)
     try:
-        found, arcs, tests, peak = _native.search_hubs(
+        rows, ends, slices, arcs, tests, peak = _native.search_hubs(
             *push,
             *pull,
             first,
@@ -80,7 +80,11 @@ def search_hubs(
         )
     except _native.OutOfBudget as error:
         raise limit_error(first, last, error) from None
-    shard = write_shard(files, first, last, side, bounds, radius, Path(folder), found)
+    parts = {
+        f"part_{part:05d}": slices[begin:end]
+        for part, (begin, end) in enumerate(itertools.pairwise(ends.tolist()))
+    }
+    shard = write_shard(files, first, last, side, bounds, radius, Path(folder), rows, parts)
     seconds = time.perf_counter() - start
     return shard._replace(seconds=seconds, arcs=arcs, tests=tests, peak_bytes=peak)
 
@@ -93,13 +97,25 @@ def write_shard(
     bounds: list[int],
     radius: int | None,
     folder: Path,
-    found: tuple[Any, ...],
+    rows: tuple[Any, ...],
+    slices: dict[str, Any],
 ) -> HubShard:
-    """Write the file of a shard, from the arrays that a native search returns."""
-    rows, records, ends, slices, entries, longest = found
-    sections: dict[str, Any] = {"holder_offsets": rows, "holder_records": records}
-    for part, (begin, end) in enumerate(itertools.pairwise(ends.tolist())):
-        sections[f"part_{part:05d}"] = slices[begin:end]
+    """Write the file of a shard, from what a native search returns.
+
+    Args:
+        files: The graph in rank space.
+        first: Rank of the first hub.
+        last: Rank after the last one.
+        side: The side.
+        bounds: Ranks where the parts of the labels begin, and the number of nodes.
+        radius: Of the search.
+        folder: Where to.
+        rows: The packed inverted labels, their number of entries, and the longest distance.
+        slices: The same entries by node, for each part of the labels; none where the labels are
+            not merged from them.
+    """
+    offsets, records, entries, longest = rows
+    sections = {"holder_offsets": offsets, "holder_records": records, **slices}
     params = {
         "kind": KIND,
         "format": FORMAT,
