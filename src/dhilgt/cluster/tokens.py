@@ -20,7 +20,7 @@ from dhilgt.cluster.units import Outcome, Unit, WrittenFile
 from dhilgt.errors import ArtifactError, ConfigError, setting
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.mapped_rows import MappedRows
-from dhilgt.store import files
+from dhilgt.store import checksums, files
 from dhilgt.store.artifact import Artifact, ArtifactWriter
 from dhilgt.store.files import (
     SUFFIX,
@@ -106,8 +106,8 @@ def build_tokens(
         ) as job,
     ):
         place = str(labels.path)
-        if not labels.is_checked:
-            job.run(_checks(labels.path), title="labels: checking", unit="bytes")
+        if not labels.is_checked and (checks := _checks(labels.path)):
+            job.run(checks, title="labels: checking", unit="bytes")
         options = {"labels": place, "layout": layout, "threads": job.num_cpus, "max_memory": limit}
         listed: list[Outcome] = []
         if nodes is not None:
@@ -139,6 +139,7 @@ def _is_there(path: str | PathLike[str], layout: TokenLayout) -> bool:
 
 
 def _checks(labels: Path) -> list[Unit]:
+    """Return a unit for each file of which only a sample was checked when it was opened."""
     found = Artifact.open(labels)
     return [
         Unit(
@@ -149,6 +150,7 @@ def _checks(labels: Path) -> list[Unit]:
             entry.nbytes,
         )
         for name, entry in found.files.items()
+        if entry.nbytes > checksums.WHOLE_BYTES
     ]
 
 
