@@ -44,6 +44,7 @@ def as_it_comes() -> Iterator[str]:
     assert all(record.scores == first[record.cell.key] for record in again)
     yield f"{len(again)} of its runs were made a second time, and have the same scores"
     yield from _beside(on_gpu, before)
+    yield _as_it_is_now(now)
     cpu = records("default-cpu.jsonl")
     # A run that was stopped has more splits of some graphs: those that all graphs have count.
     shared = set.intersection(
@@ -54,6 +55,26 @@ def as_it_comes() -> Iterator[str]:
     )
     yield f"{len(shared)} of the ten splits were run without a GPU, too"
     yield from _beside([one for one in cpu if one.cell.seed in shared], before)
+
+
+def _as_it_is_now(table: Sequence[Record]) -> str:
+    """Return what the default of now has, minus that of the table, over all pairs of runs."""
+    known = {record.cell.key: record.test_score() for record in table}
+    runs = records("default-now.jsonl")
+    assert {record.cell.data for record in runs} == set(default.GRAPHS)
+    assert {record.costs.inference_device for record in runs} == {"cpu"}
+    gap = paired.difference(
+        [100 * _number(known[record.cell.key]) for record in runs],
+        [100 * _number(record.test_score()) for record in runs],
+    )
+    seeds = sorted({record.cell.seed for record in runs})
+    assert len(runs) == len(seeds) * len(default.GRAPHS)
+    return (
+        f"Seeds {' and '.join(map(str, seeds))} of all graphs were run with the default as it is "
+        f"now, too, without a GPU: {len(runs)} runs. They differ from those of the table by "
+        f"{gap.mean:+.2f} points on average (95 % interval {_number(gap.low):+.2f} to "
+        f"{_number(gap.high):+.2f})"
+    )
 
 
 def _beside(lines: Sequence[Record], others: Sequence[Record]) -> Iterator[str]:
