@@ -10,7 +10,7 @@ from dhilgt import HubLabels, Tokens, generate
 from dhilgt.cluster import tokens as cluster_tokens
 from dhilgt.cluster.jobs import Job
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError
-from dhilgt.labels.sharding import build_sharded
+from dhilgt.labels.sharding import build_sharded, rest
 from dhilgt.tokens import store as tokens_store
 from tests.cluster import faulty_token_units
 from tests.cluster.conftest import an_extra_node, kept_busy
@@ -158,3 +158,12 @@ def test_the_command(cluster, labels, tmp_path):
     code, _, message = ended("tokens", tmp_path / "whole", "-o", output, "--cluster", "auto")
     assert code
     assert "--cluster auto needs labels in parts" in message
+
+
+def test_the_search_of_labels_is_freed_before_rows_are_drawn(
+    connection, labels, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Job, "run", lambda job, units, **_: [job.here(one) for one in units])
+    monkeypatch.setitem(rest._kept, ("of a build",), object())
+    draw(labels[False][1], tmp_path / "tokens")
+    assert not rest._kept

@@ -20,6 +20,7 @@ from dhilgt.cluster.units import Outcome, Unit, WrittenFile
 from dhilgt.errors import ArtifactError, ConfigError, setting
 from dhilgt.labels.hub_labels import HubLabels
 from dhilgt.labels.mapped_rows import MappedRows
+from dhilgt.labels.sharding import forget_rest
 from dhilgt.store import checksums, files
 from dhilgt.store.artifact import Artifact, ArtifactWriter
 from dhilgt.store.files import (
@@ -202,6 +203,7 @@ def draw_shard(
         max_memory: Limit on the memory of a batch.
         nodes: File of the nodes that have rows; None for every node.
     """
+    forget_rest()  # a worker that has built the labels may still hold their search
     egos = None if nodes is None else np.load(folder / nodes, mmap_mode="r", allow_pickle=False)
     sampler = _opened_sampler(labels, layout.spec, threads, max_memory)
     before = sampler.traffic

@@ -151,13 +151,7 @@ def search_stages(
         max_memory: Limit on the memory of each unit, beyond the mapped files.
         threads: Threads of each unit.
     """
-    options: dict[str, Any] = {
-        "label_bounds": plan.label_bounds,
-        "folder": folder,
-        "radius": radius,
-        "max_memory": max_memory,
-        "threads": threads,
-    }
+    options = _unit_options(plan, folder, radius, max_memory, threads)
     shards: list[HubShard] = []
     top: TopTable | None = None
     while (stage := plan.next_stage(shards)) is not None:
@@ -201,13 +195,7 @@ def merge_stages(
         threads: Threads of each unit.
     """
     shards = [one for stage in stages for one in stage.shards]
-    options: dict[str, Any] = {
-        "label_bounds": plan.label_bounds,
-        "folder": folder,
-        "radius": radius,
-        "max_memory": max_memory,
-        "threads": threads,
-    }
+    options = _unit_options(plan, folder, radius, max_memory, threads)
     last = stages[-1]
     parts = []
     for side in plan.sides:
@@ -225,6 +213,19 @@ def merge_stages(
         for side in plan.sides
         for part in range(len(holder_bounds) - 1)
     ]
+
+
+def _unit_options(
+    plan: ShardPlan, folder: Path, radius: int | None, max_memory: int | str | None, threads: int
+) -> dict[str, Any]:
+    """Return the arguments that units of searches and of merges share."""
+    return {
+        "label_bounds": plan.label_bounds,
+        "folder": folder,
+        "radius": radius,
+        "max_memory": max_memory,
+        "threads": threads,
+    }
 
 
 def _search_rest(
