@@ -74,8 +74,8 @@ def test_entries_are_settled_when_half_as_many_are_new():
     assert not settles(parts, 10**7, 4 * 10**6)
     assert settles(parts, 10**7, 4 * 10**6, 10**6)
     # Few of them take no files: a quarter of a worker's memory holds them, at 32 bytes each.
-    assert not settles((), 16 * 10**6, memory=None)
-    assert settles((), 16 * 10**6 + 1, memory=None)
+    assert not settles((), 8 * 10**6, memory=None)
+    assert settles((), 8 * 10**6 + 1, memory=None)
     assert not settles((), 4 * 10**6, memory=512 * 10**6)
     assert settles((), 4 * 10**6 + 1, memory=512 * 10**6)
 
