@@ -207,7 +207,7 @@ def test_torchrun_trains_one_classifier(tmp_path):
         "clf = quick(batch_size=16).fit(community_graph(), run_dir=sys.argv[1])\n"
         "shares = clf.predict_proba()\n"
         "assert shares.shape == (90, 3), shares.shape\n"
-        "print('sum', float(abs(shares).sum()), len(clf.classes_))\n"
+        "print(f'sum {float(abs(shares).sum())} {len(clf.classes_)}')\n"  # in one write
     )
     script = tmp_path / "fit.py"
     script.write_text(code)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,7 +51,7 @@ def connected(cluster: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    with _answered(cluster):
+    with _answered(cluster), own_signals():
         _knock(cluster)
         _start(ray, cluster)
     try:
@@ -58,7 +60,8 @@ def connected(cluster: str) -> Iterator[Any]:
         with contextlib.redirect_stdout(sys.stderr):
             yield ray
     finally:
-        ray.shutdown()
+        with own_signals():
+            ray.shutdown()
 
 
 def check_cluster(cluster: str) -> None:
@@ -104,3 +107,16 @@ def _start(ray: Any, cluster: str) -> None:
     # Not Ray's own "auto": that takes any cluster on this machine, such as one that another program
     # has started for itself. Without an address it is the one of RAY_ADDRESS or `ray start`.
     ray.init(include_dashboard=False, **quiet)
+
+
+@contextlib.contextmanager
+def own_signals() -> Iterator[None]:
+    """Keep what this process does at signals: Ray changes it when it connects and disconnects."""
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for signum, handler in before.items():
+                if handler is not None:  # set by C code, and cannot be restored
+                    signal.signal(signum, handler)

@@ -1,0 +1,29 @@
+"""What a connection to a cluster changes in the process, and what it does not."""
+
+import subprocess
+import sys
+
+CODE = """
+import signal, sys
+from dhilgt.cluster.session import connected
+
+for signum in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(signum, lambda signum, _: print(f"own {signum}", file=sys.stderr))
+with connected(sys.argv[1]):
+    signal.raise_signal(signal.SIGTERM)
+signal.raise_signal(signal.SIGTERM)
+signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_signals_do_what_they_did_before_during_a_connection_and_after_it(cluster):
+    # In a process of its own: the signal would end this one.
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, cluster.address],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = [line for line in done.stderr.splitlines() if line.startswith("own")]
+    assert (done.returncode, said) == (0, ["own 15", "own 15", "own 2"]), done.stderr
