@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+from dhilgt.cluster import machines
+from dhilgt.cluster.session import connected
+from tests.cluster.conftest import an_extra_node
+
 CODE = """
 import signal, sys
 from dhilgt.cluster.session import connected
@@ -27,3 +31,14 @@ def test_signals_do_what_they_did_before_during_a_connection_and_after_it(cluste
     )
     said = [line for line in done.stderr.splitlines() if line.startswith("own")]
     assert (done.returncode, said) == (0, ["own 15", "own 15", "own 2"]), done.stderr
+
+
+def test_a_machine_that_has_left_is_not_asked(cluster, tmp_path, monkeypatch):
+    with connected(cluster.address) as ray:
+        with an_extra_node(cluster) as node_id:
+            listed = machines._alive(ray)
+        assert node_id in {node["NodeID"] for node in listed}
+        answers = iter([listed])  # the list of before, then what Ray says
+        alive = machines._alive
+        monkeypatch.setattr(machines, "_alive", lambda ray: next(answers, None) or alive(ray))
+        assert machines.unseen(ray, tmp_path) == {}

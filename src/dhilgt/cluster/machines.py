@@ -150,12 +150,15 @@ def unseen(ray: Any, folder: Path) -> dict[str, str]:
                 continue  # nothing runs there
             strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             task = ray.remote(num_cpus=0, scheduling_strategy=strategy)(look)
-            looks.append((_name(node), task.remote(str(mark))))
+            looks.append((_name(node), node["NodeID"], task.remote(str(mark))))
         problems = {}
-        for machine, answer in looks:
+        lost = (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError)
+        for machine, node_id, answer in looks:
             try:
                 problem, version = ray.get(answer)
             except ray.exceptions.RayError as error:
+                if isinstance(error, lost) and _has_left(ray, node_id):
+                    continue
                 raise DhilgtError(
                     f"{machine} cannot run dhilgt ({last_line(error)}); install the same version "
                     f"on all machines, {__version__}"
@@ -168,6 +171,16 @@ def unseen(ray: Any, folder: Path) -> dict[str, str]:
             if problem:
                 problems[machine] = problem
         return problems
+
+
+def _has_left(ray: Any, node_id: str) -> bool:
+    """Return whether a node has left the cluster, or does soon: Ray may still list it."""
+    until = time.monotonic() + _SECONDS_TO_APPEAR
+    while any(node["NodeID"] == node_id for node in _alive(ray)):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def look(mark: str) -> tuple[str, str]:
