@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from dhilgt.cluster.session import own_signals
 from tests.cluster import small_units
 
 ray = pytest.importorskip("ray", reason="needs the extra cluster")
@@ -25,25 +24,24 @@ def cluster():
     """Two nodes of one core; tests may add nodes, and remove those."""
     from ray.cluster_utils import Cluster
 
-    class QuietCluster(Cluster):
-        """Other tests of this process see the signals that they send."""
+    class WaitingCluster(Cluster):
+        """Waits until a node has left."""
 
-        def add_node(self, **options):
-            with own_signals():
-                return super().add_node(**options)
+        def remove_node(self, node, **options):
+            super().remove_node(node, **options)
+            self.wait_for_nodes()  # what is pinned to it while Ray still lists it is lost
 
     folder = tempfile.mkdtemp(prefix="dhr")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", folder)
         head = {**NODE, "include_dashboard": False}
-        running = QuietCluster(initialize_head=True, head_node_args=head)
+        running = WaitingCluster(initialize_head=True, head_node_args=head)
         running.add_node(**NODE)
         try:
             yield running
         finally:
-            with own_signals():
-                ray.shutdown()
-                running.shutdown()
+            ray.shutdown()
+            running.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -65,15 +63,6 @@ def an_extra_node(cluster, **options):
         yield node.node_id
     finally:
         cluster.remove_node(node)
-        limit = time.monotonic() + 60
-        # What is pinned to it until then is lost.
-        while ray.is_initialized() and node.node_id in _alive():
-            assert time.monotonic() < limit
-            time.sleep(0.05)
-
-
-def _alive():
-    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
 @contextlib.contextmanager
@@ -83,7 +72,11 @@ def kept_busy(ray):
 
     sleep = ray.remote(small_units.sleep)
     with tempfile.TemporaryDirectory() as folder:
-        marks = [(Path(folder, node_id), pinned(node_id)) for node_id in _alive()]
+        marks = [
+            (Path(folder, node["NodeID"]), pinned(node["NodeID"]))
+            for node in ray.nodes()
+            if node["Alive"]
+        ]
         refs = [sleep.options(**where).remote(600, mark) for mark, where in marks]
         try:
             limit = time.monotonic() + 60

@@ -51,7 +51,8 @@ def connected(cluster: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    with _answered(cluster), own_signals():
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    with _answered(cluster):
         _knock(cluster)
         _start(ray, cluster)
     try:
@@ -60,8 +61,8 @@ def connected(cluster: str) -> Iterator[Any]:
         with contextlib.redirect_stdout(sys.stderr):
             yield ray
     finally:
-        with own_signals():
-            ray.shutdown()
+        ray.shutdown()
+        _restore(before)
 
 
 def check_cluster(cluster: str) -> None:
@@ -109,14 +110,9 @@ def _start(ray: Any, cluster: str) -> None:
     ray.init(include_dashboard=False, **quiet)
 
 
-@contextlib.contextmanager
-def own_signals() -> Iterator[None]:
-    """Keep what this process does at signals: Ray changes it when it connects and disconnects."""
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            for signum, handler in before.items():
-                if handler is not None:  # set by C code, and cannot be restored
-                    signal.signal(signum, handler)
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
+    """Handle signals as before: Ray takes SIGTERM over, and removes handlers when it ends."""
+    if threading.current_thread() is threading.main_thread():
+        for signum, handler in handlers.items():
+            if handler is not None:  # set by C code, and cannot be restored
+                signal.signal(signum, handler)
