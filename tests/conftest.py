@@ -29,15 +29,3 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DHILGT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-@pytest.fixture(autouse=True)
-def _own_signals(request: pytest.FixtureRequest):
-    """SIGTERM does what it does in a new process, but where a cluster of this one needs its own."""
-    before = signal.getsignal(signal.SIGTERM)
-    if before is None or "cluster" in request.path.parts:
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGTERM, before)

@@ -24,18 +24,10 @@ def cluster():
     """Two nodes of one core; tests may add nodes, and remove those."""
     from ray.cluster_utils import Cluster
 
-    class WaitingCluster(Cluster):
-        """Waits until a node has left."""
-
-        def remove_node(self, node, **options):
-            super().remove_node(node, **options)
-            self.wait_for_nodes()  # what is pinned to it while Ray still lists it is lost
-
     folder = tempfile.mkdtemp(prefix="dhr")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", folder)
-        head = {**NODE, "include_dashboard": False}
-        running = WaitingCluster(initialize_head=True, head_node_args=head)
+        running = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
         running.add_node(**NODE)
         try:
             yield running

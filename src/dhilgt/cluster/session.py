@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,7 +49,6 @@ def connected(cluster: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
     with _answered(cluster):
         _knock(cluster)
         _start(ray, cluster)
@@ -62,7 +59,6 @@ def connected(cluster: str) -> Iterator[Any]:
             yield ray
     finally:
         ray.shutdown()
-        _restore(before)
 
 
 def check_cluster(cluster: str) -> None:
@@ -108,11 +104,3 @@ def _start(ray: Any, cluster: str) -> None:
     # Not Ray's own "auto": that takes any cluster on this machine, such as one that another program
     # has started for itself. Without an address it is the one of RAY_ADDRESS or `ray start`.
     ray.init(include_dashboard=False, **quiet)
-
-
-def _restore(handlers: dict[signal.Signals, Any]) -> None:
-    """Handle signals as before: Ray takes SIGTERM over, and removes handlers when it ends."""
-    if threading.current_thread() is threading.main_thread():
-        for signum, handler in handlers.items():
-            if handler is not None:  # set by C code, and cannot be restored
-                signal.signal(signum, handler)
