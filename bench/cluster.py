@@ -1,12 +1,15 @@
 """Labels and tokens on a cluster of one machine: time, and what the simulator predicts.
 
 Every ratio is of one run of this program: the plain call, one worker and two, each three times in
-turn, and, with 16 cores, a larger graph on one node of four cores and on four of them.
-`python -m bench.cluster` writes `cluster.jsonl` and its table.
+turn, and, with 16 cores, a larger graph on one node of four cores and on four of them. What four
+times the cores of that machine are worth is measured, too: as many plain builds at once that have
+nothing to do with each other. `python -m bench.cluster` writes `cluster.jsonl` and its table;
+`--only large` measures the second half alone.
 """
 
 import hashlib
 import json
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -23,7 +26,7 @@ from bench.simulation import Stage, Workers, simulate
 from dhilgt import Graph, HubLabels, Tokens, generate
 
 GRAPH = "ogbn-arxiv"
-LARGE_NODES, LARGE_DEGREE = 300_000, 20.0
+LARGE_NODES, LARGE_DEGREE = 1_000_000, 20.0
 REPEATS = 3
 _STORE_BYTES = 200 << 20  # object store of a node; units pass names of files
 _SECONDS_BETWEEN_LOOKS = 0.1
@@ -57,6 +60,27 @@ def plain(threads: int) -> dict[str, Any]:
             "seconds": end - begin,
             "tokens_digest": _digest(Path(folder, "tokens")),
         }
+
+
+def side_by_side(count: int) -> dict[str, Any]:
+    """Measure plain builds in as many processes at once, which share nothing but the machine."""
+    processes = multiprocessing.get_context("spawn")
+    with processes.Pool(count) as pool:
+        seconds = pool.map(_seconds_of_a_build, range(count), chunksize=1)
+    return {
+        "what": "side by side",
+        "graph": GRAPH,
+        "count": count,
+        "seconds_each": seconds,
+        "seconds": sum(seconds) / count,
+    }
+
+
+def _seconds_of_a_build(_: int) -> float:
+    _, graph = loaded(GRAPH)
+    begin = time.perf_counter()
+    HubLabels.build(graph, threads=1, progress=False)
+    return time.perf_counter() - begin
 
 
 def on_cluster(nodes: int, cores: int, what: str = GRAPH) -> dict[str, Any]:
@@ -208,31 +232,34 @@ def predicted_seconds(measured: dict[str, Any], nodes: int, cores: int, of: int 
 def table_rows(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the rows of the table from the lines of a run."""
     digests: dict[str, set[str]] = {}
-    runs: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
+    runs: dict[tuple[str, str, int, int], list[dict[str, Any]]] = {}
     for line in lines:
-        digests.setdefault(line["graph"], set()).add(line["tokens_digest"])
-        key = (line["graph"], line.get("nodes", 0), line.get("cores", 0))
+        if "tokens_digest" in line:
+            digests.setdefault(line["graph"], set()).add(line["tokens_digest"])
+        key = (line["what"], line["graph"], line.get("nodes", 0), line.get("cores", 0))
         runs.setdefault(key, []).append(line)
     assert all(len(found) == 1 for found in digests.values()), "tokens differ"
     middle = {key: sorted(found, key=_seconds)[len(found) // 2] for key, found in runs.items()}
-    name = lines[0]["graph"]
-    alone, one, two = (middle[name, nodes, min(nodes, 1)] for nodes in (0, 1, 2))
-    rows = [
-        (
-            f"{name}, labels and tokens, one core",
-            f"plain {alone['seconds']:.1f} s, one worker {one['seconds']:.1f} s, "
-            f"{one['seconds'] / alone['seconds']:.2f} x",
-        ),
-        (
-            "two workers of one core",
-            f"{two['seconds']:.1f} s, {one['seconds'] / two['seconds']:.2f} x of one; the "
-            f"simulator predicts {predicted_seconds(one, 2, 1):.1f} s",
-        ),
-    ]
-    for (graph, nodes, cores), four in middle.items():
-        if (nodes, cores) != (4, 4):
+    rows: list[tuple[str, str]] = []
+    for name in sorted({key[1] for key in middle if key[0] == "plain"}):
+        alone = middle["plain", name, 0, 0]
+        one, two = (middle["cluster", name, nodes, 1] for nodes in (1, 2))
+        rows += [
+            (
+                f"{name}, labels and tokens, one core",
+                f"plain {alone['seconds']:.1f} s, one worker {one['seconds']:.1f} s, "
+                f"{one['seconds'] / alone['seconds']:.2f} x",
+            ),
+            (
+                "two workers of one core",
+                f"{two['seconds']:.1f} s, {one['seconds'] / two['seconds']:.2f} x of one; the "
+                f"simulator predicts {predicted_seconds(one, 2, 1):.1f} s",
+            ),
+        ]
+    for (what, graph, nodes, cores), four in middle.items():
+        if (what, nodes, cores) != ("cluster", 4, 4):
             continue
-        node = middle[graph, 1, 4]
+        node = middle["cluster", graph, 1, 4]
         rows += [
             (f"{graph}, a node of four cores", f"{node['seconds']:.1f} s"),
             (
@@ -242,6 +269,15 @@ def table_rows(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
                 f"together took {_of_units(four) / _of_units(node):.2f} times as long",
             ),
         ]
+    apart = {line["count"]: line["seconds"] for line in lines if line["what"] == "side by side"}
+    if {4, 16} <= set(apart):
+        rows.append(
+            (
+                "plain builds at once that share nothing",
+                f"4: {apart[4]:.1f} s each, 16: {apart[16]:.1f} s each; 16 cores of this machine "
+                f"do {4 * apart[4] / apart[16]:.2f} times the work of four",
+            )
+        )
     return rows
 
 
@@ -261,14 +297,18 @@ def main() -> None:
         for what, measured in table_rows([json.loads(line) for line in text.splitlines()]):
             print(f"| {what} | {measured} |")
         return
-    bench = Bench("cluster", [plain, on_cluster], __doc__ or "")
+    large_alone = sys.argv[1:3] == ["--only", "large"]
+    if large_alone:
+        del sys.argv[1:3]
+    bench = Bench("cluster", [plain, on_cluster, side_by_side], __doc__ or "")
     lines = []
-    for _ in range(REPEATS):
+    for _ in range(0 if large_alone else REPEATS):
         lines.append(bench.measured(plain, 1))
         lines += [bench.measured(on_cluster, nodes, 1) for nodes in (1, 2)]
     if len(os.sched_getaffinity(0)) >= 16:
         name = f"generated, {LARGE_NODES:,} nodes"
         lines += [bench.measured(on_cluster, nodes, 4, name) for nodes in (1, 4)]
+        lines += [bench.measured(side_by_side, count) for count in (4, 16)]
     for what, measured in table_rows(lines):
         bench.row(what, measured)
     bench.finish()

@@ -55,6 +55,12 @@ def an_extra_node(cluster, **options):
         yield node.node_id
     finally:
         cluster.remove_node(node)
+        cluster.wait_for_nodes()  # until Ray knows: work for it would wait, as in `kept_busy`
+
+
+def alive(ray):
+    """The ids of the nodes that Ray takes for alive: also one that has just died."""
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
 @contextlib.contextmanager
@@ -64,17 +70,14 @@ def kept_busy(ray):
 
     sleep = ray.remote(small_units.sleep)
     with tempfile.TemporaryDirectory() as folder:
-        marks = [
-            (Path(folder, node["NodeID"]), pinned(node["NodeID"]))
-            for node in ray.nodes()
-            if node["Alive"]
-        ]
-        refs = [sleep.options(**where).remote(600, mark) for mark, where in marks]
+        marks = {node: Path(folder, node) for node in alive(ray)}
+        refs = [sleep.options(**pinned(node)).remote(600, mark) for node, mark in marks.items()]
         try:
-            limit = time.monotonic() + 60
-            while not all(mark.exists() for mark, _ in marks):  # until then a unit may go there
-                assert time.monotonic() < limit
-                time.sleep(0.02)
+            limit = time.monotonic() + 120
+            # Until then a unit may go there. A node that a test has removed is seen as dead late.
+            while idle := {node for node, mark in marks.items() if not mark.exists()} & alive(ray):
+                assert time.monotonic() < limit, f"{idle} of {ray.nodes()}"
+                time.sleep(0.05)
             yield
         finally:
             for ref in refs:

@@ -12,6 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from dhilgt.errors import TrainingInterrupted
 from tests.training.cases import Loader, trainer
 
 torch.set_num_threads(1)
@@ -116,6 +117,16 @@ def test_sigterm_stops_all_at_one_step(tmp_path):
     assert latest.read_text() < "00003"
     torchrun(tmp_path, options | {"folder": "run"}, options | {"folder": "whole"})
     assert_same(tmp_path / "whole", tmp_path / "run", tolerance=0)
+
+
+def test_signal_that_reached_another_process_is_named(tmp_path, monkeypatch):
+    asked = trainer(tmp_path / "run")
+    # The other process got SIGINT, which this one learns of at the end of the batch.
+    monkeypatch.setattr(asked.group, "add_up", lambda numbers: [numbers[0], 1])
+    monkeypatch.setattr(asked.group, "largest", lambda number: max(number, signal.SIGINT))
+    with pytest.raises(TrainingInterrupted, match="stopped by SIGINT after") as caught:
+        asked.fit(Loader(range(40), batch_size=8))
+    assert caught.value.signum == signal.SIGINT
 
 
 def test_process_without_a_batch(monkeypatch):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,16 +51,36 @@ def connected(cluster: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    with _answered(cluster):
-        _knock(cluster)
-        _start(ray, cluster)
+    with _same_signals_after():
+        with _answered(cluster):
+            _knock(cluster)
+            _start(ray, cluster)
+        try:
+            # Ray prints notes, as about a worker that died, on standard output, where commands
+            # write their results.
+            with contextlib.redirect_stdout(sys.stderr):
+                yield ray
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def _same_signals_after() -> Iterator[None]:
+    """Restore the handlers of signals that stop a process when the block ends.
+
+    Ray sets its own when it starts, and none when it ends: a training that follows in this process
+    would be ended by SIGTERM before it has saved.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
     try:
-        # Ray prints notes, as about a worker that died, on standard output, where commands write
-        # their results.
-        with contextlib.redirect_stdout(sys.stderr):
-            yield ray
+        yield
     finally:
-        ray.shutdown()
+        for signum, handler in before.items():
+            if handler is not None:  # set by C code, and cannot be restored
+                signal.signal(signum, handler)
 
 
 def check_cluster(cluster: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -505,8 +504,9 @@ class Trainer:
         return checkpoint
 
     def _interrupted(self, state: TrainState, stop: StopSignals) -> TrainingInterrupted:
-        # Where the signal went to another process, this one stops with it.
-        signum = stop.signum if stop.signum is not None else int(signal.SIGTERM)
+        # Where the signal has reached only other processes, this one stops with them.
+        theirs = self.group.largest(stop.signum or 0)
+        signum = stop.signum or theirs
         path = None if self._folder is None else str(self._folder.path)
         text = resuming.interruption_message(
             state, signum, path, self._resume_command, self._resume_call
