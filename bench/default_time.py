@@ -123,13 +123,14 @@ def measure(data: str, epochs: int | None) -> list[dict[str, Any]]:
         elif data in PEERS:
             lines.append(peer(folder, run))
             lines[0]["ratio"] = lines[0]["seconds"] / lines[1]["seconds"]
-    about = {"data": data, "machine": {**machine(), "torch": torch.__version__}}
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    about = {"data": data, "machine": {**machine(), "torch": torch.__version__, "gpu": gpu}}
     return [{**line, **about} for line in lines]
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """Return the last line of each dataset, system and machine as a Markdown table."""
-    names = ("seconds", "candidates", "trainings", "epochs", "test", "ratio")
+    names = ("seconds", "train_seconds", "candidates", "trainings", "epochs", "test", "ratio")
     rows = ["| graph | system | machine | " + " | ".join(names) + " |"]
     rows.append("|---|---|---|" + "---:|" * len(names))
     last = {(line["data"], line["system"], _machine(line)): line for line in lines}
@@ -140,7 +141,9 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def _machine(line: dict[str, Any]) -> str:
-    return f"{line['machine']['cores']} cores of {line['machine']['cpu']}"
+    about = line["machine"]
+    gpu = f"{about['gpu']}, " if about.get("gpu") else ""
+    return f"{gpu}{about['cores']} cores of {about['cpu']}"
 
 
 def main() -> None:

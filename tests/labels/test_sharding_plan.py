@@ -139,14 +139,20 @@ def test_on_long_paths_a_large_rest_is_not_found_level_by_level():
     assert not is_rest(10**8, 65)
 
 
-def test_the_next_stage_is_begun_early_unless_the_rest_is_expected():
+def test_two_stages_are_begun_early_unless_the_rest_is_expected():
     cheap = [shard(0, 2048, 10**8, arcs=10**6)]
-    stage = plan().next_stage(cheap)
-    assert plan().stage_after(stage, cheap)[0].first == 4096
+    ahead = plan().units_ahead(plan().next_stage(cheap), cheap)
+    assert [one.first for one in ahead] == list(range(4096, 16384, 512))
     ending = [shard(0, 2048, 10**8), shard(2048, 4096, 10**6, arcs=8 * 10**6)]
     stage = plan().next_stage(ending)
     assert stage.table_hubs == 0
-    assert plan().stage_after(stage, ending) == ()
+    assert plan().units_ahead(stage, ending) == ()
+
+
+def test_one_stage_is_begun_early_while_nothing_is_found():
+    assert [one.first for one in plan().units_ahead(plan().next_stage([]), [])] == [
+        2048, 2560, 3072, 3584,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from docs.make.figures import records
+from docs.make.figures import lines, records
 
 from dhilgt.benchmark import Record
 from dhilgt.benchmark.experiments import default, paper, protocol
@@ -55,6 +55,23 @@ def as_it_comes() -> Iterator[str]:
     )
     yield f"{len(shared)} of the ten splits were run without a GPU, too"
     yield from _beside([one for one in cpu if one.cell.seed in shared], before)
+    yield _times_alone()
+
+
+def _times_alone() -> str:
+    """Return how long the default takes with nothing beside it on the machine with a GPU."""
+    runs = [
+        line
+        for line in lines("default-time.jsonl")
+        if line["system"] == "default" and line["machine"]["cores"] == 16
+    ]
+    assert {run["data"] for run in runs} == set(default.GRAPHS)
+    train, both = ([run[name] for run in runs] for name in ("train_seconds", "seconds"))
+    return (
+        f"The machine of {runs[0]['machine']['cores']} cores has an H200. Nothing else ran on it: on "
+        f"twelve graphs `dhilgt train` took {min(train):.0f} to {max(train):.0f} s with compilation "
+        f"and report, and {min(both):.0f} to {max(both):.0f} s together with"
+    )
 
 
 def _as_it_is_now(table: Sequence[Record]) -> str:

@@ -204,7 +204,7 @@ class _Build:
                 self._units(stage.ranges, table),
                 title=f"labels: hubs to {stage.ranges[-1].last}",
                 unit="hubs",
-                ahead=self._units(self._plan.stage_after(stage, shards), None),
+                ahead=self._units(self._plan.units_ahead(stage, shards), None),
             )
             shards += _shards_of(outcomes)
         return shards, rest

@@ -17,6 +17,7 @@ _MOST_PARTS = 100_000  # their numbers have five digits
 _FIRST_STAGE = 2_048  # hubs; every later stage doubles the number of hubs
 _STAGE_UNITS = 32  # at most, of the hubs that are searched from one by one, per side
 _FEWEST_ENTRIES = 200_000  # of such a unit, about: with fewer, opening the files costs more
+_STAGES_AHEAD = 2  # begun early where workers would have nothing to do: small stages end unevenly
 _MOST_ENTRIES = 8_000_000  # about: more units, whatever their number
 _ENTRY_BYTES = 8  # of an entry while it is found, at most
 # Rough costs in nanoseconds, measured. They decide when hubs are no longer searched from many at a
@@ -203,25 +204,35 @@ class ShardPlan(NamedTuple):
         entries = sum(one.num_entries for one in shards)
         return entries / (len(self.sides) * self.num_nodes)
 
-    def stage_after(self, stage: Stage, shards: Sequence[HubShard]) -> tuple[HubRange, ...]:
+    def units_ahead(self, stage: Stage, shards: Sequence[HubShard]) -> tuple[HubRange, ...]:
         """Return the units that probably follow a stage without a table, to begin them early.
 
-        They do follow it if `next_stage` gives a stage without a table again.
+        Those of the next stage, which do follow it if `next_stage` gives a stage without a table
+        again, and of the one after that, if what is found lets it be expected.
 
         Args:
             stage: The stage that is under way.
             shards: The shards of the stages before it.
         """
-        begin, first = stage.ranges[0].first, stage.ranges[-1].last
-        if stage.table_hubs or first >= self.num_nodes:
-            return ()
-        last_stage = [one for one in shards if one.last > begin // 2]
-        expected = [  # as many entries for twice as many hubs
-            one._replace(first=begin, last=first, arcs=2 * one.arcs) for one in last_stage
-        ]
-        if expected and self.next_stage([*shards, *expected]).table_hubs:  # type: ignore[union-attr]
-            return ()
-        return self._ranges(first, min(self.num_nodes, 2 * first), self.hubs_at_once)
+        ranges: tuple[HubRange, ...] = ()
+        known = list(shards)
+        for ahead in range(_STAGES_AHEAD):
+            begin, first = stage.ranges[0].first, stage.ranges[-1].last
+            if stage.table_hubs or first >= self.num_nodes:
+                break
+            last_stage = [one for one in known if one.last > begin // 2]
+            if ahead and not last_stage:
+                break
+            known += [  # as many entries for twice as many hubs
+                one._replace(first=begin, last=first, arcs=2 * one.arcs) for one in last_stage
+            ]
+            if last_stage and self.next_stage(known).table_hubs:  # type: ignore[union-attr]
+                break
+            stage = Stage(
+                self._ranges(first, min(self.num_nodes, 2 * first), self.hubs_at_once), 0
+            )
+            ranges += stage.ranges
+        return ranges
 
     def holder_bounds(self, shards: Sequence[HubShard]) -> tuple[int, ...]:
         """Return the ranks where the parts of the inverted labels begin, from all shards.
