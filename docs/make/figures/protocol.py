@@ -68,9 +68,9 @@ def _times_alone() -> str:
     assert {run["data"] for run in runs} == set(default.GRAPHS)
     train, both = ([run[name] for run in runs] for name in ("train_seconds", "seconds"))
     return (
-        f"The machine of {runs[0]['machine']['cores']} cores has an H200. Nothing else ran on it: on "
-        f"twelve graphs `dhilgt train` took {min(train):.0f} to {max(train):.0f} s with compilation "
-        f"and report, and {min(both):.0f} to {max(both):.0f} s together with"
+        f"The machine of {runs[0]['machine']['cores']} cores has an H200. Nothing else ran on it: "
+        f"on twelve graphs `dhilgt train` took {min(train):.0f} to {max(train):.0f} s with "
+        f"compilation and report, and {min(both):.0f} to {max(both):.0f} s together with"
     )
 
 

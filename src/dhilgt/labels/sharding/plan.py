@@ -228,9 +228,7 @@ class ShardPlan(NamedTuple):
             ]
             if last_stage and self.next_stage(known).table_hubs:  # type: ignore[union-attr]
                 break
-            stage = Stage(
-                self._ranges(first, min(self.num_nodes, 2 * first), self.hubs_at_once), 0
-            )
+            stage = Stage(self._ranges(first, min(self.num_nodes, 2 * first), self.hubs_at_once), 0)
             ranges += stage.ranges
         return ranges
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from dhilgt import _native
 from dhilgt.errors import ArtifactError
+from dhilgt.labels.sharding.checked import check_once
 from dhilgt.labels.sharding.plan import own_entries
 from dhilgt.labels.sharding.ranked import RankedGraphFiles
 from dhilgt.labels.sharding.search import NO_RADIUS, checked_range, limit_error, write_shard
@@ -367,13 +368,16 @@ def _settled_arrays(
 ) -> tuple[Any, Any]:
     """Return the mapped entries of a range of nodes."""
     sections = _opened(files, found.settled[part], folder)
-    return sections.array(f"{side}_starts"), sections.array(f"{side}_words")
+    check_once([sections])
+    starts, words = (sections.array(f"{side}_{name}", check=False) for name in ("starts", "words"))
+    return starts, words
 
 
 def _settled(
     files: RankedGraphFiles, found: RestFound, folder: Path
 ) -> tuple[list[list[tuple[Any, Any]]], list[list[tuple[Any, Any, Any]]]]:
     """Return the settled entries, by side and range of nodes, and the last level among them."""
+    check_once(_opened(files, part, folder) for part in found.settled)
     settled = [
         [_settled_arrays(files, found, folder, part, side) for part in range(len(found.settled))]
         for side in files.sides

@@ -13,6 +13,7 @@ from typing import Any
 
 from dhilgt import _native
 from dhilgt.errors import ArtifactError
+from dhilgt.labels.sharding.checked import check_once
 from dhilgt.labels.sharding.ranked import RankedGraphFiles
 from dhilgt.labels.sharding.sections import Sections, write_sections
 from dhilgt.labels.sharding.slices import opened_shards, slices_of
@@ -132,16 +133,19 @@ def mapped_table(
     return (top.num_hubs, longest, None if near == far else rows[near], rows[far])
 
 
-@lru_cache(maxsize=1)  # all units of a stage use the same table: a process checks it once
+@lru_cache(maxsize=1)  # all units of a stage use the same table: a process opens it once
 def _mapped(folder: Path, top: TopTable, fingerprint: str) -> dict[str, _Rows]:
     rows: dict[str, _Rows] = {}
-    for part in top.parts:
-        sections = Sections(folder / part.name, part.sha256)
+    parts = [Sections(folder / part.name, part.sha256) for part in top.parts]
+    check_once(parts)
+    for sections in parts:
         if sections.params.get("fingerprint") != fingerprint:
             raise ArtifactError(
                 f"{sections.path} was made from another graph or order; make it again"
             )
         for side in sections.params["sides"]:
-            arrays = (sections.array(f"{side}_starts"), sections.array(f"{side}_words"))
-            rows.setdefault(side, []).append(arrays)
+            starts, words = (
+                sections.array(f"{side}_{name}", check=False) for name in ("starts", "words")
+            )
+            rows.setdefault(side, []).append((starts, words))
     return rows
