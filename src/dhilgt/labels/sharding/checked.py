@@ -8,8 +8,8 @@ so: which machine, and which state of the file.
 import contextlib
 import random
 import socket
-import uuid
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from dhilgt.labels.sharding.sections import Sections
@@ -39,7 +39,17 @@ def check_once(files: Iterable[Sections]) -> None:
 
 
 def _note(path: Path) -> Path:
-    return path.with_name(f".{path.name}.checked-{socket.gethostname()}-{uuid.getnode():x}")
+    return path.with_name(f".{path.name}.checked-{socket.gethostname()}{_running_system()}")
+
+
+@lru_cache(maxsize=1)
+def _running_system() -> str:
+    """Return what tells machines of the same name apart; nothing where the system does not say."""
+    try:  # not `uuid.getnode`: without a network it is another number in every process
+        found = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        return ""
+    return f"-{found[:8]}"
 
 
 def _state(path: Path) -> str:
