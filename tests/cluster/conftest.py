@@ -22,6 +22,16 @@ NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 @pytest.fixture(scope="session")
 def cluster():
     """Two nodes of one core; tests may add nodes, and remove those."""
+    with a_cluster() as running:
+        try:
+            yield running
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def a_cluster():
+    """Two nodes of one core, for the time of a block."""
     from ray.cluster_utils import Cluster
 
     folder = tempfile.mkdtemp(prefix="dhr")
@@ -32,7 +42,6 @@ def cluster():
         try:
             yield running
         finally:
-            ray.shutdown()
             running.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
 

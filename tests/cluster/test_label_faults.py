@@ -15,7 +15,7 @@ from dhilgt.cluster.jobs import MAX_ATTEMPTS, Job
 from dhilgt.errors import ArtifactError
 from dhilgt.labels.sharding import build_sharded
 from tests.cluster import faulty_units
-from tests.cluster.conftest import NODE
+from tests.cluster.conftest import NODE, a_cluster
 from tests.cluster.stages import cut_small
 
 pytestmark = pytest.mark.full
@@ -132,6 +132,21 @@ with pytest.MonkeyPatch.context() as patch:
     faults.put(patch, faulty_units.SLOW)
     HubLabels.build(faults.graph(), cluster=sys.argv[1], path=sys.argv[2], progress=False)
 """
+
+
+def test_the_machine_of_the_head_lost(expected, tmp_path, monkeypatch):
+    """Without it there is no cluster: Ray ends the driver, and the same call goes on elsewhere."""
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")  # not a minute
+    path = tmp_path / "labels"
+    for is_lost in (True, False):
+        with a_cluster() as cluster:
+            driver = subprocess.Popen([sys.executable, "-c", DRIVER, cluster.address, str(path)])
+            if is_lost:
+                wait_until(lambda: finished(tmp_path, "search") > 1)
+                cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+            assert (driver.wait(timeout=100) != 0) == is_lost
+            assert path.exists() != is_lost
+    assert bytes_of(path) == expected
 
 
 @pytest.mark.parametrize("stage", ["search", "labels"])
