@@ -49,6 +49,12 @@ def test_without_ray(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
+def test_address_of_the_client_of_ray(tmp_path):
+    with pytest.raises(ConfigError, match=r"an address of Ray's client.*ray job submit"):
+        train(tmp_path / "run", "ray://127.0.0.1:10001")
+    assert not (tmp_path / "run").exists()
+
+
 def test_second_driver_is_refused(tmp_path):
     folder = tmp_path / "run"
     (folder / "cluster").mkdir(parents=True)

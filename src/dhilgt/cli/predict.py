@@ -17,7 +17,7 @@ from dhilgt.cli.flags import ClusterOption
 from dhilgt.cli.inputs import DEGREE, Inputs
 from dhilgt.cli.label import edge_columns, naming_files
 from dhilgt.cli.train import classifier_class
-from dhilgt.cluster.session import ray_package
+from dhilgt.cluster.session import check_cluster
 from dhilgt.errors import ArtifactError, ConfigError, DhilgtError, GraphError
 from dhilgt.features.from_graph import degree_features
 from dhilgt.graph.graph import Graph
@@ -103,7 +103,7 @@ def run(
     if (features is not None or graph_nodes is not None) and edges is None:
         raise shell.usage_error("give the --edges of the graph too", "--edges")
     if cluster is not None:
-        ray_package()
+        check_cluster(cluster)
     listed = None if nodes is None else node_lists.read_nodes(nodes)
     clf = load(run_folder, device, quiet)
     other = None

@@ -14,7 +14,7 @@ from dhilgt.cli.flags import ClusterOption, with_help_all, with_inputs, with_set
 from dhilgt.cli.inputs import Inputs, InputSource
 from dhilgt.cli.request import Request, check_metric, file_values, requested
 from dhilgt.cli.train_runs import Options, train_one, train_seeds
-from dhilgt.cluster.session import ray_package
+from dhilgt.cluster.session import check_cluster
 from dhilgt.errors import ArtifactError, DhilgtError, GraphWarning
 from dhilgt.graph.graph import Graph
 from dhilgt.settings import recipes, yaml_files
@@ -83,7 +83,7 @@ def run(
     if jobs > 1 and processes.several():
         raise shell.usage_error("torchrun divides each run; leave out one of them", "--jobs")
     if cluster is not None:
-        ray_package()
+        check_cluster(cluster)
         if jobs > 1:
             raise shell.usage_error("a cluster divides each run; leave out one of them", "--jobs")
     if seeds is not None and "seed" in settings:

@@ -28,7 +28,7 @@ from dhilgt.cluster.failures import last_line, packed, unpacked
 from dhilgt.cluster.group import in_memory, is_on_disk
 from dhilgt.cluster.machines import Workers, check_alone, check_seen_by_all, choose_workers
 from dhilgt.cluster.parts import make_parts, shared_cache
-from dhilgt.cluster.session import connected, ray_package
+from dhilgt.cluster.session import check_cluster, connected
 from dhilgt.errors import ConfigError, DhilgtError, setting
 from dhilgt.graph.store import load_graph, save_graph
 from dhilgt.store import files
@@ -101,7 +101,7 @@ def member_probabilities(
         ConfigError: If the classifier was not saved, or no cluster is there.
         ArtifactError: If a machine does not see its folder, or another command predicts the same.
     """
-    ray_package()
+    check_cluster(cluster)
     check_alone(cluster)
     folder = _saved_folder(clf, cluster)
     graph = pipelines[0].graph

@@ -15,6 +15,7 @@ from dhilgt.errors import ConfigError, DhilgtError, setting
 AUTO = "auto"
 """A running cluster if there is one, else one on this machine for the time of the call."""
 
+_CLIENT = "ray://"
 _SECONDS_TO_ANSWER = 10
 
 
@@ -41,11 +42,11 @@ def connected(cluster: str) -> Iterator[Any]:
     A connection that exists already is used, and left as it is.
 
     Args:
-        cluster: "auto", or the address of a cluster ("10.0.0.5:6379", "ray://10.0.0.5:10001").
+        cluster: "auto", or the address of a cluster ("10.0.0.5:6379").
 
     Raises:
         DhilgtError: If Ray is not installed.
-        ConfigError: If there is no cluster at the address.
+        ConfigError: If there is no cluster at the address, or it is one of Ray's client.
     """
     ray = ray_package()
     if ray.is_initialized():
@@ -103,6 +104,8 @@ def _answered(cluster: str) -> Iterator[None]:
     """Turn an error of the connection into one that says what to do."""
     try:
         yield
+    except DhilgtError:
+        raise
     except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
@@ -113,7 +116,13 @@ def _answered(cluster: str) -> Iterator[None]:
 
 def _knock(cluster: str) -> None:
     """Raise at once if nothing listens at an address, where Ray would try for minutes."""
-    host, colon, port = cluster.removeprefix("ray://").rpartition(":")
+    if cluster.startswith(_CLIENT):
+        raise ConfigError(
+            f"{setting('cluster', cluster)}: an address of Ray's client, which does not carry "
+            "what is needed here; run this on a machine of the cluster with 'auto' or its address "
+            "(host:6379), or hand it in with ray job submit"
+        )
+    host, colon, port = cluster.rpartition(":")
     if colon:
         socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER).close()
 

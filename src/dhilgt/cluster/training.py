@@ -24,7 +24,7 @@ from dhilgt.classifier.parameters import AUTO
 from dhilgt.cluster.group import Task, Training, is_on_disk, start, wait_for_lock
 from dhilgt.cluster.machines import Workers, check_alone, check_seen_by_all, choose_workers
 from dhilgt.cluster.parts import make_parts, shared_cache
-from dhilgt.cluster.session import connected, ray_package
+from dhilgt.cluster.session import check_cluster, connected
 from dhilgt.errors import ArtifactError, ConfigError, TrainingInterrupted, argument, setting
 from dhilgt.graph.store import save_graph
 from dhilgt.settings.settings import Settings
@@ -66,7 +66,7 @@ def fit_on_cluster(
         TrainingError: If workers failed again and again.
         TrainingInterrupted: On Ctrl-C; what was trained is saved.
     """
-    ray_package()
+    check_cluster(cluster)
     check_alone(cluster)
     if run_dir is None:
         raise ConfigError(
