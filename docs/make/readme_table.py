@@ -34,7 +34,7 @@ ROWS = {
 
 
 def table(records: Iterable[Record]) -> str:
-    """Return the rows as Markdown: means over the splits of a graph that all of its rows have."""
+    """Return the rows as Markdown: means over all splits of a graph."""
     scored = [record for record in records if record.cell.recipe != TIMES]
     results = {one.data: one for one in graph_results(scored)}
     if not results:
@@ -52,11 +52,11 @@ def table(records: Iterable[Record]) -> str:
 
 
 def _score(result: GraphResult, key: RowKey) -> str:
-    if not result.is_ranked(key):
+    """Return the score over all splits of a graph; nothing for a row that lacks one."""
+    found = result.scores(key)
+    if not result.is_ranked(key) or not set(result.seeds) <= set(found):
         return NOTHING
-    rows = [result.scores(one) for one in ROWS.values() if result.is_ranked(one)]
-    shared = set.intersection(*(set(row) for row in rows))
-    return score_text([result.scores(key)[seed] for seed in sorted(shared)])
+    return score_text([found[seed] for seed in sorted(result.seeds)])
 
 
 def read() -> list[Record]:

@@ -106,6 +106,13 @@ def test_lines_are_as_they_were_written(name):
             assert line["run_hash"] == Record.from_json(line).run_hash
 
 
+def test_withdrawn_lines_are_in_no_other_file():
+    withdrawn = {line[LINE_HASH] for line in lines("withdrawn.jsonl")}
+    for name in set(FILES) - {"withdrawn.jsonl"}:
+        assert not withdrawn & {line.get(LINE_HASH) for line in lines(name)}, name
+    assert list((RESULTS / "paper").glob("*withdrawn*")) == [], "tables read the whole folder"
+
+
 @every_file
 def test_no_line_has_a_folder_of_a_machine(name):
     found = {text for line in lines(name) for text in strings(line) if FOLDER.search(text)}

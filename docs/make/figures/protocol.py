@@ -28,6 +28,9 @@ def comparison() -> Iterator[str]:
     yield (
         f"Seed {protocol.SEEDS[0]} is the first of these ten, seed {protocol.SEEDS[-1]} the last."
     )
+    withdrawn = lines("withdrawn.jsonl")
+    assert {line["system"] for line in withdrawn} == {"polynormer"}
+    yield f"{len(withdrawn)} runs of Polynormer are withdrawn"
 
 
 def as_it_comes() -> Iterator[str]:
