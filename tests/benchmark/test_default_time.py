@@ -54,4 +54,10 @@ def test_the_last_line_of_a_system_counts():
         {"data": "cora", "system": "default", "seconds": 51.2, "test": 0.885, "machine": machine},
     ]
     (row,) = default_time.table(json.loads(json.dumps(lines))).splitlines()[2:]
-    assert row == "| cora | default | 2 cores of EPYC | 51.2 | – | – | – | 0.885 | – |"
+    assert row == "| cora | default | 2 cores of EPYC | 51.2 | – | – | – | – | 0.885 | – |"
+
+
+def test_a_gpu_is_named():
+    machine = {"cores": 16, "cpu": "Xeon", "gpu": "H200"}
+    line = {"data": "cora", "system": "default", "seconds": 46.0, "machine": machine}
+    assert "| H200, 16 cores of Xeon | 46 |" in default_time.table([line])
