@@ -118,9 +118,9 @@ def _knock(cluster: str) -> None:
     """Raise at once if nothing listens at an address, where Ray would try for minutes."""
     if cluster.startswith(_CLIENT):
         raise ConfigError(
-            f"{setting('cluster', cluster)}: an address of Ray's client, which does not carry "
-            "what is needed here; run this on a machine of the cluster with 'auto' or its address "
-            "(host:6379), or hand it in with ray job submit"
+            f"{setting('cluster', cluster)}: an address of Ray's client, which is not supported; "
+            "run this on a machine of the cluster with 'auto' or its address (host:6379), or hand "
+            "it in with ray job submit"
         )
     host, colon, port = cluster.rpartition(":")
     if colon:
