@@ -297,12 +297,10 @@ def main() -> None:
         for what, measured in table_rows([json.loads(line) for line in text.splitlines()]):
             print(f"| {what} | {measured} |")
         return
-    large_alone = sys.argv[1:3] == ["--only", "large"]
-    if large_alone:
-        del sys.argv[1:3]
-    bench = Bench("cluster", [plain, on_cluster, side_by_side], __doc__ or "")
+    parts = [plain, on_cluster, side_by_side]
+    bench = Bench("cluster", parts, __doc__ or "", shares=("large",))
     lines = []
-    for _ in range(0 if large_alone else REPEATS):
+    for _ in range(0 if bench.only == "large" else REPEATS):
         lines.append(bench.measured(plain, 1))
         lines += [bench.measured(on_cluster, nodes, 1) for nodes in (1, 2)]
     if len(os.sched_getaffinity(0)) >= 16:

@@ -55,14 +55,24 @@ class Bench:
         name: Of the module in `bench` and of the files it writes.
         parts: Functions that measure something and return plain values.
         about: For --help.
+        shares: Names of shares of it that can be measured alone, with --only.
     """
 
-    def __init__(self, name: str, parts: list[Callable[..., dict[str, Any]]], about: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        parts: list[Callable[..., dict[str, Any]]],
+        about: str,
+        shares: tuple[str, ...] = (),
+    ) -> None:
         parser = argparse.ArgumentParser(description=about)
         parser.add_argument("--results", type=Path, default=Path("bench-results"))
         parser.add_argument("--threads", type=int, default=2)
         parser.add_argument("--part", nargs="*", help="measure this one here and print it as JSON")
+        if shares:
+            parser.add_argument("--only", choices=shares, help="measure this share alone")
         options = parser.parse_args()
+        self.only: str | None = getattr(options, "only", None)
         if options.part:
             name, *arguments = options.part
             part = {function.__name__: function for function in parts}[name]

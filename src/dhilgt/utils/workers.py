@@ -65,7 +65,8 @@ class Worker:
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        # A message that is incomplete or cannot be read counts as the end of the process.
+        # Pickles come from the pipe of the process that was started here, never from a file or the
+        # network. One that is incomplete or cannot be read counts as the end of the process.
         with contextlib.suppress(Exception), self._process.stdout as answers:
             while True:
                 self._messages.put(pickle.load(answers))
@@ -273,6 +274,7 @@ def serve(threads: int | None, detached: bool) -> None:
         while True:
             script, payload = receive()
             spawn.prepare(script)
+            # From the process that started this one, on its standard input.
             _send(_answer(*pickle.loads(payload)), answers)
     sys.stdout.flush()
 

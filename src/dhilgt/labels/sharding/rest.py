@@ -114,6 +114,8 @@ def settle_levels(
         for distance, parts in _by_distance(found.levels)
         if distance > found.settled_distance
     ]
+    if found.settled:
+        check_once([_opened(files, found.settled[part], folder)])
     sections: dict[str, Any] = {}
     peak = 0
     for number, side in enumerate(files.sides):
@@ -366,9 +368,8 @@ def _level_arrays(
 def _settled_arrays(
     files: RankedGraphFiles, found: RestFound, folder: Path, part: int, side: str
 ) -> tuple[Any, Any]:
-    """Return the mapped entries of a range of nodes."""
+    """Return the mapped entries of a range of nodes, whose file was compared with its hash."""
     sections = _opened(files, found.settled[part], folder)
-    check_once([sections])
     starts, words = (sections.array(f"{side}_{name}", check=False) for name in ("starts", "words"))
     return starts, words
 
